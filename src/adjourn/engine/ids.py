@@ -1,0 +1,29 @@
+"""Names for new things: short enough to type, random enough to be unique where they must be.
+
+Owns: the shapes of task, session and approval ids. Must never: be the only guard of uniqueness (the store's
+compare-and-swap is).
+"""
+
+from __future__ import annotations
+
+from os import urandom
+from time import gmtime, strftime
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u to misread
+
+
+def short(length: int) -> str:
+    return "".join(_ALPHABET[byte & 31] for byte in urandom(length))
+
+
+def task_id(now: int) -> str:
+    """`20261121-7k3f9q2m`: the day in UTC, and 40 random bits."""
+    return strftime("%Y%m%d", gmtime(now // 1000)) + "-" + short(8)
+
+
+def session_id() -> str:
+    return short(8)
+
+
+def approval_id() -> str:
+    return short(6)

@@ -1,0 +1,117 @@
+"""The user's keys, outside every workspace: `$XDG_CONFIG_HOME/adjourn/keys` (spec/events.md, section 6).
+
+    default.key      32 private bytes, base64; made on first use, mode 0600
+    secret           32 random bytes, base64, mode 0600: seals caches and pending approvals
+    trusted/NAME.pub public keys of others whose checkpoints may be resumed, base64
+
+Owns: these files. Must never: look for keys in a workspace, which the agent can write.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adjourn.errors import InvalidError, NotFoundError, StoreError
+from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
+
+KEY_BYTES = 32
+
+
+def folder() -> str:
+    """Where the keys are. `ADJOURN_CONFIG` names another configuration folder."""
+    base = os.environ.get("ADJOURN_CONFIG")
+    if not base:
+        config = os.environ.get("XDG_CONFIG_HOME") or ""
+        base = os.path.join(config if os.path.isabs(config) else os.path.expanduser("~/.config"), "adjourn")
+    return os.path.join(base, "keys")
+
+
+def secret() -> bytes:
+    """The 32 bytes that seal what only this user's adjourn may have written."""
+    return _read_or_make("secret")
+
+
+def private_key() -> bytes:
+    """The user's signing key, made on first use."""
+    return _read_or_make("default.key")
+
+
+def own_public_key() -> bytes:
+    return public_key(private_key())
+
+
+def trusted() -> dict[str, bytes]:
+    """Public keys whose checkpoints may be resumed without asking, by name: the user's own (`default`) first."""
+    keys = {"default": own_public_key()}
+    directory = os.path.join(folder(), "trusted")
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        raise StoreError(f"cannot read {directory}: {error.strerror}", "make it readable") from error
+    for name in names:
+        if name.endswith(".pub"):
+            keys[name[:-4]] = _read(os.path.join(directory, name))
+    return keys
+
+
+def trust(name: str, public: bytes) -> str:
+    """Trust a public key under a name; returns its fingerprint."""
+    if not name or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[0] == ".":
+        raise InvalidError(f"not a name for a key: {name!r}", "use letters, digits, dashes and underscores")
+    _write(os.path.join(folder(), "trusted", f"{name}.pub"), public)
+    return fingerprint(public)
+
+
+def distrust(name: str) -> None:
+    """Stop trusting the key of that name."""
+    try:
+        os.unlink(os.path.join(folder(), "trusted", f"{os.path.basename(name)}.pub"))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no trusted key is named {name!r}", "`adjourn keys` lists them") from error
+
+
+def _read_or_make(name: str) -> bytes:
+    path = os.path.join(folder(), name)
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        _write(path, os.urandom(KEY_BYTES))
+        return _read(path)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, encoding="ascii") as file:
+            return decode_bytes(file.read(200).strip(), KEY_BYTES)
+    except FileNotFoundError:
+        raise
+    except (OSError, InvalidError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"cannot read key {path}: {error}", "restore it from a backup, or move it away"
+        ) from error
+
+
+def _write(path: str, key: bytes) -> None:
+    """Create a key file; a file that is already there is left as it is (two processes may make one at once)."""
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(handle, encode_bytes(key).encode() + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(temporary)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write key {path}: {error.strerror}",
+            "make the folder writable, or set ADJOURN_CONFIG to one that is",
+        ) from error

@@ -1,0 +1,82 @@
+"""Which process is this, who started it, and does another one still live?
+
+Owns: `Process`, reading the process table, liveness. Must never: signal a process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import msgspec
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process that cannot be mistaken for a later one with the same number.
+
+    `host` names machine, boot and process namespace; `started` is the start time in clock ticks since boot (0 where the
+    system does not tell).
+    """
+
+    host: str
+    pid: int
+    started: int
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.pid}/{self.started}"
+
+
+def current() -> Process:
+    """This process."""
+    return Process(host(), os.getpid(), started(os.getpid()) or 0)
+
+
+def parent() -> Process:
+    """The process that started this one: the client, for a proxy."""
+    return Process(host(), os.getppid(), started(os.getppid()) or 0)
+
+
+def host() -> str:
+    """`hostname:boot:namespace`; the last two are empty where the system has no /proc."""
+    boot = _read("/proc/sys/kernel/random/boot_id")[:8]
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")[5:-1]
+    except OSError:
+        namespace = ""
+    return f"{socket.gethostname()[:64]}:{boot}:{namespace}"
+
+
+def started(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot; 0 if it lives but the system does not tell; None if it is gone."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    if len(fields) > 19:
+        return None if fields[0] in "ZX" else int(fields[19])
+    if os.path.exists("/proc/self/stat"):
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        pass
+    return 0
+
+
+def lives(process: Process) -> bool | None:
+    """Whether a process still runs; None when it runs, or ran, where this machine cannot see."""
+    here, there = host().split(":"), process.host.split(":")
+    if here[0] != there[0] or len(there) != len(here):
+        return None
+    if here[1] != there[1]:
+        return False  # the machine was started anew since
+    if here[2] != there[2]:
+        return None
+    return started(process.pid) == process.started
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096)
+    except OSError:
+        return ""

@@ -1,0 +1,354 @@
+"""One sitting of one client on a task: opening it against other holders, admitting calls, settling them, closing.
+
+Owns: who may work on a task now (never two clients at once, never silently), and the facts of each call.
+Must never: speak MCP, or keep anything that the chain does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import Literal, NamedTuple
+
+from adjourn.aex.policy import Policy
+from adjourn.engine import ids
+from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Forward, decide
+from adjourn.engine.process import Process, lives
+from adjourn.engine.task import SYSTEM, Fact, Task
+from adjourn.errors import ConflictError, HeldError, NotFoundError, RefusedError
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.log.event import Actor, timestamp
+from adjourn.state.ledger import Approval, Ledger
+from adjourn.state.ledger import Session as Holder
+
+LEASE_MILLISECONDS = 60_000
+"""How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
+APPROVAL_MILLISECONDS = 15 * 60_000
+"""How long a question may be answered, and a yes be used."""
+
+Reason = Literal["dead", "expired", "taken-over"]
+
+
+class Sitting(NamedTuple):
+    """Who sits down: the client and this process. `group` is one for all processes that one client started."""
+
+    process: Process
+    group: str
+    client: str = ""
+    era: str = ""
+
+
+class Admitted(NamedTuple):
+    """The decision on one call. `call` is its id when it goes forward, `approval` the question when a person is asked."""
+
+    decision: Decision
+    call: str = ""
+    approval: Approval | None = None
+
+
+class Session:
+    """A sitting. Its methods may be called from several threads. Raises `HeldError` once another client took over."""
+
+    def __init__(
+        self,
+        task: Task,
+        policy: Policy,
+        sitting: Sitting,
+        *,
+        policy_text: bytes = b"",
+        contract_text: bytes = b"",
+        auto_confirm: bool = False,
+    ) -> None:
+        self.task = task
+        self.policy = policy
+        self.sitting = sitting
+        self.id = ids.session_id()
+        self.actor = Actor(sitting.client or "agent", "agent")
+        self._texts = (policy_text, contract_text)
+        self._auto_confirm = auto_confirm
+        self._lock = RLock()
+        self._calls = 0
+        self._fenced = ""
+        self.is_open = False
+
+    # --- opening and closing
+
+    def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
+        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task."""
+        policy_text, contract_text = self._texts
+        with self._lock:
+            self.task.refresh()
+            self.task.commit(
+                lambda ledger: [
+                    *self._opening(ledger, take_over=take_over),
+                    *(Fact(data, self.actor, self.id) for data in also),
+                ],
+                refs=lambda _: {self._lease: self._lease_end()},
+                blobs=[text for text in (policy_text, contract_text) if text],
+            )
+            self._fenced = ""
+            self.is_open = True
+
+    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
+        policy_text, contract_text = self._texts
+        if not ledger.exists:
+            contract = digest(contract_text) if contract_text else ""
+            yield Fact(kinds.TaskOpened(goal=self.policy.goal, contract=contract), SYSTEM, self.id)
+        for holder in list(ledger.sessions.values()):
+            reason = self._why_over(holder, take_over=take_over)
+            if reason:
+                calls = [c.call for c in ledger.open_calls.values() if c.session == holder.id and c.effectful]
+                yield Fact(kinds.SessionLost(calls=calls, lost=holder.id, reason=reason), SYSTEM, self.id)
+        process = self.sitting.process
+        opened = kinds.SessionOpened(
+            budget=-1 if self.policy.budget is None else self.policy.budget,
+            client=self.sitting.client[:100],
+            era=self.sitting.era,
+            group=self.sitting.group,
+            host=process.host,
+            pid=process.pid,
+            policy=digest(policy_text),
+            started=process.started,
+        )
+        yield Fact(opened, SYSTEM, self.id)
+
+    def _why_over(self, holder: Holder, *, take_over: bool) -> Reason | None:
+        """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
+        alive = self._is_alive(holder)
+        if not alive:
+            return "dead" if alive is False else "expired"
+        if holder.group == self.sitting.group:
+            return None
+        if take_over:
+            return "taken-over"
+        raise HeldError(
+            f"task {self.task.id} is held by {holder.client or 'a client'} (process {holder.pid} on "
+            f"{holder.host.split(':')[0]}, session {holder.id}) since {holder.since}",
+            "end that session, or start the proxy with --take-over to fence it off",
+        )
+
+    def _is_alive(self, holder: Holder) -> bool | None:
+        """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
+        alive = lives(Process(holder.host, holder.pid, holder.started))
+        if alive is not None:
+            return alive
+        lease = self.task.store.ref(f"lease/{self.task.id}/{holder.id}") or "0"
+        return True if lease.isdigit() and int(lease) > self.task.clock() else None
+
+    @property
+    def _lease(self) -> str:
+        return f"lease/{self.task.id}/{self.id}"
+
+    def _lease_end(self) -> str:
+        return str(self.task.clock() + LEASE_MILLISECONDS)
+
+    def heartbeat(self) -> None:
+        """Renew the lease. To be called at least every third of it while the session is open."""
+        with self._lock:
+            if self.is_open:
+                current = self.task.store.ref(self._lease)
+                with suppress(ConflictError):  # whoever changed it has fenced us; the next call finds out
+                    self.task.store.swap(self._lease, self._lease_end(), expect=current)
+
+    def close(self, reason: str, to: str = "") -> None:
+        """Get up. What is still open is in doubt. `to` names the task that the client goes on with."""
+        with self._lock:
+            if not self.is_open:
+                return
+            self.is_open = False
+            self.task.commit(
+                lambda ledger: (
+                    [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)]
+                    if self.id in ledger.sessions
+                    else []
+                ),
+                refs=lambda _: {self._lease: None},
+            )
+            self.task.fold()
+
+    def _check_held(self, ledger: Ledger) -> None:
+        """Raise unless this session still holds the task."""
+        if self.id in ledger.sessions:
+            return
+        if self._fenced or any(other.group != self.sitting.group for other in ledger.sessions.values()):
+            others = [
+                f"{other.client or 'a client'} since {other.since}" for other in ledger.sessions.values()
+            ]
+            self._fenced = self._fenced or f"task {ledger.task} was taken over by {', '.join(others)}"
+            raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+        raise _LostError(f"session {self.id} was given up for dead", "call again")
+
+    # --- calls
+
+    def admit(self, calls: Sequence[Call]) -> list[Admitted]:
+        """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
+
+        Raises `HeldError` when another client took over, `StoreError` when nothing can be written; then nothing may
+        be forwarded.
+        """
+        with self._lock:
+            if self._fenced:
+                raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+            try:
+                return self._admit(calls)
+            except _LostError:
+                self.open()
+                return self._admit(calls)
+
+    def _admit(self, calls: Sequence[Call]) -> list[Admitted]:
+        result: list[Admitted] = []
+        first = self._calls
+
+        def build(ledger: Ledger) -> list[Fact]:
+            self._check_held(ledger)
+            result.clear()
+            self._calls = first
+            facts: list[Fact] = []
+            spent = 0
+            taken: set[str] = set()
+            for call in calls:
+                decision = decide(
+                    self.policy,
+                    ledger,
+                    call,
+                    now=self.task.clock(),
+                    spent=spent,
+                    auto_confirm=self._auto_confirm,
+                )
+                token = decision.approval if isinstance(decision, Forward) else getattr(decision, "call", "")
+                if token and token in taken:  # one approval, or one paused call, serves one call of a batch
+                    decision = Block(
+                        "busy", f'tool "{call.tool}" is already being answered', "call again later"
+                    )
+                taken.add(token)
+                admitted = self._admitted(call, decision, ledger)
+                result.append(admitted)
+                facts.extend(self._facts(call, admitted, ledger, spent))
+                spent += isinstance(decision, Forward) and not call.named_only
+            return facts
+
+        durable = any(call.effectful for call in calls)
+        self.task.commit(build, durable=durable)
+        return result
+
+    def _admitted(self, call: Call, decision: Decision, ledger: Ledger) -> Admitted:
+        if isinstance(decision, Forward):
+            self._calls += 1
+            return Admitted(decision, f"{self.id}.{self._calls}")
+        if isinstance(decision, Continue):
+            return Admitted(decision, decision.call)
+        if isinstance(decision, Ask):
+            return Admitted(decision, approval=self._question(call, decision, ledger))
+        return Admitted(decision)
+
+    def _question(self, call: Call, ask: Ask, ledger: Ledger) -> Approval:
+        """The question that is already open for this very call, or a new one."""
+        now = self.task.clock()
+        stamp = timestamp(now)
+        for asked in ledger.approvals.values():
+            same = asked.tool == call.tool and asked.digest == call.digest and asked.doubt == ask.doubt
+            if same and not asked.approved and not asked.refused and asked.expires > stamp:
+                return asked
+        return Approval(
+            id=ids.approval_id(),
+            tool=call.tool,
+            digest=call.digest,
+            expires=timestamp(now + APPROVAL_MILLISECONDS),
+            cause=ask.cause,
+            asked=stamp,
+            arguments=call.arguments,
+            doubt=ask.doubt,
+        )
+
+    def _facts(self, call: Call, admitted: Admitted, ledger: Ledger, spent: int) -> Iterator[Fact]:
+        decision = admitted.decision
+        if isinstance(decision, Forward):
+            if decision.auto:
+                yield Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id)
+            if call.named_only and not decision.approval and not decision.auto:
+                return  # nothing named it: it is not gated, and leaves no trace
+            allowed = kinds.ToolAllowed(
+                approval=decision.approval,
+                arguments=call.arguments if call.effectful else "",
+                call=admitted.call,
+                digest=call.digest,
+                effectful=call.effectful and not call.named_only,
+                tool=call.tool,
+                uncounted=call.named_only,
+            )
+            yield Fact(allowed, self.actor, self.id)
+        elif isinstance(decision, Continue):
+            yield Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id)
+        elif isinstance(decision, Ask):
+            asked = admitted.approval
+            if asked is not None and asked.id not in ledger.approvals:
+                required = kinds.ConfirmRequired(
+                    approval=asked.id,
+                    arguments=asked.arguments,
+                    cause=asked.cause,
+                    digest=asked.digest,
+                    doubt=asked.doubt,
+                    expires=asked.expires,
+                    tool=asked.tool,
+                )
+                yield Fact(required, self.actor, self.id)
+        elif decision.reason == "budget_exhausted":
+            used, limit = ledger.calls_used + spent, self.policy.budget or 0
+            yield Fact(kinds.BudgetExhausted(limit=limit, tool=call.tool, used=used), self.actor, self.id)
+        else:
+            yield Fact(
+                kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool),
+                self.actor,
+                self.id,
+            )
+
+    def settle(self, settled: Sequence[kinds.ToolSettled], *, later: bool = False) -> None:
+        """Write what came of calls. `later`: with the next commit (for calls without effect)."""
+        facts = [Fact(data, SYSTEM, self.id) for data in settled]
+        if later:
+            for fact in facts:
+                self.task.defer(fact)
+        elif facts:
+            self.task.commit(lambda _: facts, durable=False)
+
+    def note(self, data: kinds.Data) -> None:
+        """Write down something that happened beside the calls."""
+        self.task.commit(lambda _: [Fact(data, SYSTEM, self.id)], durable=False)
+
+
+def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
+    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more."""
+    found: list[Approval] = []
+
+    def build(ledger: Ledger) -> list[Fact]:
+        asked = ledger.approvals.get(approval)
+        if asked is None or asked.expires <= timestamp(task.clock()):
+            raise NotFoundError(
+                f"question {approval} of task {task.id} is not open: answered, used, or expired",
+                "repeat the call; it asks anew",
+            )
+        found[:] = [asked]
+        kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
+        return [Fact(kind(approval=approval, tool=asked.tool, via=via), by, session)]
+
+    task.commit(build)
+    return found[0]
+
+
+def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str = "") -> None:
+    """A person's word on a call in doubt. Raises `NotFoundError` when that call is not in doubt."""
+
+    def build(ledger: Ledger) -> list[Fact]:
+        if call not in ledger.doubts:
+            known = ", ".join(ledger.doubts) or "none is"
+            raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
+        settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
+        return [Fact(settled, by)]
+
+    task.commit(build)
+
+
+class _LostError(RefusedError):
+    """This session was declared over though it lives, and nobody else has taken the task."""

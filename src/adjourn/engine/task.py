@@ -1,0 +1,205 @@
+"""One task over one store: its ledger, kept current, and the one way to add facts to it.
+
+Owns: loading (a cached fold plus the events after it), refreshing, and `commit`, which decides and writes as one step:
+the builder of facts sees the very ledger that the compare-and-swap then holds the store to. Must never: decide.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import random
+from threading import RLock
+from time import sleep
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.log.canonical import digest
+from adjourn.log.event import Actor, Event, decode, encode, encode_data, timestamp
+from adjourn.log.kinds import Data, data_of
+from adjourn.state.ledger import Ledger
+from adjourn.store.base import EMPTY, Entry, Head, Store
+
+SYSTEM = Actor("adjourn", "system")
+FOLD_EVERY = 2048
+"""Events between two cached folds: bounds what loading a task costs, whatever its age."""
+MAX_FOLD_BYTES = 60_000
+MAX_ATTEMPTS = 200
+TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+
+
+class Fact(NamedTuple):
+    """Something to be written down: what, by whom, in which sitting (empty: none)."""
+
+    data: Data
+    by: Actor = SYSTEM
+    session: str = ""
+
+
+class Written(NamedTuple):
+    """A fact that is now in the chain."""
+
+    event: Event
+    hash: str
+
+
+Builder = Callable[[Ledger], Sequence[Fact]]
+
+
+def check_task_id(task: str) -> str:
+    """The id itself. Raises `InvalidError` for one that is not 1-64 of `A-Z a-z 0-9 _ . -`, or begins with a dot."""
+    if not 0 < len(task) <= 64 or not TASK_ALPHABET.issuperset(task) or task[0] in ".-":
+        raise InvalidError(
+            f"not a task id: {task[:70]!r}", "use 1 to 64 letters, digits, dashes, dots, underscores"
+        )
+    return task
+
+
+class Task:
+    """A task's ledger and the way to add to it. Safe to use from several threads (`lock`)."""
+
+    def __init__(self, store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> None:
+        self.store = store
+        self.id = check_task_id(task)
+        self.clock = clock
+        self.lock = RLock()
+        self._secret = secret
+        self._folded = -1
+        self._deferred: list[Fact] = []
+        self.ledger = self._load()
+        self.refresh()
+
+    def refresh(self) -> Ledger:
+        """Take in what other processes have written; returns the current ledger.
+
+        Each event is checked against its hash and its predecessor on the way: `IntegrityError`.
+        """
+        with self.lock:
+            ledger = self.ledger
+            for entry in self.store.read(self.id, ledger.seq + 1):
+                if digest(entry.data) != entry.hash:
+                    raise IntegrityError(
+                        f"event {ledger.seq + 1} of task {self.id} was changed in the store",
+                        "run `adjourn verify`",
+                    )
+                event = decode(entry.data)
+                ledger.apply(event, entry.hash, data_of(event))
+            return ledger
+
+    def commit(
+        self,
+        build: Builder,
+        *,
+        durable: bool = True,
+        refs: Callable[[list[Written]], dict[str, str | None]] | None = None,
+        blobs: Sequence[bytes] = (),
+    ) -> list[Written]:
+        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
+
+        When another process was faster, the ledger is refreshed and `build` is asked again: it must have no side
+        effects beyond its own result. Facts are in the ledger when this returns. Raises `StoreError`.
+        """
+        with self.lock:
+            for attempt in range(MAX_ATTEMPTS):
+                facts = [*self._deferred, *build(self.ledger)]
+                if not facts:
+                    return []
+                written, entries = self._encode(facts)
+                changes = refs(written) if refs else {}
+                last = written[-1]
+                try:
+                    self.store.append(
+                        self.id,
+                        entries,
+                        expect=Head(self.ledger.seq, self.ledger.hash),
+                        refs=changes,
+                        blobs=blobs,
+                        durable=durable,
+                    )
+                except ConflictError:
+                    if attempt > 2:
+                        sleep(random() * min(0.05, 0.001 * 2**attempt))  # noqa: S311  # jitter, not a secret
+                    self.refresh()
+                    continue
+                for fact, (event, event_hash) in zip(facts, written, strict=True):
+                    self.ledger.apply(event, event_hash, fact.data)
+                self._deferred.clear()
+                if last.event.seq - self._folded >= FOLD_EVERY:
+                    self.fold()
+                return written
+        raise ConflictError(f"task {self.id} is written to by too many at once", "try again")
+
+    def defer(self, fact: Fact) -> None:
+        """Write a fact with the next commit. For settlements of calls that have no effect."""
+        with self.lock:
+            self._deferred.append(fact)
+
+    def flush(self) -> None:
+        """Write deferred facts now."""
+        with self.lock:
+            if self._deferred:
+                self.commit(lambda _: (), durable=False)
+
+    def fold(self) -> None:
+        """Keep the ledger as it is, so that the next loading starts from here. A cache: losing it loses nothing."""
+        with self.lock:
+            text = msgspec.json.encode(self.ledger)
+            if self.ledger.seq == self._folded or len(text) > MAX_FOLD_BYTES:
+                return
+            name = f"fold/{self.id}"
+            with suppress(ConflictError):  # another process has just kept one
+                self.store.swap(name, f"{self._seal(text)}:{text.decode()}", expect=self.store.ref(name))
+            self._folded = self.ledger.seq
+
+    def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
+        seq, after = self.ledger.seq, self.ledger.hash
+        stamp = timestamp(self.clock())
+        written, entries = [], []
+        for fact in facts:
+            seq += 1
+            event = Event(
+                after=after,
+                by=fact.by,
+                data=encode_data(fact.data),
+                event=fact.data.KIND,
+                seq=seq,
+                session=fact.session,
+                task=self.id,
+                timestamp=stamp,
+            )
+            after, stored = encode(event)
+            written.append(Written(event, after))
+            entries.append(Entry(after, stored))
+        return written, entries
+
+    def _seal(self, text: bytes) -> str:
+        return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex()
+
+    def _load(self) -> Ledger:
+        """The cached fold, if it is ours and the chain still holds the event it was made at; else an empty ledger."""
+        value = self.store.ref(f"fold/{self.id}") or ""
+        seal, _, text = value.partition(":")
+        if text and hmac.compare_digest(seal, self._seal(text.encode())):
+            try:
+                ledger = msgspec.json.decode(text, type=Ledger)
+            except (msgspec.DecodeError, InvalidError):
+                return Ledger(task=self.id)
+            at = next(iter(self.store.read(self.id, ledger.seq, ledger.seq + 1)), None)
+            if at is not None and at.hash == ledger.hash and ledger.task == self.id:
+                self._folded = ledger.seq
+                return ledger
+        return Ledger(task=self.id)
+
+
+def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
+    """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`."""
+    if store.head(task) == EMPTY:
+        candidates = [name for name in store.streams() if name.startswith(task)]
+        if len(candidates) != 1 or not task:
+            found = f"{len(candidates)} tasks begin with it" if candidates else "no task has that id"
+            raise NotFoundError(f"task {task!r}: {found}", "`adjourn tasks` lists them")
+        task = candidates[0]
+    return Task(store, task, clock=clock, secret=secret)

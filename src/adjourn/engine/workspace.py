@@ -1,0 +1,121 @@
+"""The files a workspace has for adjourn, and writing them so that a crash or a hostile link does no harm.
+
+Owns: where things are, `write_file`, `read_file`, and what may be followed. Must never: leave the workspace by a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
+
+CHECKPOINTS = ".aex/checkpoints"
+MAX_NAME = 64
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def check_name(name: object) -> str:
+    """A checkpoint's name: 1-64 of letters, digits, dashes, underscores (seed: meta-tools reference)."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not _NAME.issuperset(name):
+        shown = name[:70] if isinstance(name, str) else type(name).__name__
+        raise InvalidError(
+            f"not a checkpoint name: {shown!r}",
+            "use 1 to 64 letters, digits, dashes and underscores, such as fix-auth",
+        )
+    return name
+
+
+def inside(root: str, path: str) -> str:
+    """The real path of `path` (relative to `root`), which must lie in `root` after resolving links. `RefusedError`."""
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(real_root, path))
+    if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
+        raise RefusedError(f"{path!r} is outside the workspace", "name a file inside it")
+    return real
+
+
+def make_folder(root: str, relative: str) -> str:
+    """Create a folder of the workspace, step by step, through no link. Returns its path."""
+    path = os.path.realpath(root)
+    for part in relative.split("/"):
+        path = os.path.join(path, part)
+        try:
+            os.mkdir(path, 0o755)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise RefusedError(
+                    f"{path} is a link or not a folder", "remove it; adjourn follows no link here"
+                ) from None
+        except OSError as error:
+            raise _failed("create", path, error) from error
+    return path
+
+
+def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object) -> None:
+    """Replace a file atomically and durably: temporary file, fsync, rename, fsync of the folder."""
+    path = os.path.join(folder, name)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for chunk in [chunks] if isinstance(chunks, bytes) else chunks:  # type: ignore[attr-defined]
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        sync_folder(folder)
+    except OSError as error:
+        raise _failed("write", path, error) from error
+
+
+def remove_file(folder: str, name: str) -> None:
+    try:
+        os.unlink(os.path.join(folder, name))
+        sync_folder(folder)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _failed("remove", os.path.join(folder, name), error) from error
+
+
+def sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_regular(path: str, limit: int) -> int:
+    """A read handle on a regular file of at most `limit` bytes that is no link. `NotFoundError`, `InvalidError`."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except OSError as error:
+        raise InvalidError(
+            f"cannot read {path}: {error.strerror}", "it must be a readable file, not a link"
+        ) from error
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        os.close(handle)
+        raise InvalidError(f"{path} is not a regular file of at most {limit} bytes", "check what it is")
+    return handle
+
+
+def read_file(path: str, limit: int) -> bytes:
+    """The bytes of a regular file of at most `limit` bytes, following no link in its last step."""
+    with os.fdopen(open_regular(path, limit), "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise InvalidError(f"{path} has more than {limit} bytes")
+    return data
+
+
+def _failed(what: str, path: str, error: OSError) -> StoreError:
+    return StoreError(f"cannot {what} {path}: {error.strerror}", "free space or permissions, then try again")

@@ -1,0 +1,71 @@
+"""Canonical JSON: one text per value, so that equal values have equal digests (RFC 8785, JCS).
+
+Owns: `canonical`, `digest`. Must never: accept what JCS cannot represent.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+
+from adjourn.errors import InvalidError
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Beyond it RFC 8785 has no exact numbers."""
+MAX_DEPTH = 200
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def canonical(value: object) -> bytes:
+    """RFC 8785 bytes of a JSON value (dicts with text keys, lists, str, int, float, bool, None).
+
+    Values without floats and with ASCII keys take msgspec's sorted encoding, which is identical for them and much
+    faster; a property test holds the two equal. Raises `InvalidError` for NaN, infinities, lone surrogates,
+    integers beyond 2^53 - 1, keys that are not text, other types, and nesting deeper than 200.
+    """
+    if _is_plain(value, 0):
+        try:
+            return _encode_sorted(value)
+        except UnicodeEncodeError as error:
+            raise InvalidError(f"cannot be canonical JSON: {error}") from error
+    import rfc8785  # noqa: PLC0415  # only the rare value needs it
+
+    try:
+        return rfc8785.dumps(value)  # type: ignore[arg-type]  # it checks the types itself
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InvalidError(f"cannot be canonical JSON: {error}") from error
+
+
+def digest(data: bytes) -> str:
+    """Lower-case hex SHA-256 of stored bytes."""
+    return sha256(data).hexdigest()
+
+
+def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a JSON type, on the hot path
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
+            raise InvalidError(f"cannot be canonical JSON: integer {str(value)[:40]} is beyond 2^53 - 1")
+        return True
+    if depth >= MAX_DEPTH:
+        raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")
+    if kind is dict:
+        plain = True
+        for key, item in value.items():  # type: ignore[attr-defined]  # kind is dict
+            if type(key) is not str:
+                raise InvalidError(f"cannot be canonical JSON: key {key!r} is not text")
+            # every item is looked at, since the bounds are checked on the way
+            plain = _is_plain(item, depth + 1) and key.isascii() and plain
+        return plain
+    if kind is list or kind is tuple:
+        plain = True
+        for item in value:  # type: ignore[attr-defined]  # kind is a sequence
+            plain = _is_plain(item, depth + 1) and plain
+        return plain
+    if kind is float:
+        return False
+    raise InvalidError(f"cannot be canonical JSON: {kind.__name__} is not a JSON type")

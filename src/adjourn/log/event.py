@@ -1,0 +1,97 @@
+"""The event: one fact about a task, as an envelope with canonical bytes (spec/events.md, sections 1-3).
+
+Owns: `Event`, `Actor`, encoding, decoding and time stamps. Must never: know what an event kind means (`kinds` does).
+"""
+
+from __future__ import annotations
+
+from time import gmtime, strftime
+from typing import Literal
+
+import msgspec
+
+from adjourn.errors import InvalidError
+from adjourn.log.canonical import digest
+
+VERSION = 1
+GENESIS = "0" * 64
+"""What the first event of a stream names as its predecessor."""
+MAX_EVENT_BYTES = 64 * 1024
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who caused an event."""
+
+    id: str
+    type: Literal["agent", "human", "system"]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact. Its stored bytes are its fields in this (alphabetical) order, so they begin with `{"after":"`.
+
+    `after` is the hash of the event before it, `seq` its 0-based position, `session` the sitting that caused it
+    (empty for a person at a terminal), `timestamp` UTC with milliseconds, `v` the format version.
+    """
+
+    after: str
+    by: Actor
+    data: msgspec.Raw
+    event: str
+    seq: int
+    session: str
+    task: str
+    timestamp: str
+    v: int = VERSION
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_event = msgspec.json.Decoder(Event).decode
+
+
+def encode(event: Event) -> tuple[str, bytes]:
+    """`(hash, bytes)` of an event. `event.data` must hold canonical bytes (`encode_data`)."""
+    stored = _encode(event)
+    if len(stored) > MAX_EVENT_BYTES:
+        raise InvalidError(f"event {event.event} has {len(stored)} bytes, more than {MAX_EVENT_BYTES}")
+    return digest(stored), stored
+
+
+def encode_data(data: msgspec.Struct) -> msgspec.Raw:
+    """Canonical bytes of an event's data, whose type declares its fields in alphabetical order (see `kinds`)."""
+    return msgspec.Raw(_encode(data))
+
+
+def decode(stored: bytes) -> Event:
+    """The event in stored bytes. Raises `InvalidError` for what is no event of a version known here."""
+    try:
+        event = _decode_event(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"not an event: {error}") from error
+    if event.v > VERSION:
+        raise InvalidError(f"event {event.seq} has format version {event.v}", "update adjourn")
+    return event
+
+
+_second = [0, ""]
+
+
+def timestamp(milliseconds: int) -> str:
+    """RFC 3339 UTC with milliseconds: `2026-05-02T15:30:12.345Z`."""
+    seconds, rest = divmod(milliseconds, 1000)
+    if _second[0] != seconds:  # most events of a burst fall into one second
+        _second[:] = [seconds, strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))]
+    return f"{_second[1]}.{rest:03d}Z"
+
+
+def milliseconds(stamp: str) -> int:
+    """The inverse of `timestamp`. Raises `InvalidError`."""
+    from calendar import timegm  # noqa: PLC0415  # off the start path
+    from time import strptime  # noqa: PLC0415
+
+    try:
+        whole = timegm(strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S"))
+        if stamp[19] == "." and stamp[23:] == "Z":
+            return whole * 1000 + int(stamp[20:23])
+    except (ValueError, IndexError):
+        pass
+    raise InvalidError(f"not a time stamp: {stamp[:40]!r}")

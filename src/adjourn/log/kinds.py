@@ -1,0 +1,247 @@
+"""The registry of event kinds: the type of each kind's data, and what the kind means (spec/events.md, section 4).
+
+Owns: the types. Must never: interpret them (`adjourn.state.ledger` does). Kinds are added, never changed: stored
+bytes keep their meaning for ever. A reader keeps and verifies kinds it does not know.
+
+Fields are declared in alphabetical order, so that encoding a type in its own order *is* its canonical form; a test
+holds that. Fields named `digest` are the SHA-256 of the canonical JSON of a call's arguments; `arguments` is their redacted,
+shortened text, for people. Times inside data are RFC 3339 UTC like the envelope's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from adjourn.errors import InvalidError
+from adjourn.log.event import Event
+
+REGISTRY: dict[str, type[Data]] = {}
+"""Kind → type, in the order of this file."""
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of all event data. `KIND` is the envelope's `event`; `EFFECT` says what it changes."""
+
+    KIND: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        REGISTRY[cls.KIND] = cls
+
+
+class TaskOpened(Data, frozen=True, kw_only=True):
+    """The task begins. Always event 0. Names the documents that hold its contract's text."""
+
+    KIND = "task.opened"
+    contract: str = ""
+    goal: str = ""
+
+
+class SessionOpened(Data, frozen=True, kw_only=True):
+    """A sitting begins: `client` works on the task through the process `pid` on `host`.
+
+    `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
+    same number. `policy` is the digest of the effective permissions' text.
+    """
+
+    KIND = "session.opened"
+    budget: int = -1
+    client: str = ""
+    era: str = ""
+    group: str
+    host: str
+    pid: int
+    policy: str
+    started: int
+
+
+class SessionClosed(Data, frozen=True, kw_only=True):
+    """A sitting ended in an orderly way. `to` names the task its client went on with, if it moved."""
+
+    KIND = "session.closed"
+    reason: str
+    to: str = ""
+
+
+class SessionLost(Data, frozen=True, kw_only=True):
+    """A sitting is over without having closed: found dead, expired, or taken over. Its open effects are in doubt."""
+
+    KIND = "session.lost"
+    calls: list[str]
+    lost: str
+    reason: Literal["dead", "expired", "taken-over"]
+
+
+class ToolAllowed(Data, frozen=True, kw_only=True):
+    """A call is about to be forwarded: its intent, written before the call leaves. It counts one call.
+
+    `uncounted` are meta-tools and requests other than tools/call; they are written down only when confirmed.
+    """
+
+    KIND = "tool.allowed"
+    approval: str = ""
+    arguments: str = ""
+    call: str
+    digest: str
+    effectful: bool
+    tool: str
+    uncounted: bool = False
+
+
+class ToolContinued(Data, frozen=True, kw_only=True):
+    """The client answered what the upstream asked for; the same call goes on, and is not counted again."""
+
+    KIND = "tool.continued"
+    call: str
+
+
+class ToolSettled(Data, frozen=True, kw_only=True):
+    """A forwarded call was answered. `answer` is the SHA-256 of the answer's bytes, `state` that of a request state."""
+
+    KIND = "tool.settled"
+    answer: str = ""
+    call: str
+    milliseconds: int = 0
+    outcome: Literal["ok", "tool-error", "error", "input-required", "no-answer"]
+    state: str = ""
+
+
+class EffectSettled(Data, frozen=True, kw_only=True):
+    """Someone looked and says whether the effect of a call in doubt happened."""
+
+    KIND = "effect.settled"
+    call: str
+    note: str = ""
+    outcome: Literal["done", "not-done"]
+
+
+class ToolDenied(Data, frozen=True, kw_only=True):
+    """A call was refused by a rule (`deny_list`), for want of one (`not_allowed`), or for what `reason` says."""
+
+    KIND = "tool.denied"
+    reason: str
+    rule: str = ""
+    tool: str
+
+
+class BudgetExhausted(Data, frozen=True, kw_only=True):
+    """A call was refused because the task's calls are spent."""
+
+    KIND = "budget.exhausted"
+    limit: int
+    tool: str
+    used: int
+
+
+class ConfirmRequired(Data, frozen=True, kw_only=True):
+    """A call waits for a person. `cause` is the rule that asks, or the call in doubt that it would repeat."""
+
+    KIND = "confirm.required"
+    approval: str
+    arguments: str = ""
+    cause: str
+    digest: str
+    doubt: str = ""
+    expires: str
+    tool: str
+
+
+class ConfirmApproved(Data, frozen=True, kw_only=True):
+    """A person said yes, once, for this tool with these arguments, until the approval expires."""
+
+    KIND = "confirm.approved"
+    approval: str
+    tool: str
+    via: str
+
+
+class ConfirmDenied(Data, frozen=True, kw_only=True):
+    """A person said no, or nobody said anything in time (`via` is `timeout`)."""
+
+    KIND = "confirm.denied"
+    approval: str
+    tool: str
+    via: str
+
+
+class ConfirmAutoApproved(Data, frozen=True, kw_only=True):
+    """The proxy was started with --auto-confirm, and a confirmation was passed by it."""
+
+    KIND = "confirm.auto_approved"
+    tool: str
+
+
+class CheckpointCreated(Data, frozen=True, kw_only=True):
+    """A named, signed position. The signature covers everything before it and `document` (spec section 5)."""
+
+    KIND = "checkpoint.created"
+    description: str = ""
+    document: str
+    key: str
+    name: str
+    previous: str = ""
+    root: str
+    signature: str
+    trigger: str
+
+
+class CheckpointResumed(Data, frozen=True, kw_only=True):
+    """A session goes on from a checkpoint: its event hash, and whether the store or a folder held it."""
+
+    KIND = "checkpoint.resumed"
+    checkpoint: str
+    name: str
+    source: Literal["store", "folder"]
+
+
+class TaskImported(Data, frozen=True, kw_only=True):
+    """A history made elsewhere was taken in, up to `head`. `signer` is the key that signed it, empty for none."""
+
+    KIND = "task.imported"
+    head: str
+    seq: int
+    signer: str = ""
+
+
+class MessageRefused(Data, frozen=True, kw_only=True):
+    """A client's message could not be decided on, and went nowhere."""
+
+    KIND = "message.refused"
+    reason: str
+    sample: str = ""
+    size: int
+
+
+class UpstreamError(Data, frozen=True, kw_only=True):
+    """The upstream could not be started."""
+
+    KIND = "upstream.error"
+    message: str
+
+
+class UpstreamCrashed(Data, frozen=True, kw_only=True):
+    """The upstream ended without having been asked to."""
+
+    KIND = "upstream.crashed"
+    code: int = 0
+    signal: int = 0
+
+
+class UpstreamNonJson(Data, frozen=True, kw_only=True):
+    """The upstream wrote a line that is not JSON."""
+
+    KIND = "upstream.non_jsonrpc"
+    line: str
+
+
+def data_of(event: Event) -> Data | None:
+    """The typed data of an event; None for a kind not known here. Raises `InvalidError` when it does not fit its kind."""
+    kind = REGISTRY.get(event.event)
+    if kind is None:
+        return None
+    try:
+        return msgspec.json.decode(event.data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidError(f"event {event.seq}: data does not fit {event.event}: {error}") from error

@@ -1,0 +1,85 @@
+"""Signed heads: an Ed25519 signature (RFC 8032) over everything a chain says up to a point (spec/events.md, section 5).
+
+Owns: the signed statement, making and checking signatures, key names. Must never: find, make or store key files
+(`adjourn.engine.keys` does), or import `cryptography` before it is asked to sign or to check.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from hashlib import sha256
+
+import msgspec
+
+from adjourn.errors import IntegrityError, InvalidError
+from adjourn.log.canonical import canonical
+
+
+class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint's signature covers. Its canonical JSON, with `statement`, is the signed message.
+
+    `after` is the hash of the event before the checkpoint, `seq` the checkpoint's own position, `root` the RFC 6962
+    root over the 32-byte hashes of the events 0 … seq - 1, `document` the SHA-256 of the checkpointed document.
+    """
+
+    after: str
+    document: str
+    name: str
+    root: str
+    seq: int
+    task: str
+    timestamp: str
+    statement: str = "adjourn/head/1"
+
+    def message(self) -> bytes:
+        return canonical(msgspec.to_builtins(self))
+
+
+def public_key(private: bytes) -> bytes:
+    """The 32 public bytes of a 32-byte private key."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # 30 ms
+
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def fingerprint(public: bytes) -> str:
+    """The short name of a key: `ed25519:` and 32 hex digits of the SHA-256 of its public bytes."""
+    return "ed25519:" + sha256(public).hexdigest()[:32]
+
+
+def sign(private: bytes, head: SignedHead) -> str:
+    """A base64 signature of `head`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+    return encode_bytes(Ed25519PrivateKey.from_private_bytes(private).sign(head.message()))
+
+
+def check(public: bytes, signature: str, head: SignedHead) -> None:
+    """Raise `IntegrityError` unless `signature` is that of `public` over `head`."""
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), head.message())
+    except (InvalidSignature, InvalidError, ValueError) as error:
+        raise IntegrityError(
+            f'checkpoint "{head.name}" at event {head.seq} of task {head.task} is not what {fingerprint(public)} signed',
+            "the history was changed after it was signed; do not resume from it",
+        ) from error
+
+
+def encode_bytes(data: bytes) -> str:
+    """Base64 in one line."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def decode_bytes(text: str, size: int) -> bytes:
+    """Exactly `size` bytes from strict base64, else `InvalidError`."""
+    try:
+        data = a2b_base64(text, strict_mode=True)
+    except (Base64Error, ValueError) as error:
+        raise InvalidError(f"not base64: {text[:20]!r}") from error
+    if len(data) != size:
+        raise InvalidError(f"{len(data)} bytes where {size} are due")
+    return data

@@ -1,0 +1,257 @@
+"""The ledger: the task-scope projection of a task's events. Over all sessions and clients, and it only ever grows.
+
+Owns: what each event kind does to the spent budget, the open and doubtful effects, the approvals, who holds the task.
+Must never: write anything, read a clock, or lower `calls_used`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from adjourn.errors import IntegrityError
+from adjourn.log import kinds
+from adjourn.log.event import GENESIS, Event, milliseconds
+from adjourn.log.merkle import Frontier
+
+MAX_LISTED_TOOLS = 1000
+MAX_PAUSED_CALLS = 100
+
+
+class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A forwarded call that has no settlement yet."""
+
+    call: str
+    tool: str
+    digest: str
+    effectful: bool
+    session: str
+    since: str
+    arguments: str = ""
+
+
+class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A question to a person that may still be answered, or an answer that may still be used, until `expires`."""
+
+    id: str
+    tool: str
+    digest: str
+    expires: str
+    cause: str
+    asked: str
+    arguments: str = ""
+    doubt: str = ""
+    approved: bool = False
+    refused: str = ""
+
+
+class Session(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A sitting that has not ended."""
+
+    id: str
+    group: str
+    host: str
+    pid: int
+    started: int
+    since: str
+    client: str = ""
+    era: str = ""
+
+
+class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
+    """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes."""
+
+    task: str
+    seq: int = -1
+    hash: str = GENESIS
+    goal: str = ""
+    contract: str = ""
+    policy: str = ""
+    budget: int | None = None
+    opened: str = ""
+    touched: str = ""
+    calls_used: int = 0
+    calls_refused: int = 0
+    tools: dict[str, int] = {}
+    open_calls: dict[str, Call] = {}
+    paused_calls: dict[str, Call] = {}
+    doubts: dict[str, Call] = {}
+    approvals: dict[str, Approval] = {}
+    sessions: dict[str, Session] = {}
+    moved: dict[str, str] = {}
+    checkpoint: str = ""
+    checkpoint_seq: int = -1
+    calls_at_checkpoint: int = 0
+    tree: Frontier = msgspec.field(default_factory=Frontier)
+
+    @property
+    def exists(self) -> bool:
+        return self.seq >= 0
+
+    def remaining(self, budget: int | None) -> int | None:
+        return None if budget is None else max(0, budget - self.calls_used)
+
+    def apply(self, event: Event, event_hash: str, data: kinds.Data | None) -> None:
+        """Take in the next event. `data` is its typed data, None for a kind not known here."""
+        if event.seq != self.seq + 1 or event.task != self.task or event.after != self.hash:
+            raise IntegrityError(
+                f"event {event.seq} of {event.task} does not follow event {self.seq} of {self.task}",
+                "run `adjourn verify`",
+            )
+        self.tree.append(bytes.fromhex(event_hash))
+        self.seq = event.seq
+        self.hash = event_hash
+        self.touched = event.timestamp
+        rule = _RULES.get(type(data))
+        if rule is not None:
+            rule(self, event, data)
+
+
+def _task_opened(ledger: Ledger, event: Event, data: kinds.TaskOpened) -> None:
+    ledger.goal = data.goal
+    ledger.contract = data.contract
+    ledger.opened = event.timestamp
+
+
+def _session_opened(ledger: Ledger, event: Event, data: kinds.SessionOpened) -> None:
+    ledger.policy = data.policy
+    ledger.budget = None if data.budget < 0 else data.budget
+    ledger.sessions[event.session] = Session(
+        id=event.session,
+        group=data.group,
+        host=data.host,
+        pid=data.pid,
+        started=data.started,
+        since=event.timestamp,
+        client=data.client,
+        era=data.era,
+    )
+    ledger.moved.pop(data.group, None)
+
+
+def _session_closed(ledger: Ledger, event: Event, data: kinds.SessionClosed) -> None:
+    session = ledger.sessions.pop(event.session, None)
+    if session is not None and data.to:
+        ledger.moved[session.group] = data.to
+    _doubt_calls_of(ledger, event.session)
+
+
+def _session_lost(ledger: Ledger, event: Event, data: kinds.SessionLost) -> None:
+    del event
+    ledger.sessions.pop(data.lost, None)
+    _doubt_calls_of(ledger, data.lost)
+
+
+def _doubt_calls_of(ledger: Ledger, session: str) -> None:
+    """What a session that is gone left unanswered: effects are in doubt; a cut-off read did no harm."""
+    for call in [call for call in ledger.open_calls.values() if call.session == session]:
+        del ledger.open_calls[call.call]
+        if call.effectful:
+            ledger.doubts[call.call] = call
+
+
+def _tool_allowed(ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> None:
+    ledger.calls_used += not data.uncounted
+    if data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
+        ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
+    ledger.open_calls[data.call] = Call(
+        call=data.call,
+        tool=data.tool,
+        digest=data.digest,
+        effectful=data.effectful,
+        session=event.session,
+        since=event.timestamp,
+        arguments=data.arguments,
+    )
+    used = ledger.approvals.pop(data.approval, None) if data.approval else None
+    if used is not None and used.doubt:
+        ledger.doubts.pop(used.doubt, None)  # a person decided to run it again
+
+
+def _tool_continued(ledger: Ledger, event: Event, data: kinds.ToolContinued) -> None:
+    for state, call in ledger.paused_calls.items():
+        if call.call == data.call:
+            del ledger.paused_calls[state]
+            ledger.open_calls[call.call] = msgspec.structs.replace(call, session=event.session)
+            return
+
+
+def _tool_settled(ledger: Ledger, event: Event, data: kinds.ToolSettled) -> None:
+    del event
+    call = ledger.open_calls.pop(data.call, None) or ledger.doubts.get(data.call)
+    if call is None:
+        return
+    if data.outcome == "no-answer" and call.effectful:
+        ledger.doubts[call.call] = call
+        return
+    ledger.doubts.pop(data.call, None)
+    if data.outcome == "input-required":
+        ledger.paused_calls[data.state] = call
+        if len(ledger.paused_calls) > MAX_PAUSED_CALLS:
+            del ledger.paused_calls[next(iter(ledger.paused_calls))]
+
+
+def _effect_settled(ledger: Ledger, event: Event, data: kinds.EffectSettled) -> None:
+    del event
+    ledger.doubts.pop(data.call, None)
+
+
+def _refused(ledger: Ledger, event: Event, data: kinds.Data) -> None:
+    del event, data
+    ledger.calls_refused += 1
+
+
+def _confirm_required(ledger: Ledger, event: Event, data: kinds.ConfirmRequired) -> None:
+    now = milliseconds(event.timestamp)
+    for old in [old for old in ledger.approvals.values() if milliseconds(old.expires) <= now]:
+        del ledger.approvals[old.id]
+    ledger.approvals[data.approval] = Approval(
+        id=data.approval,
+        tool=data.tool,
+        digest=data.digest,
+        expires=data.expires,
+        cause=data.cause,
+        asked=event.timestamp,
+        arguments=data.arguments,
+        doubt=data.doubt,
+    )
+
+
+def _confirm_approved(ledger: Ledger, event: Event, data: kinds.ConfirmApproved) -> None:
+    del event
+    if (asked := ledger.approvals.get(data.approval)) is not None:
+        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="")
+
+
+def _confirm_denied(ledger: Ledger, event: Event, data: kinds.ConfirmDenied) -> None:
+    ledger.calls_refused += 1
+    del event
+    if (asked := ledger.approvals.get(data.approval)) is not None:
+        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=False, refused=data.via)
+
+
+def _checkpoint_created(ledger: Ledger, event: Event, data: kinds.CheckpointCreated) -> None:
+    ledger.checkpoint = data.name
+    ledger.checkpoint_seq = event.seq
+    ledger.calls_at_checkpoint = ledger.calls_used
+
+
+_RULES: dict[type | None, Callable[[Ledger, Event, Any], None]] = {
+    kinds.TaskOpened: _task_opened,
+    kinds.SessionOpened: _session_opened,
+    kinds.SessionClosed: _session_closed,
+    kinds.SessionLost: _session_lost,
+    kinds.ToolAllowed: _tool_allowed,
+    kinds.ToolContinued: _tool_continued,
+    kinds.ToolSettled: _tool_settled,
+    kinds.EffectSettled: _effect_settled,
+    kinds.ToolDenied: _refused,
+    kinds.BudgetExhausted: _refused,
+    kinds.ConfirmRequired: _confirm_required,
+    kinds.ConfirmApproved: _confirm_approved,
+    kinds.ConfirmDenied: _confirm_denied,
+    kinds.CheckpointCreated: _checkpoint_created,
+}
+"""What each kind does. A kind that is not here is history only."""

@@ -169,7 +169,11 @@ class Session:
             self.task.fold()
 
     def _check_held(self, ledger: Ledger) -> None:
-        """Raise unless this session still holds the task."""
+        """Raise unless this session still holds the task, and its client still works on it."""
+        if self.sitting.group in ledger.moved:
+            raise MovedError(
+                f"this client went on with task {ledger.moved[self.sitting.group]}", "call again"
+            )
         if self.id in ledger.sessions:
             return
         if self._fenced or any(other.group != self.sitting.group for other in ledger.sessions.values()):
@@ -348,6 +352,10 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
         return [Fact(settled, by)]
 
     task.commit(build)
+
+
+class MovedError(RefusedError):
+    """A sister proxy of the same client resumed another task; this one follows."""
 
 
 class _LostError(RefusedError):

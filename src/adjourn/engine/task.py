@@ -69,6 +69,7 @@ class Task:
         self._secret = secret
         self._folded = -1
         self._deferred: list[Fact] = []
+        self.stamp = ""
         self.ledger = self._load()
         self.refresh()
 
@@ -100,10 +101,11 @@ class Task:
         """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
 
         When another process was faster, the ledger is refreshed and `build` is asked again: it must have no side
-        effects beyond its own result. Facts are in the ledger when this returns. Raises `StoreError`.
+        effects beyond its own result; `stamp` is the time its facts will carry, `blobs` may be filled by it. Facts are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
             for attempt in range(MAX_ATTEMPTS):
+                self.stamp = timestamp(self.clock())
                 facts = [*self._deferred, *build(self.ledger)]
                 if not facts:
                     return []
@@ -156,7 +158,6 @@ class Task:
 
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash
-        stamp = timestamp(self.clock())
         written, entries = [], []
         for fact in facts:
             seq += 1
@@ -168,7 +169,7 @@ class Task:
                 seq=seq,
                 session=fact.session,
                 task=self.id,
-                timestamp=stamp,
+                timestamp=self.stamp,
             )
             after, stored = encode(event)
             written.append(Written(event, after))

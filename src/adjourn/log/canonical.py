@@ -49,8 +49,10 @@ def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a 
         return True
     if kind is int:
         if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
-            raise InvalidError(f"cannot be canonical JSON: integer {str(value)[:40]} is beyond 2^53 - 1")
+            raise InvalidError("cannot be canonical JSON: an integer is beyond 2^53 - 1")
         return True
+    if kind is float:
+        return False
     if depth >= MAX_DEPTH:
         raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")
     if kind is dict:
@@ -66,6 +68,4 @@ def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a 
         for item in value:  # type: ignore[attr-defined]  # kind is a sequence
             plain = _is_plain(item, depth + 1) and plain
         return plain
-    if kind is float:
-        return False
     raise InvalidError(f"cannot be canonical JSON: {kind.__name__} is not a JSON type")

@@ -5,7 +5,7 @@ Owns: `Event`, `Actor`, encoding, decoding and time stamps. Must never: know wha
 
 from __future__ import annotations
 
-from time import gmtime, strftime
+from time import gmtime
 from typing import Literal
 
 import msgspec
@@ -50,7 +50,10 @@ _decode_event = msgspec.json.Decoder(Event).decode
 
 def encode(event: Event) -> tuple[str, bytes]:
     """`(hash, bytes)` of an event. `event.data` must hold canonical bytes (`encode_data`)."""
-    stored = _encode(event)
+    try:
+        stored = _encode(event)
+    except UnicodeEncodeError as error:
+        raise InvalidError(f"event {event.event} cannot be written as UTF-8: {error}") from error
     if len(stored) > MAX_EVENT_BYTES:
         raise InvalidError(f"event {event.event} has {len(stored)} bytes, more than {MAX_EVENT_BYTES}")
     return digest(stored), stored
@@ -58,7 +61,10 @@ def encode(event: Event) -> tuple[str, bytes]:
 
 def encode_data(data: msgspec.Struct) -> msgspec.Raw:
     """Canonical bytes of an event's data, whose type declares its fields in alphabetical order (see `kinds`)."""
-    return msgspec.Raw(_encode(data))
+    try:
+        return msgspec.Raw(_encode(data))
+    except UnicodeEncodeError as error:
+        raise InvalidError(f"event data cannot be written as UTF-8: {error}") from error
 
 
 def decode(stored: bytes) -> Event:
@@ -72,26 +78,33 @@ def decode(stored: bytes) -> Event:
     return event
 
 
-_second = [0, ""]
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: the years that RFC 3339 can write."""
+_latest = (0, "1970-01-01T00:00:00")
 
 
 def timestamp(milliseconds: int) -> str:
-    """RFC 3339 UTC with milliseconds: `2026-05-02T15:30:12.345Z`."""
+    """RFC 3339 UTC with milliseconds: `2026-05-02T15:30:12.345Z`. `InvalidError` outside the years 1 to 9999."""
+    global _latest  # noqa: PLW0603  # most events of a burst fall into one second
     seconds, rest = divmod(milliseconds, 1000)
-    if _second[0] != seconds:  # most events of a burst fall into one second
-        _second[:] = [seconds, strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))]
-    return f"{_second[1]}.{rest:03d}Z"
+    latest = _latest  # read once: another thread may replace the pair, but never half of it
+    if latest[0] != seconds:
+        if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
+            raise InvalidError("not a time: outside the years 1 to 9999")
+        latest = _latest = (seconds, "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}".format(*gmtime(seconds)[:6]))
+    return f"{latest[1]}.{rest:03d}Z"
 
 
 def milliseconds(stamp: str) -> int:
-    """The inverse of `timestamp`. Raises `InvalidError`."""
+    """The inverse of `timestamp`. Raises `InvalidError` for any other spelling of a time."""
     from calendar import timegm  # noqa: PLC0415  # off the start path
     from time import strptime  # noqa: PLC0415
 
     try:
-        whole = timegm(strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S"))
-        if stamp[19] == "." and stamp[23:] == "Z":
-            return whole * 1000 + int(stamp[20:23])
-    except (ValueError, IndexError):
+        result = timegm(strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) * 1000 + int(stamp[20:23])
+    except ValueError:
         pass
+    else:
+        if timestamp(result) == stamp:  # strptime takes more than one spelling
+            return result
     raise InvalidError(f"not a time stamp: {stamp[:40]!r}")

@@ -10,7 +10,7 @@ shortened text, for people. Times inside data are RFC 3339 UTC like the envelope
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
@@ -22,7 +22,7 @@ REGISTRY: dict[str, type[Data]] = {}
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of all event data. `KIND` is the envelope's `event`; `EFFECT` says what it changes."""
+    """Base of all event data. `KIND` is the envelope's `event`, the docstring what it means."""
 
     KIND: ClassVar[str] = ""
 
@@ -197,11 +197,16 @@ class CheckpointResumed(Data, frozen=True, kw_only=True):
 
 
 class TaskImported(Data, frozen=True, kw_only=True):
-    """A history made elsewhere was taken in, up to `head`. `signer` is the key that signed it, empty for none."""
+    """A history made elsewhere was taken in, up to event `seq` with hash `head`; `signer` is the key that signed it.
+
+    Without a signer it is a person's word: `document` is the checkpoint.json they gave, `calls` what it says is spent.
+    """
 
     KIND = "task.imported"
-    head: str
-    seq: int
+    calls: int = 0
+    document: str = ""
+    head: str = ""
+    seq: int = -1
     signer: str = ""
 
 
@@ -243,5 +248,36 @@ def data_of(event: Event) -> Data | None:
         return None
     try:
         return msgspec.json.decode(event.data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(f"event {event.seq}: data does not fit {event.event}: {error}") from error
+
+
+def describe() -> str:
+    """The registry as Markdown: section 4 of spec/events.md, where a test finds a stale copy."""
+    parts = []
+    for name, kind in REGISTRY.items():
+        meaning = " ".join((kind.__doc__ or "").split())
+        rows = [
+            f"| `{field.encode_name}` | {_type_name(field.type)} | {_default_text(field)} |"
+            for field in msgspec.structs.fields(kind)
+        ]
+        parts.append(
+            "\n".join(
+                [f"#### `{name}`", meaning, "", "| member | value | when absent |", "|---|---|---|", *rows]
+            )
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _type_name(kind: object) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(kind))
+    return {str: "text", int: "integer", bool: "true or false", list[str]: "array of texts"}[kind]  # type: ignore[index]
+
+
+def _default_text(field: msgspec.structs.FieldInfo) -> str:
+    return "always present" if field.required else f"`{msgspec.json.encode(field.default).decode()}`"
+
+
+if __name__ == "__main__":
+    print(describe(), end="")

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
-from adjourn.log.event import GENESIS, Event, milliseconds
+from adjourn.log.event import GENESIS, Event
 from adjourn.log.merkle import Frontier
 
 MAX_LISTED_TOOLS = 1000
@@ -198,14 +198,19 @@ def _effect_settled(ledger: Ledger, event: Event, data: kinds.EffectSettled) -> 
     ledger.doubts.pop(data.call, None)
 
 
+def _task_imported(ledger: Ledger, event: Event, data: kinds.TaskImported) -> None:
+    del event
+    ledger.calls_used += max(0, data.calls)
+
+
 def _refused(ledger: Ledger, event: Event, data: kinds.Data) -> None:
     del event, data
     ledger.calls_refused += 1
 
 
 def _confirm_required(ledger: Ledger, event: Event, data: kinds.ConfirmRequired) -> None:
-    now = milliseconds(event.timestamp)
-    for old in [old for old in ledger.approvals.values() if milliseconds(old.expires) <= now]:
+    # Time stamps of one width compare as text; an imported one that is no time must not stop the fold half-way.
+    for old in [old for old in ledger.approvals.values() if old.expires <= event.timestamp]:
         del ledger.approvals[old.id]
     ledger.approvals[data.approval] = Approval(
         id=data.approval,
@@ -253,5 +258,6 @@ _RULES: dict[type | None, Callable[[Ledger, Event, Any], None]] = {
     kinds.ConfirmApproved: _confirm_approved,
     kinds.ConfirmDenied: _confirm_denied,
     kinds.CheckpointCreated: _checkpoint_created,
+    kinds.TaskImported: _task_imported,
 }
 """What each kind does. A kind that is not here is history only."""

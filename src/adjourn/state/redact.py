@@ -10,7 +10,7 @@ import msgspec
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
 HIDDEN = "[redacted]"
-_MAX_ITEMS = 50
+_MAX_DEPTH = 8
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
     "privatekey", "credential", "bearer",
@@ -22,25 +22,41 @@ _SECRET_PREFIXES = (
 
 
 def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
-    """Compact JSON of arguments, secrets replaced, cut at `limit` characters (an ellipsis marks the cut)."""
-    text = msgspec.json.encode(_redact(arguments, 0, limit)).decode()
+    """Compact JSON of arguments, secrets replaced, cut at `limit` characters (an ellipsis marks the cut).
+
+    Looks at no more of the arguments than fits.
+    """
+    text = msgspec.json.encode(_redact(arguments, 0, [limit + 1])).decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _redact(value: object, depth: int, limit: int) -> object:
+def _redact(value: object, depth: int, room: list[int]) -> object:
+    """What is shown of a value. `room[0]` counts down the characters that its JSON has at the least."""
     if isinstance(value, str):
-        if value.startswith(_SECRET_PREFIXES):
-            return HIDDEN
-        return value if len(value) <= limit else value[:limit]
+        shown = HIDDEN if value.startswith(_SECRET_PREFIXES) else value[: max(room[0], 0)]
+        room[0] -= len(shown) + 2
+        return shown
+    room[0] -= 1
     if isinstance(value, dict):
-        if depth > 8:
+        if depth > _MAX_DEPTH:
             return "…"
-        return {
-            str(key)[:limit]: HIDDEN if _is_secret(str(key)) else _redact(item, depth + 1, limit)
-            for key, item in list(value.items())[:_MAX_ITEMS]
-        }
+        pairs: dict[str, object] = {}
+        for key, item in value.items():
+            if room[0] <= 0:
+                break
+            name = str(key)[: room[0]]
+            room[0] -= len(name) + 3
+            pairs[name] = HIDDEN if _is_secret(str(key)) else _redact(item, depth + 1, room)
+        return pairs
     if isinstance(value, list):
-        return "…" if depth > 8 else [_redact(item, depth + 1, limit) for item in value[:_MAX_ITEMS]]
+        if depth > _MAX_DEPTH:
+            return "…"
+        items: list[object] = []
+        for item in value:
+            if room[0] <= 0:
+                break
+            items.append(_redact(item, depth + 1, room))
+        return items
     return value
 
 

@@ -1,0 +1,182 @@
+"""Checkpoints: a named, signed position in a task's chain (spec/events.md, section 5).
+
+Owns: making checkpoints, finding them, checking their signatures. Must never: write files (`folder` does).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.engine import keys
+from adjourn.engine.task import SYSTEM, Fact, Task, Written
+from adjourn.engine.workspace import check_name
+from adjourn.errors import IntegrityError, InvalidError, NotFoundError
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import Actor, Event, decode
+from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
+from adjourn.state.ledger import Ledger
+from adjourn.store.base import Entry, Store
+
+FORMAT = "adjourn/checkpoint/1"
+MAX_DESCRIPTION = 10_000
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint in the store: its event, that event's hash and its data."""
+
+    event: Event
+    hash: str
+    data: kinds.CheckpointCreated
+
+
+def create(
+    task: Task,
+    name: str,
+    *,
+    description: str = "",
+    trigger: str = "agent",
+    by: Actor = SYSTEM,
+    session: str = "",
+) -> Checkpoint:
+    """Make a checkpoint of a task as it is now: durable, signed. An earlier one of that name stays in the chain."""
+    check_name(name)
+    if len(description) > MAX_DESCRIPTION:
+        raise InvalidError(
+            f"the description has {len(description)} characters", f"at most {MAX_DESCRIPTION} are kept"
+        )
+    private = keys.private_key()
+    public = public_key(private)
+    documents: list[bytes] = []
+
+    def build(ledger: Ledger) -> list[Fact]:
+        if not ledger.exists:
+            raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
+        documents[:] = [canonical(document_of(ledger, name, description))]
+        head = SignedHead(
+            after=ledger.hash,
+            document=digest(documents[0]),
+            name=name,
+            root=ledger.tree.root().hex(),
+            seq=ledger.seq + 1,
+            task=task.id,
+            timestamp=task.stamp,
+        )
+        created = kinds.CheckpointCreated(
+            description=description,
+            document=head.document,
+            key=fingerprint(public),
+            name=name,
+            previous=_previous(task.store, name),
+            root=head.root,
+            signature=sign(private, head),
+            trigger=trigger,
+        )
+        return [Fact(created, by, session)]
+
+    def refs(written: list[Written]) -> dict[str, str | None]:
+        event, event_hash = written[-1]
+        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}"}
+
+    with task.lock:
+        task.flush()
+        task.commit(build, refs=refs, blobs=documents)
+        task.fold()
+    return find(task.store, name)
+
+
+def document_of(ledger: Ledger, name: str, description: str) -> dict[str, Any]:
+    """What a checkpoint says of its task: a projection of the events before it, so that it can be checked."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "task": ledger.task,
+        "name": name,
+        "description": description,
+        "goal": ledger.goal,
+        "contract": ledger.contract,
+        "policy": ledger.policy,
+        "callsUsed": ledger.calls_used,
+        "callsRefused": ledger.calls_refused,
+        "tools": ledger.tools,
+        "inDoubt": [msgspec.to_builtins(call) for call in ledger.doubts.values()],
+    }
+    if ledger.budget is not None:
+        document["budget"] = ledger.budget
+    return document
+
+
+def _previous(store: Store, name: str) -> str:
+    return (store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2]
+
+
+def find(store: Store, name: str) -> Checkpoint:
+    """The newest checkpoint of a name. Raises `NotFoundError`, `IntegrityError`."""
+    value = store.ref(f"checkpoint/{check_name(name)}")
+    if value is None:
+        raise NotFoundError(f'no checkpoint is named "{name}"', "`adjourn checkpoints` lists them")
+    task, _, rest = value.partition(" ")
+    seq, _, event_hash = rest.partition(" ")
+    entry = next(iter(store.read(task, int(seq), int(seq) + 1)), None) if seq.isdigit() else None
+    if entry is None or entry.hash != event_hash or digest(entry.data) != event_hash:
+        raise IntegrityError(
+            f'checkpoint "{name}" is not in the chain of task {task}', "run `adjourn verify`"
+        )
+    return as_checkpoint(entry)
+
+
+def names(store: Store) -> dict[str, Checkpoint]:
+    """Every checkpoint's newest version, by name."""
+    return {
+        name: find(store, name)
+        for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
+    }
+
+
+def as_checkpoint(entry: Entry) -> Checkpoint:
+    """The checkpoint in a stored event. Raises `InvalidError` when it is none."""
+    event = decode(entry.data)
+    data = kinds.data_of(event)
+    if not isinstance(data, kinds.CheckpointCreated):
+        raise InvalidError(f"event {event.seq} of task {event.task} is no checkpoint", "run `adjourn verify`")
+    return Checkpoint(event, entry.hash, data)
+
+
+def check_signature(checkpoint: Checkpoint, public: bytes) -> None:
+    """Raise `IntegrityError` unless `public` signed this checkpoint."""
+    event, _, data = checkpoint
+    if fingerprint(public) != data.key:
+        raise IntegrityError(
+            f'checkpoint "{data.name}" was not signed by {fingerprint(public)}', "use the key it names"
+        )
+    head = SignedHead(
+        after=event.after,
+        document=data.document,
+        name=data.name,
+        root=data.root,
+        seq=event.seq,
+        task=event.task,
+        timestamp=event.timestamp,
+    )
+    check(public, data.signature, head)
+
+
+def trusted_signer(checkpoint: Checkpoint) -> str:
+    """The name under which the signer is trusted, after checking the signature; "" if the signer is not trusted."""
+    for name, public in keys.trusted().items():
+        if fingerprint(public) == checkpoint.data.key:
+            check_signature(checkpoint, public)
+            return name
+    return ""
+
+
+def document(store: Store, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The checkpointed document. Raises `IntegrityError` when it is gone or is not what was signed."""
+    stored = store.get_blob(checkpoint.data.document)
+    if stored is None:
+        raise IntegrityError(
+            f'the document of checkpoint "{checkpoint.data.name}" is not in the store', "import it again"
+        )
+    decoded: dict[str, Any] = msgspec.json.decode(stored, type=dict[str, Any])
+    return decoded

@@ -1,0 +1,209 @@
+"""What one client process works with: the store, its task, and its session on it.
+
+Owns: opening the store when it is first needed (and again after it failed), which task a client's processes share,
+moving to another task. Must never: speak MCP.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import RLock
+
+import msgspec
+
+from adjourn.engine import ids, keys, process
+from adjourn.engine.contract import Contract, for_task
+from adjourn.engine.decide import Call
+from adjourn.engine.session import Admitted, MovedError, Session, Sitting
+from adjourn.engine.task import Task, check_task_id
+from adjourn.errors import AdjournError, ConflictError, UsageError
+from adjourn.log import kinds
+from adjourn.store.base import EMPTY, Store
+from adjourn.store.url import open_store
+
+DEFAULT_STORE = ".aex/adjourn.db"
+MAX_MOVES = 5
+
+
+def now() -> int:
+    """Milliseconds since the epoch, UTC."""
+    return time.time_ns() // 1_000_000
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a desk is set up with. `task` is an explicit task id, empty for the client's own."""
+
+    root: str
+    contract: Contract
+    store: str = ""
+    task: str = ""
+    take_over: bool = False
+    auto_confirm: bool = False
+
+
+class Desk:
+    """One per proxy. Thread-safe."""
+
+    def __init__(self, setting: Setting, clock: Callable[[], int] = now) -> None:
+        self.setting = setting
+        self.clock = clock
+        self.client = ""
+        self.era = ""
+        self.process = process.current()
+        self.group = str(process.parent())
+        self._lock = RLock()
+        self._store: Store | None = None
+        self._secret = b""
+        self._sessions: dict[str, Session] = {}
+        self._task = setting.task and check_task_id(setting.task)
+
+    # --- the store and the task
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when first used. Raises `StoreError`; the next use tries again."""
+        with self._lock:
+            if self._store is None:
+                self._store = open_at(self.setting.root, self.setting.store)
+            return self._store
+
+    @property
+    def secret(self) -> bytes:
+        with self._lock:
+            if not self._secret:
+                self._secret = keys.secret()
+            return self._secret
+
+    def task_id(self) -> str:
+        """The task of this client: given, or shared by all proxies that one client process started here."""
+        with self._lock:
+            if not self._task:
+                name = f"client/{self.group}"
+                self._task = self.store.ref(name) or ""
+                if not self._task:
+                    self._forget_dead_clients()
+                    task = ids.task_id(self.clock())
+                    try:
+                        self.store.swap(name, task, expect=None)
+                        self._task = task
+                    except ConflictError:  # another proxy of this client was faster
+                        self._task = self.store.ref(name) or task
+            return self._task
+
+    def _forget_dead_clients(self) -> None:
+        for name, task in self.store.refs("client/").items():
+            host, _, rest = name.removeprefix("client/").rpartition("/")[0].rpartition("/")
+            started = name.rpartition("/")[2]
+            if rest.isdigit() and started.isdigit():
+                client = process.Process(host, int(rest), int(started))
+                if process.lives(client) is False:
+                    with suppress(ConflictError):
+                        self.store.swap(name, None, expect=task)
+
+    # --- sessions
+
+    def session(self, task: str = "", *, also: Sequence[kinds.Data] = (), take_over: bool = False) -> Session:
+        """The open session on a task (default: the client's). Opens it, with `also`, when there is none.
+
+        Raises `HeldError` when another client's living session holds the task, `StoreError` when it cannot be written.
+        """
+        with self._lock:
+            if not task and self._task not in self._sessions and not self.setting.task:
+                self._task = ""  # a sister proxy may have moved on meanwhile
+            task = task or self.task_id()
+            session = self._sessions.get(task)
+            if session is None:
+                session = self._new_session(task)
+                session.open(take_over=take_over or self.setting.take_over, also=also)
+                self._sessions[task] = session
+            elif to := session.task.ledger.moved.get(self.group):
+                session.close("moved", to)
+                del self._sessions[task]
+                if task == self._task:
+                    self._task = to
+                return self.session(to, also=also)
+            return session
+
+    def _new_session(self, task: str) -> Session:
+        opened = Task(self.store, task, clock=self.clock, secret=self.secret)
+        contract = for_task(self.setting.contract, self.store, opened.ledger.contract)
+        return Session(
+            opened,
+            contract.policy,
+            Sitting(self.process, self.group, self.client, self.era),
+            policy_text=contract.policy_text.encode(),
+            contract_text=contract.contract_text.encode(),
+            auto_confirm=self.setting.auto_confirm,
+        )
+
+    def move(self, to: str, also: Sequence[kinds.Data], *, take_over: bool = False) -> Session:
+        """Go on with another task: sit down there first (which may be refused), then get up here."""
+        with self._lock:
+            here = self.task_id()
+            if to == here and here in self._sessions:
+                session = self._sessions[here]
+                for data in also:
+                    session.note(data)
+                return session
+            session = self.session(to, also=also, take_over=take_over)
+            self._task = to
+            name = f"client/{self.group}"
+            if not self.setting.task:
+                with suppress(ConflictError):  # a sister proxy moves too; all follow through the chain
+                    self.store.swap(name, to, expect=self.store.ref(name))
+            if to != here:
+                self._leave(here, to)
+            return session
+
+    def _leave(self, here: str, to: str) -> None:
+        """Get up from a task, in a way that sister proxies which still sit there see in its chain."""
+        left = self._sessions.pop(here, None)
+        if left is None and self.store.head(here) != EMPTY:
+            left = self._new_session(here)
+            if not any(sitting.group == self.group for sitting in left.task.ledger.sessions.values()):
+                return
+            left.open()
+        if left is not None:
+            left.close("moved", to)
+
+    def admit(self, calls: Sequence[Call], task: str = "") -> tuple[Session, list[Admitted]]:
+        """Decide on calls and write their intents, in the session of `task` (default: the client's task)."""
+        for _ in range(MAX_MOVES):
+            session = self.session(task)
+            try:
+                return session, session.admit(calls)
+            except MovedError:
+                continue
+        raise ConflictError("this client's task is being moved about", "call again")
+
+    @property
+    def sessions(self) -> list[Session]:
+        with self._lock:
+            return list(self._sessions.values())
+
+    def close(self, reason: str) -> None:
+        """End every session. Failures are left to the next session, which finds this process dead."""
+        with self._lock:
+            for session in self._sessions.values():
+                with suppress(AdjournError):
+                    session.close(reason)
+            self._sessions.clear()
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+
+def open_at(root: str, url: str = "") -> Store:
+    """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace."""
+    url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
+    scheme, colon, path = url.partition(":")
+    if not colon:
+        return open_store(os.path.join(root, url))
+    if scheme == "sqlite" and path and not path.startswith("/"):
+        return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
+    if scheme == "memory":
+        raise UsageError("memory: outlives no process", "name a file or a PostgreSQL database")
+    return open_store(url)

@@ -1,0 +1,315 @@
+"""A checkpoint as a folder that carries itself: it can be committed, moved by git, verified and resumed elsewhere.
+
+    .aex/checkpoints/NAME/checkpoint.json   the published fields, and under `adjourn` what makes it verifiable
+    .aex/checkpoints/NAME/audit.jsonl       the chain, one stored event a line, up to and including the checkpoint
+
+What is tested before anything of a folder is applied, in this order: both are regular files within bounds;
+checkpoint.json has the published fields with their types and ranges; the lines of audit.jsonl are an unbroken chain
+from the task's first event (`adjourn.log.chain`); its last event is the checkpoint, with this name; the document has
+the digest that the event names; the signature holds, over the same Merkle root; every published field says what the
+chain says (spec/events.md, section 7).
+
+Owns: writing and verifying these folders. Must never: write through a link.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.engine import keys
+from adjourn.engine.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    as_checkpoint,
+    check_signature,
+    document,
+    document_of,
+)
+from adjourn.engine.published import tool_history_entry
+from adjourn.engine.task import check_task_id
+from adjourn.engine.workspace import (
+    CHECKPOINTS,
+    check_name,
+    inside,
+    make_folder,
+    read_file,
+    remove_file,
+    write_file,
+)
+from adjourn.errors import IntegrityError, InvalidError, NotFoundError
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.chain import verify_chain
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint
+from adjourn.state.ledger import Ledger
+from adjourn.store.base import Entry, Store
+
+JSON_FILE = "checkpoint.json"
+AUDIT_FILE = "audit.jsonl"
+MAX_HISTORY = 10_000
+"""Entries of `toolHistory`; older ones are only in audit.jsonl, and `historyOmitted` tells how many."""
+MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_AUDIT_BYTES = 256 * 1024 * 1024
+_PAGE = 4096
+
+
+class Extra(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What `checkpoint.json` has under `adjourn`: all that is needed to verify it, and to go on without the store."""
+
+    format: str
+    task: str
+    seq: int
+    hash: str
+    document: dict[str, Any]
+    public_key: str
+    contract: str = ""
+    policy: str = ""
+    history_omitted: int = 0
+
+
+class CheckpointFile(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """`checkpoint.json`: the published fields in their order, then ours."""
+
+    name: str
+    description: str = ""
+    timestamp: str
+    calls_used: int
+    budget: int | None = None
+    tool_history: list[dict[str, Any]]
+    adjourn: Extra | None = None
+
+
+class VerifiedFolder(NamedTuple):
+    """A folder that held. `signer` is the fingerprint, `trusted_as` the name it is trusted under, "" if it is not."""
+
+    file: CheckpointFile
+    extra: Extra
+    checkpoint: Checkpoint
+    ledger: Ledger
+    entries: list[Entry]
+    signer: str
+    trusted_as: str
+
+
+def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
+    """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
+
+    A crash in between leaves the folder as it was, or without checkpoint.json: never one that verifies and is wrong.
+    """
+    name, task, seq = checkpoint.data.name, checkpoint.event.task, checkpoint.event.seq
+    relative = f"{CHECKPOINTS}/{name}"
+    folder = make_folder(root, relative)
+    file = render(store, checkpoint)
+    if _task_in(folder) != task:
+        remove_file(
+            folder, JSON_FILE
+        )  # another task's: with our audit.jsonl it would be no checkpoint of either
+    write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in store.read(task, 0, seq + 1)))
+    data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+    write_file(folder, JSON_FILE, data)
+    _remember(store, name, digest(data))
+    return f"{relative}/"
+
+
+def _task_in(folder: str) -> str:
+    try:
+        file = _read_json(folder)
+    except (InvalidError, NotFoundError):
+        return ""
+    return file.adjourn.task if file.adjourn else ""
+
+
+def _remember(store: Store, name: str, file_digest: str) -> None:
+    """Keep the digest of the file as written, so that resuming can tell an edited one without reading the whole chain."""
+    ref = f"folder/{name}"
+    current = store.ref(ref)
+    if current != file_digest:
+        store.swap(ref, file_digest, expect=current)
+
+
+def render(store: Store, checkpoint: Checkpoint) -> CheckpointFile:
+    """The content of checkpoint.json."""
+    event, event_hash, data = checkpoint
+    stated = document(store, checkpoint)
+    decisions = stated["callsUsed"] + stated["callsRefused"]
+    history = _history(store, event.task, event.seq, MAX_HISTORY)
+    texts = {key: _text(store, stated[key]) for key in ("contract", "policy")}
+    return CheckpointFile(
+        name=data.name,
+        description=data.description,
+        timestamp=event.timestamp,
+        calls_used=stated["callsUsed"],
+        budget=stated.get("budget"),
+        tool_history=history,
+        adjourn=Extra(
+            format=FORMAT,
+            task=event.task,
+            seq=event.seq,
+            hash=event_hash,
+            document=stated,
+            public_key=encode_bytes(_public_key(data.key)),
+            contract=texts["contract"],
+            policy=texts["policy"],
+            history_omitted=max(0, decisions - len(history)) if len(history) == MAX_HISTORY else 0,
+        ),
+    )
+
+
+def _text(store: Store, text_digest: str) -> str:
+    return (store.get_blob(text_digest) or b"").decode() if text_digest else ""
+
+
+def _public_key(key: str) -> bytes:
+    for public in keys.trusted().values():
+        if fingerprint(public) == key:
+            return public
+    raise NotFoundError(
+        f"the key {key} that signed the checkpoint is not known here", "`adjourn keys trust` adds it"
+    )
+
+
+def _history(store: Store, task: str, stop: int, limit: int) -> list[dict[str, Any]]:
+    """The last `limit` decisions before event `stop`, oldest first, read from the end in pages."""
+    pages: list[list[dict[str, Any]]] = []
+    found = 0
+    while stop > 0 and found < limit:
+        start = max(0, stop - _PAGE)
+        page = list(_decisions(store.read(task, start, stop)))
+        pages.append(page)
+        found += len(page)
+        stop = start
+    return [entry for page in reversed(pages) for entry in page][-limit:]
+
+
+def _decisions(entries: Iterator[Entry] | list[Entry]) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        event = decode(entry.data)
+        shown = tool_history_entry(event, data_of(event))
+        if shown is not None:
+            yield shown
+
+
+# --- reading
+
+
+def path_of(root: str, name: str) -> str:
+    """The folder of a checkpoint in a workspace, which may not be reached by a link out of it."""
+    return inside(root, f"{CHECKPOINTS}/{check_name(name)}")
+
+
+def is_as_written(store: Store, root: str, name: str) -> bool | None:
+    """Whether checkpoint.json is what this store wrote; None when there is no such file."""
+    try:
+        data = read_file(os.path.join(path_of(root, name), JSON_FILE), MAX_JSON_BYTES)
+    except NotFoundError:
+        return None
+    return digest(data) == store.ref(f"folder/{name}")
+
+
+class PublishedFile(NamedTuple):
+    """A checkpoint.json as decoded, and its bytes."""
+
+    file: CheckpointFile
+    data: bytes
+
+
+def _read_json(folder: str) -> CheckpointFile:
+    return read_published(folder).file
+
+
+def read_published(folder: str) -> PublishedFile:
+    """A checkpoint.json, with its types checked and nothing else. Raises `InvalidError`, `NotFoundError`."""
+    path = os.path.join(folder, JSON_FILE)
+    data = read_file(path, MAX_JSON_BYTES)
+    try:
+        return PublishedFile(msgspec.json.decode(data, type=CheckpointFile), data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(
+            f"{path} is not a checkpoint: {error}", "restore it from version control"
+        ) from error
+
+
+def verify(folder: str) -> VerifiedFolder:
+    """Test a folder whole, as the module's docstring says. Raises `InvalidError`, `IntegrityError`, `NotFoundError`."""
+    file = _read_json(folder)
+    extra = file.adjourn
+    if extra is None:
+        raise InvalidError(
+            f"{folder} has the published fields only: nothing in it can be verified",
+            "a person who vouches for it can run `adjourn import` on it",
+        )
+    if extra.format != FORMAT:
+        raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")
+    check_task_id(extra.task)
+    entries = _read_audit(folder, extra)
+    ledger = Ledger(task=extra.task)
+    for entry in entries[:-1]:
+        event = decode(entry.data)
+        ledger.apply(event, entry.hash, data_of(event))
+    checkpoint = as_checkpoint(entries[-1])
+    public = decode_bytes(extra.public_key, keys.KEY_BYTES)
+    if ledger.tree.root().hex() != checkpoint.data.root:
+        raise IntegrityError(
+            f"{folder}: the signed Merkle root is not that of audit.jsonl", "do not resume from it"
+        )
+    check_signature(checkpoint, public)
+    _check_statements(folder, file, extra, checkpoint, ledger=ledger, entries=entries)
+    ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
+    known = {fingerprint(key): name for name, key in keys.trusted().items()}
+    signer = checkpoint.data.key
+    return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""))
+
+
+def _read_audit(folder: str, extra: Extra) -> list[Entry]:
+    path = os.path.join(folder, AUDIT_FILE)
+    lines = read_file(path, MAX_AUDIT_BYTES).split(b"\n")
+    if len(lines) <= extra.seq + 1 or extra.seq < 0:
+        raise IntegrityError(
+            f"{path} has {len(lines) - 1} events, not the {extra.seq + 1} that it must have", _RESTORE
+        )
+    entries = [Entry(digest(line), line) for line in lines[: extra.seq + 1]]
+    result = verify_chain(entries, expect_head=extra.hash)
+    if not result.valid:
+        raise IntegrityError(
+            f"{path} breaks at line {(result.broken_at or 0) + 1}: {result.reason}", _RESTORE
+        )
+    return entries
+
+
+_RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
+
+
+def _check_statements(
+    folder: str,
+    file: CheckpointFile,
+    extra: Extra,
+    checkpoint: Checkpoint,
+    *,
+    ledger: Ledger,
+    entries: list[Entry],
+) -> None:
+    """Every field of checkpoint.json must say what the verified chain says."""
+    data = checkpoint.data
+    history = list(_decisions(entries[:-1]))
+    due = [
+        ("name", file.name, data.name),
+        ("description", file.description, data.description),
+        ("timestamp", file.timestamp, checkpoint.event.timestamp),
+        ("callsUsed", file.calls_used, ledger.calls_used),
+        ("budget", file.budget, ledger.budget),
+        ("toolHistory", file.tool_history, history[-MAX_HISTORY:]),
+        ("adjourn.task", extra.task, checkpoint.event.task),
+        ("adjourn.document", digest(canonical(extra.document)), data.document),
+        ("adjourn.document", extra.document, document_of(ledger, data.name, data.description)),
+        ("adjourn.contract", digest(extra.contract.encode()) if extra.contract else "", ledger.contract),
+        ("adjourn.policy", digest(extra.policy.encode()) if extra.policy else "", ledger.policy),
+    ]
+    for field, says, chain_says in due:
+        if says != chain_says:
+            shown = f": {says!r}, where the history says {chain_says!r}" if isinstance(says, int) else ""
+            raise IntegrityError(f"{folder}/{JSON_FILE}: {field} is not what was signed{shown}", _RESTORE)

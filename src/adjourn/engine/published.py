@@ -1,0 +1,53 @@
+"""The published shapes: what `checkpoint.json`, `toolHistory` and `auditSummary` say of an event (seeds of the format).
+
+Owns: the projection of events to those shapes. Must never: add to them; what is ours goes beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjourn.log import kinds
+from adjourn.log.event import Event
+
+_REFUSED = {kinds.BudgetExhausted.KIND: "budget_exhausted", kinds.ConfirmDenied.KIND: "confirm_required"}
+_SHOWN = ("tool", "reason", "used", "limit", "name", "code", "signal", "message")
+
+
+def tool_history_entry(event: Event, data: kinds.Data | None) -> dict[str, Any] | None:
+    """`{tool, timestamp, decision, reason?}` for the events that are decisions on calls, else None."""
+    if isinstance(data, kinds.ToolAllowed):
+        return {"tool": data.tool, "timestamp": event.timestamp, "decision": "forward"}
+    reason = _REFUSED.get(event.event, "")
+    if isinstance(data, kinds.ToolDenied):
+        reason = data.reason
+    if not reason:
+        return None
+    tool = getattr(data, "tool", "")
+    return {"tool": tool, "timestamp": event.timestamp, "decision": "block", "reason": reason}
+
+
+def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:
+    """`{event, data}` with the fields that tell an agent what happened; digests and ids stay in the audit log."""
+    shown = {name: getattr(data, name) for name in _SHOWN if getattr(data, name, None) not in (None, "", 0)}
+    return {"event": event.event, "data": shown}
+
+
+AUDITED = frozenset(
+    kind.KIND
+    for kind in (
+        kinds.ToolAllowed,
+        kinds.ToolDenied,
+        kinds.BudgetExhausted,
+        kinds.ConfirmRequired,
+        kinds.ConfirmApproved,
+        kinds.ConfirmDenied,
+        kinds.ConfirmAutoApproved,
+        kinds.CheckpointCreated,
+        kinds.CheckpointResumed,
+        kinds.UpstreamCrashed,
+        kinds.UpstreamError,
+        kinds.EffectSettled,
+    )
+)
+"""Kinds that an agent is told of when it resumes."""

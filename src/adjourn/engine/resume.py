@@ -1,0 +1,186 @@
+"""Resuming: finding a checkpoint, verifying it, sitting down on its task, and telling what the next session must know.
+
+Owns: where a name is looked up (the store, then the workspace's folder, which a colleague or git may have brought), what
+is taken in from a folder, the answer of `aex.resume` and its bounds. Must never: lower a budget, apply what was not
+verified, or guess about a call in doubt.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from adjourn.engine import folder
+from adjourn.engine.checkpoint import Checkpoint, create, document, find, trusted_signer
+from adjourn.engine.desk import Desk
+from adjourn.engine.published import AUDITED, audit_entry
+from adjourn.engine.session import Session
+from adjourn.engine.task import Fact, Task
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import Actor, decode
+from adjourn.log.kinds import data_of
+from adjourn.state.ledger import Call, Ledger
+from adjourn.store.base import Store
+
+MAX_CALLS = 10**9
+ANSWER_BYTES = 8 * 1024
+"""What a resume answer is kept under; `more` pages through the rest."""
+MAX_AUDIT_PAGE = 200
+MAX_LISTED = 50
+_CHUNK = 2000
+
+
+class Resumed(NamedTuple):
+    """A session on the resumed task, and the checkpoint it goes on from."""
+
+    session: Session
+    checkpoint: Checkpoint
+
+
+def resume(desk: Desk, name: str, *, take_over: bool = False) -> Resumed:
+    """Go on from the newest checkpoint of a name. Raises `HeldError`, `NotFoundError`, `IntegrityError`, `RefusedError`."""
+    checkpoint, source = locate(desk.store, desk.setting.root, name)
+    signer = trusted_signer(checkpoint)
+    if not signer and not _vouched_for(desk, checkpoint):
+        raise RefusedError(
+            f'checkpoint "{name}" is signed by {checkpoint.data.key}, which is not trusted here',
+            "a person who knows that key can run `adjourn keys trust` or `adjourn import`",
+        )
+    document(desk.store, checkpoint)
+    resumed = kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)
+    return Resumed(desk.move(checkpoint.event.task, [resumed], take_over=take_over), checkpoint)
+
+
+def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["store", "folder"]]:
+    """The checkpoint and where it was found: `store` or `folder`. A folder that was brought is taken into the store."""
+    as_written = folder.is_as_written(store, root, name)
+    if as_written is False:
+        return import_folder(store, folder.verify(folder.path_of(root, name))), "folder"
+    try:
+        return find(store, name), "store"
+    except NotFoundError:
+        known = ", ".join(sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))[:10])
+        raise NotFoundError(
+            f'no checkpoint is named "{name}"', f"there are: {known}" if known else "aex.checkpoint makes one"
+        ) from None
+
+
+def _vouched_for(desk: Desk, checkpoint: Checkpoint) -> bool:
+    """Whether a person imported this history, up to this checkpoint at least."""
+    value = desk.store.ref(f"vouched/{checkpoint.event.task}") or ""
+    return value.isdigit() and int(value) >= checkpoint.event.seq
+
+
+def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: bool = False) -> Checkpoint:
+    """Take a verified folder's history into the store. Raises `RefusedError` when nobody vouches for its signer,
+    `ConflictError` when the store's own history of that task went another way.
+    """
+    checkpoint = verified.checkpoint
+    name, task = checkpoint.data.name, checkpoint.event.task
+    if not verified.trusted_as and not vouched:
+        raise RefusedError(
+            f'checkpoint "{name}" is signed by {verified.signer}, which is not trusted here',
+            "a person who knows that key can run `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
+        )
+    head = store.head(task)
+    shared = list(store.read(task, 0, len(verified.entries)))
+    if shared != verified.entries[: len(shared)]:
+        first = next(i for i, (a, b) in enumerate(zip(shared, verified.entries, strict=False)) if a != b)
+        raise ConflictError(
+            f"task {task} went on here and elsewhere: the histories differ from event {first} on",
+            "resume the checkpoint that is in this store, or import the other into a store of its own",
+        )
+    texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
+    for stored in (*texts, canonical(verified.extra.document)):
+        store.put_blob(stored)
+    new = verified.entries[len(shared) :]
+    for start in range(0, len(new), _CHUNK):
+        head = store.append(task, new[start : start + _CHUNK], expect=head)
+    refs = {f"checkpoint/{name}": f"{task} {checkpoint.event.seq} {checkpoint.hash}"}
+    if not verified.trusted_as:
+        refs[f"vouched/{task}"] = str(checkpoint.event.seq)
+    for ref, value in refs.items():
+        store.swap(ref, value, expect=store.ref(ref))
+    return checkpoint
+
+
+def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
+    """Take in a checkpoint.json that has the published fields only, on a person's word, as the start of a new task.
+
+    What it says is spent counts as spent. Raises `InvalidError` for values out of range.
+    """
+    stored = folder.read_published(directory)
+    file = stored.file
+    if not 0 <= file.calls_used <= MAX_CALLS or (
+        file.budget is not None and not 0 <= file.budget <= MAX_CALLS
+    ):
+        raise InvalidError(
+            f"{directory}: callsUsed and budget must lie in 0 … {MAX_CALLS}", "do not resume from it"
+        )
+    opened = kinds.TaskOpened(goal=file.description)
+    imported = kinds.TaskImported(calls=file.calls_used, document=digest(stored.data))
+    task.commit(lambda _: [Fact(opened, by), Fact(imported, by)], blobs=[stored.data])
+    return create(task, file.name, description=file.description, trigger="import", by=by)
+
+
+# --- what the next session is told
+
+
+def answer(
+    store: Store, ledger: Ledger, checkpoint: Checkpoint, *, budget: int | None, more: str = ""
+) -> dict[str, Any]:
+    """The answer of `aex.resume`: the published fields, then the calls in doubt, then how to get the rest.
+
+    Bounded by `ANSWER_BYTES`: the newest audit entries that fit, in order. `more` is the cursor of an earlier answer.
+    """
+    told: dict[str, Any] = {"name": checkpoint.data.name}
+    if checkpoint.data.description:
+        told["description"] = checkpoint.data.description
+    told["toolsCalled"] = list(ledger.tools)[:MAX_LISTED]
+    told["callsUsed"] = ledger.calls_used
+    if budget is not None:
+        told["budgetRemaining"] = ledger.remaining(budget)
+    told["auditSummary"] = []
+    told["task"] = ledger.task
+    told["checkpointedAt"] = checkpoint.event.timestamp
+    if ledger.goal:
+        told["goal"] = ledger.goal[:1000]
+    doubts = list(ledger.doubts.values())
+    if doubts:
+        told["inDoubt"] = [_doubt(call) for call in doubts[:MAX_LISTED]]
+        told["advice"] = (
+            "The calls in inDoubt were cut off: nobody knows whether they had their effect. Find out before repeating "
+            "one; a person can record what is true with `adjourn settle CALL --done` or `--not-done`."
+        )
+    room = ANSWER_BYTES - len(msgspec.json.encode(told))
+    stop = int(more) if more.isdigit() else ledger.seq + 1
+    told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, 1000))
+    if start > 0:
+        told["more"] = str(start)
+    return told
+
+
+def _doubt(call: Call) -> dict[str, Any]:
+    told = {"call": call.call, "tool": call.tool, "digest": call.digest, "since": call.since}
+    return told | ({"arguments": call.arguments[:200]} if call.arguments else {})
+
+
+def _audit(store: Store, task: str, stop: int, room: int) -> tuple[list[dict[str, Any]], int]:
+    """The newest audit entries before event `stop` that fit into `room` bytes, oldest first, and where the rest ends."""
+    shown: list[dict[str, Any]] = []
+    while stop > 0:
+        start = max(0, stop - MAX_AUDIT_PAGE)
+        for entry in reversed(list(store.read(task, start, stop))):
+            event = decode(entry.data)
+            if event.event not in AUDITED:
+                continue
+            told = audit_entry(event, data_of(event))
+            room -= len(msgspec.json.encode(told)) + 1
+            if room < 0:
+                return shown[::-1], event.seq + 1
+            shown.append(told)
+        stop = start
+    return shown[::-1], 0

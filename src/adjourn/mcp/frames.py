@@ -1,0 +1,214 @@
+"""One line, one message: strict decoding of what a client sends, and the answers a proxy makes itself.
+
+The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
+UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), duplicate or differently-cased
+`method`, `params`, `name`, `id` and the like (some decoders take the first, some the last, some ignore case).
+
+Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+UPSTREAM_GONE = -31001
+"""Ours: outside the range that JSON-RPC reserves."""
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+BATCH_REVISIONS = ("2024-11-05", "2025-03-26")
+"""Protocol revisions whose transport allows JSON-RPC batches."""
+
+_WATCHED = frozenset(
+    [
+        "jsonrpc",
+        "id",
+        "method",
+        "params",
+        "result",
+        "error",
+        "name",
+        "arguments",
+        "_meta",
+        "uri",
+        "ref",
+        "inputResponses",
+        "requestState",
+    ]
+)
+_FOLDED = {key.casefold(): key for key in _WATCHED}
+_TOKENS = tuple(f'"{key}"'.encode() for key in _WATCHED)
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+
+
+class FrameError(Exception):
+    """A line that cannot be decided on. `code` is the JSON-RPC code, `id` the request's where it is known."""
+
+    def __init__(self, code: int, reason: str, id: object = None) -> None:  # noqa: A002  # JSON-RPC's word
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.id = id
+
+
+class Message:
+    """A decoded client message. `raw` is its line with the line feed; `body` the decoded object."""
+
+    __slots__ = ("body", "id", "method", "params", "raw")
+
+    def __init__(self, raw: bytes, body: dict[str, Any]) -> None:
+        self.raw = raw
+        self.body = body
+        self.id: str | int | None = body.get("id")
+        self.method: str = body.get("method", "")
+        params = body.get("params")
+        self.params: dict[str, Any] = params if type(params) is dict else {}
+
+    @property
+    def is_request(self) -> bool:
+        return self.method != "" and self.id is not None
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        meta = self.params.get("_meta")
+        return meta if type(meta) is dict else {}
+
+    @property
+    def modern(self) -> bool:
+        """Whether the message is of the stateless era (2026-07-28 and later)."""
+        return META_VERSION in self.meta
+
+
+def decode_client_line(line: bytes) -> Message | list[bytes]:
+    """The message in a line, or for a batch the bytes of its elements. Raises `FrameError`."""
+    if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
+        raise FrameError(PARSE_ERROR, "a carriage return inside the message")
+    try:
+        if not line.isascii():
+            line.decode()
+        body = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+    if type(body) is list:
+        return _batch(line, body)
+    if type(body) is not dict:
+        raise FrameError(INVALID_REQUEST, "a message must be an object")
+    _check(line, body)
+    return Message(line, body)
+
+
+def _batch(line: bytes, body: list[Any]) -> list[bytes]:
+    if not body:
+        raise FrameError(INVALID_REQUEST, "an empty batch")
+    return [bytes(raw) for raw in _decode(line, type=list[msgspec.Raw])]
+
+
+def _check(line: bytes, body: dict[str, Any]) -> None:
+    message_id = body.get("id")
+    if "id" in body and type(message_id) is not str and type(message_id) is not int:
+        if "method" in body or message_id is not None:
+            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
+        message_id = None
+    params = body.get("params")
+    keys = [*body, *params] if type(params) is dict else list(body)
+    for key in keys:
+        if key not in _WATCHED and key.casefold() in _FOLDED:
+            raise FrameError(
+                INVALID_REQUEST, f"key {key!r} could be read as {_FOLDED[key.casefold()]!r}", message_id
+            )
+    # Every watched key that is there once as a token is there once as a key, unless an escape hides another.
+    if b"\\u" in line or any(line.count(token) > 1 for token in _TOKENS):
+        _check_duplicates(line, message_id)
+    if "method" in body:
+        _check_request(body, message_id)
+    elif "result" not in body and "error" not in body:
+        raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+
+
+def _check_request(body: dict[str, Any], message_id: object) -> None:
+    if type(body["method"]) is not str or not body["method"]:
+        raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
+    if "result" in body or "error" in body:
+        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
+    if "params" in body and type(body["params"]) is not dict:
+        raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
+
+
+def _check_duplicates(line: bytes, message_id: object) -> None:
+    import json  # noqa: PLC0415  # only the odd line needs it
+
+    class Pairs(list[tuple[str, Any]]):
+        pass
+
+    def keys_of(value: object) -> list[str]:
+        return [key for key, _ in value] if isinstance(value, Pairs) else []
+
+    try:
+        top = json.loads(line, object_pairs_hook=Pairs)
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise FrameError(PARSE_ERROR, "a number too long to read", message_id) from None
+    objects = [top]
+    if isinstance(top, Pairs):
+        objects += [value for key, value in top if key == "params"]
+    for value in objects:
+        keys = keys_of(value)
+        for key in set(keys) & _WATCHED:
+            if keys.count(key) > 1:
+                raise FrameError(INVALID_REQUEST, f"key {key!r} stands twice", message_id)
+
+
+# --- answers
+
+
+def result(message_id: object, value: object) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": message_id, "result": value}) + b"\n"
+
+
+def error(message_id: object, code: int, message: str, data: object = None) -> bytes:
+    body: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        body["data"] = data
+    return _encode({"jsonrpc": "2.0", "id": message_id, "error": body}) + b"\n"
+
+
+def request(message_id: str, method: str, params: object) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": message_id, "method": method, "params": params}) + b"\n"
+
+
+def tool_result(
+    text: str, *, modern: bool, is_error: bool = False, structured: object = None
+) -> dict[str, Any]:
+    """The `result` of a tools/call that is answered here."""
+    value: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if structured is not None:
+        value["structuredContent"] = structured
+    if is_error:
+        value["isError"] = True
+    if modern:
+        value["resultType"] = "complete"
+    return value
+
+
+def without_params(raw: bytes, names: tuple[str, ...]) -> bytes:
+    """A request's line without some members of its params; every other value keeps its text."""
+    body: dict[str, msgspec.Raw] = _decode(raw, type=dict[str, msgspec.Raw])
+    params: dict[str, msgspec.Raw] = _decode(body["params"], type=dict[str, msgspec.Raw])
+    for name in names:
+        params.pop(name, None)
+    body["params"] = msgspec.Raw(_encode(params))
+    return _encode(body) + b"\n"

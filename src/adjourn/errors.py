@@ -1,6 +1,6 @@
-"""Every error adjourn raises on purpose, and the one diagnostic all its checkers share.
+"""Every error adjourn raises on purpose.
 
-Owns: the error tree and `Finding`. Must never: import anything of the project.
+Owns: the tree. Must never: import anything; it is loaded before the proxy starts its upstream.
 
     AdjournError                what happened, to which thing, and what to do next
      ├── UsageError             the command or the call was not well formed            exit 2
@@ -16,15 +16,11 @@ Owns: the error tree and `Finding`. Must never: import anything of the project.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import msgspec
-
 
 class AdjournError(Exception):
     """Root of the tree. `message` names the thing and the cause, `remedy` the next step."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
@@ -69,25 +65,3 @@ class ConflictError(StoreError):
 
 class SchemaError(StoreError):
     pass
-
-
-class Span(msgspec.Struct, frozen=True):
-    """Where in a text: 1-based line and column, and how many characters. Line 0: the whole document."""
-
-    line: int = 0
-    column: int = 0
-    length: int = 0
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One diagnostic, of the parser, the checker, the verifier or the doctor.
-
-    `code` is stable and documented, `message` says what is wrong with what, `help` what to do about it.
-    """
-
-    code: str
-    message: str
-    severity: Literal["error", "warning"] = "error"
-    source: str = ""
-    span: Span = Span()
-    help: str = ""

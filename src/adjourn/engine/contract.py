@@ -10,9 +10,10 @@ import os
 
 import msgspec
 
-from adjourn.aex.files import read_text
-from adjourn.aex.policy import Policy, discover, from_text, merge
-from adjourn.errors import AdjournError, Finding, IntegrityError
+from adjourn.aex.files import load
+from adjourn.aex.policy import Policy, discover, from_text, merge, not_granted
+from adjourn.errors import AdjournError, IntegrityError
+from adjourn.findings import Finding
 from adjourn.log.canonical import digest
 from adjourn.store.base import Store
 
@@ -51,7 +52,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
             continue
         source = os.path.relpath(path, root) if os.path.isabs(path) else path
         source = path if source.startswith("..") else source
-        text, unreadable = read_text(os.path.join(root, path), source)
+        text, unreadable = load(os.path.join(root, path), source=source)
         findings += unreadable
         if text is None:
             parts.append((None, "", source))
@@ -70,6 +71,8 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
     if any(finding.severity == "error" for finding in findings):
         raise BrokenContractError(findings, texts)
     (own, policy_text, policy_source), (task, contract_text, contract_source) = parts
+    if own is not None and task is not None:
+        findings += not_granted(own, task)
     return Contract(
         policy=merge(own, task),
         policy_text=policy_text,

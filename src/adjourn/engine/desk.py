@@ -14,6 +14,7 @@ from threading import RLock
 
 import msgspec
 
+from adjourn.aex.policy import Policy
 from adjourn.engine import ids, keys, process
 from adjourn.engine.contract import Contract, for_task
 from adjourn.engine.decide import Call
@@ -104,6 +105,12 @@ class Desk:
                         self.store.swap(name, None, expect=task)
 
     # --- sessions
+
+    @property
+    def policy(self) -> Policy:
+        """The effective permissions now: of the open session on the client's task, else of the workspace."""
+        session = self._sessions.get(self._task)
+        return session.policy if session else self.setting.contract.policy
 
     def session(self, task: str = "", *, also: Sequence[kinds.Data] = (), take_over: bool = False) -> Session:
         """The open session on a task (default: the client's). Opens it, with `also`, when there is none.

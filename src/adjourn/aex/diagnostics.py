@@ -1,0 +1,285 @@
+"""The one table of diagnostics, the maker of findings and the text that shows one.
+
+Owns: every code with its title, explanation, severity and remedy; `render`. Must never: decide when a code applies.
+
+`python -m adjourn.aex.diagnostics` prints docs/reference/diagnostics.md.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from adjourn.findings import Finding, Span
+
+Severity = Literal["error", "warning"]
+WHOLE = Span()
+_CLIP = 60
+_SHOWN = 100
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """What a code means. `severity` is the usual one; `either` says that it can be given as the other, too."""
+
+    code: str
+    severity: Severity
+    title: str
+    explanation: str
+    help: str
+    either: bool = False
+
+
+_TABLE = (
+    Diagnostic(
+        "AEX001", "error", "No header",
+        "The document has no `task`, `agent` or `policy` line. AEX100 reports the same from the parser.",
+        "begin the file with `task NAME v0` or `policy NAME v0`",
+    ),
+    Diagnostic(
+        "AEX002", "error", "No goal",
+        "There is no `goal`, or it is empty. AEX100 reports a missing line from the parser.",
+        'add a line: goal "what is to be reached"',
+    ),
+    Diagnostic(
+        "AEX003", "error", "Task without return",
+        "A run that reaches the end of its steps without a `return` is blocked.",
+        "end the steps with `return` and the result",
+    ),
+    Diagnostic(
+        "AEX010", "error", "Tool is not in `use`",
+        "A `do` calls a tool that no `use` pattern of the contract names.",
+        "add the tool to `use`, or take the step out",
+    ),
+    Diagnostic(
+        "AEX011", "error", "Tool is denied",
+        "A `do` calls a tool that a `deny` pattern of the contract names. A deny also matches in another case of "
+        "letters and with another separator.",
+        "take the step out, or narrow the `deny`",
+    ),
+    Diagnostic(
+        "AEX020", "error", "Unknown input of a `make`",
+        "Each input of a `make` is the name of a `need`, or of what an earlier step bound with `->` or `make`. "
+        "What a `for` body binds is not known after it.",
+        "declare it with `need`, or bind it in an earlier step",
+    ),
+    Diagnostic(
+        "AEX030", "error", "Required input is missing",
+        "A run was started without an input that the contract needs.",
+        "give the input, or mark its type optional with `?`",
+    ),
+    Diagnostic(
+        "AEX031", "error", "Input of the wrong type",
+        "A run was started with an input whose value is not of the type that the contract needs.",
+        "give a value of the declared type",
+    ),
+    Diagnostic(
+        "AEX032", "error", "Unknown type",
+        "Types are str, num, int, bool, file, url, json, `list[T]` of one of them, and `T?` for an input that "
+        "may be absent.",
+        "use str, num, int, bool, file, url, json, list[T] or T?",
+    ),
+    Diagnostic(
+        "AEX040", "error", "Indented between two levels",
+        "The line ends an `if` or `for` body, but stands deeper than the `if` or `for` itself: it would run "
+        "unconditionally while it looks conditional.",
+        "indent it as far as the body, or as far as the line that opens the body",
+    ),
+    Diagnostic(
+        "AEX041", "error", "Matches nothing, ever",
+        "A pattern is `*`, `prefix.*` or one tool name, optionally with `:scope`. Tool names are 1 to 128 "
+        "letters, digits, `_`, `.`, `-` and `/`. Anything else would permit, deny or ask for nothing. "
+        "The tool of a `do` is one name, without `*`: a warning where the step may be passed by.",
+        "write `*`, `prefix.*` or one tool name; a comment stands on a line of its own", either=True,
+    ),
+    Diagnostic(
+        "AEX042", "warning", "Said twice",
+        "The last header, goal, `need`, budget key, argument or key of that name counts; a repeated pattern "
+        "adds nothing.",
+        "keep one of them",
+    ),
+    Diagnostic(
+        "AEX043", "error", "Undefined name",
+        "The name is neither a `need` nor bound by an earlier step. An error where every run would be blocked "
+        "by it (a top-level `check` or `for`); a warning where the name is taken as text, or where the step may "
+        "be passed by.",
+        "declare it with `need`, bind it in an earlier step, or put a text in quotes", either=True,
+    ),
+    Diagnostic(
+        "AEX044", "error", "Unsupported condition",
+        "A `check` of another form than the supported ones blocks the run; an `if` takes it as false.",
+        'use `NAME.path`, `x has "text"`, `x has citations`, `x does not include "text"`, '
+        "`x touches only y` or `x is valid diff`", either=True,
+    ),
+    Diagnostic(
+        "AEX045", "warning", "Unreachable step",
+        "The steps behind a `return` of the same block never run.",
+        "remove the step, or move it before the `return`",
+    ),
+    Diagnostic(
+        "AEX046", "warning", "Budget that limits nothing",
+        "Only `calls` is counted; another key has no effect.",
+        "use `budget calls=N`",
+    ),
+    Diagnostic(
+        "AEX047", "warning", "May not mean what it says",
+        "The value is accepted, but in a way that is easily meant otherwise: an empty budget is 0, a negative "
+        "one too, a fraction is rounded down, an argument without `=` is empty, an open quote is text.",
+        "write the value out",
+    ),
+    Diagnostic(
+        "AEX048", "warning", "Has no effect",
+        "An `if` or `for` without a deeper-indented body, or a `confirm` of a tool that `use` does not name.",
+        "complete it, or remove it",
+    ),
+    Diagnostic(
+        "AEX049", "error", "`for` over what is no list",
+        "The value after `in` is a text, a number or an object; a run is blocked there.",
+        "name a list, or write one: [a, b]", either=True,
+    ),
+    Diagnostic(
+        "AEX100", "error", "Not a statement",
+        "The line is not a statement of the language, or not a complete one, or the document lacks its header "
+        "or goal.",
+        "compare the line with the grammar in spec/aex.md",
+    ),
+    Diagnostic(
+        "AEX120", "error", "Policy with steps or inputs",
+        "A policy only says what is permitted: it has no `need`, `do`, `make`, `check`, `return`, `if` or `for`.",
+        "move the line to a task",
+    ),
+    Diagnostic(
+        "AEX121", "error", "`allow` in a task",
+        "A task asks for tools with `use`; only a policy grants them with `allow`.",
+        "write `use`",
+    ),
+    Diagnostic(
+        "AEX130", "error", "File cannot be read",
+        "The file is missing, is not a regular file, or may not be read.",
+        "check the path and its permissions",
+    ),
+    Diagnostic(
+        "AEX131", "error", "Document too large",
+        "A document has at most 10,000,000 bytes and 200,000 lines. It was not read.",
+        "split the document",
+    ),
+    Diagnostic(
+        "AEX132", "error", "Not UTF-8",
+        "The file holds bytes that are not UTF-8 text.",
+        "save the file as UTF-8",
+    ),
+    Diagnostic(
+        "AEX133", "error", "Nested too deeply",
+        "Bodies of `if` and `for`, and brackets within a value, may be nested 64 deep. What is deeper in a value is "
+        "taken as text, which is a warning.",
+        "split the task", either=True,
+    ),
+    Diagnostic(
+        "AEX134", "warning", "Not granted by the policy",
+        "A contract's pattern counts only when the policy grants all that it names. A wider one is dropped whole, "
+        "not narrowed.",
+        "name in `use` what the policy allows, or widen the policy",
+    ),
+    Diagnostic(
+        "AEX135", "warning", "No policy",
+        "There is no policy, so the contract alone says what is permitted. An error when there is no contract "
+        "either: then nothing is permitted.",
+        "write one: adjourn init --policy", either=True,
+    ),
+    Diagnostic(
+        "AEX136", "warning", "Document of the other kind",
+        "A task stands where a policy is expected, or a policy where a contract is expected. Its rules count.",
+        "check which file was named",
+    ),
+    Diagnostic(
+        "AEX137", "error", "Too many findings",
+        "Only the first 1,000 findings of a document are kept.",
+        "mend the findings above, then check again",
+    ),
+)  # fmt: skip
+
+DIAGNOSTICS = {entry.code: entry for entry in _TABLE}
+
+
+def finding(
+    code: str,
+    message: str,
+    span: Span = WHOLE,
+    *,
+    source: str = "",
+    severity: Severity | None = None,
+    help: str = "",  # noqa: A002 - the field's name in every finding
+) -> Finding:
+    """A finding with the severity and the remedy of the table, unless this case has its own."""
+    entry = DIAGNOSTICS[code]
+    return Finding(
+        code=code,
+        message=message,
+        severity=severity or entry.severity,
+        source=source,
+        span=span,
+        help=help or entry.help,
+    )
+
+
+def quoted(text: str) -> str:
+    """A piece of source text for a message: clipped, on one line, without control characters."""
+    clipped = text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
+    return f"`{printable(clipped)}`"
+
+
+def printable(text: str) -> str:
+    """The text with everything a terminal could obey replaced."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def render(found: Finding, text: str = "") -> str:
+    """The finding as plain text: head line, and, where the source text is given, the line with its underline."""
+    span = found.span
+    place = printable(found.source)
+    if span.line:
+        column = f":{span.column}" if span.column else ""
+        place = f"{place}:{span.line}{column}" if place else f"line {span.line}"
+    parts = (f"{found.severity} {found.code}", place, printable(found.message))
+    lines = [" · ".join(part for part in parts if part)]
+    if span.line and text:
+        lines += _excerpt(text, span)
+    if found.help:
+        lines.append(f"help: {printable(found.help)}")
+    return "\n".join(lines)
+
+
+def _excerpt(text: str, span: Span) -> list[str]:
+    lines = text.split("\n", span.line)
+    if len(lines) < span.line:
+        return []
+    start = max(span.column - 1, 0)
+    left = max(0, start - _SHOWN // 2)
+    shown = lines[span.line - 1].rstrip("\r")[left : left + _SHOWN]
+    width = max(1, min(span.length, len(shown) - (start - left)))
+    blanks = "".join("\t" if c == "\t" else " " for c in shown[: start - left])
+    gutter = f"{span.line} | "
+    visible = "".join(c if c == "\t" else printable(c) for c in shown)
+    return [gutter + visible, " " * (len(gutter) - 2) + "| " + blanks + "^" * width]
+
+
+def reference() -> str:
+    """The page docs/reference/diagnostics.md."""
+    parts = [
+        "# Diagnostics\n",
+        "Generated by `python -m adjourn.aex.diagnostics`; do not edit.\n",
+        (
+            "A finding of severity *error* makes a document invalid: a proxy does not start with it, a run is blocked, "
+            "`check` exits 1. A *warning* changes no exit code. Codes are stable.\n"
+        ),
+    ]
+    for entry in _TABLE:
+        severity = "error or warning" if entry.either else entry.severity
+        parts.append(f"## {entry.code}: {entry.title}\n")
+        parts.append(f"*{severity}.* {entry.explanation}\n")
+        parts.append(f"Remedy: {entry.help}.\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,181 @@
+"""Patterns: which tool names a rule names, and how a name is looked up among a thousand rules.
+
+Owns: the alphabet of tool names, the three pattern forms (`*`, `prefix.*`, exact), folding for refusals,
+scopes (`tool:glob`) and the compiled `Index`. Must never: read a document, know about allow or deny, do I/O.
+
+An allow is matched as written. A refusal or a question is matched on *folded* names: lower case, and every
+run of `_`, `/`, `-` and `.` taken as one separator, so that `deny network.*` also names `Network/fetch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TOOL_NAME_MAX = 128
+TOOL_NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/"
+_SEPARATORS = str.maketrans("_/-", "...")
+
+
+def tool_name_ok(name: object) -> bool:
+    """True for a string of 1 to 128 characters of MCP's tool-name alphabet, to which `/` is added."""
+    return isinstance(name, str) and 0 < len(name) <= TOOL_NAME_MAX and not name.strip(TOOL_NAME_CHARS)
+
+
+TOOL_NAME_OK = tool_name_ok
+
+
+def fold(name: str) -> str:
+    """The spelling under which a refusal looks a name up: `Net__Work/get` and `net.work-get` are one name."""
+    folded = name.lower().translate(_SEPARATORS)
+    while ".." in folded:
+        folded = folded.replace("..", ".")
+    return folded
+
+
+def split_scope(pattern: str) -> tuple[str, str]:
+    """`file.read:src/**` is the tool pattern `file.read` and the scope `src/**`; no colon, no scope."""
+    tool, _, scope = pattern.partition(":")
+    return tool.rstrip(), scope.strip()
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether an unscoped pattern names this tool, as written: case and separators count."""
+    if pattern.endswith(".*"):
+        prefix = pattern[:-2]
+        return name == prefix or name.startswith(prefix + ".")
+    return pattern in ("*", name)
+
+
+def matches_folded(pattern: str, name: str) -> bool:
+    """Whether a refusal's unscoped pattern names this tool: case and the kind of separator do not count."""
+    return matches(fold_pattern(pattern), fold(name))
+
+
+def fold_pattern(pattern: str) -> str:
+    """A tool pattern in folded spelling; its final `.*` stays a wildcard."""
+    if pattern.endswith(".*"):
+        return fold(pattern[:-2]) + ".*"
+    return fold(pattern)
+
+
+def within(inner: str, outer: str) -> bool:
+    """Whether everything the pattern `inner` names is surely named by `outer`, scopes included."""
+    inner_tool, inner_scope = split_scope(inner)
+    outer_tool, outer_scope = split_scope(outer)
+    return matches(outer_tool, inner_tool) and _scope_within(inner_scope, outer_scope)
+
+
+def _scope_within(inner: str, outer: str) -> bool:
+    if outer in ("", inner):
+        return True
+    folder = outer[:-2]  # "src/**" -> "src/"
+    if not outer.endswith("/**") or "*" in folder or "?" in folder:
+        return False
+    return inner.startswith(folder) and ".." not in inner.split("/")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some tool may be named by both tool patterns (folded; scopes are not compared)."""
+    first, second = fold_pattern(split_scope(one)[0]), fold_pattern(split_scope(other)[0])
+    return matches(first, second) or matches(second, first)
+
+
+def never_matches(pattern: str) -> str:
+    """Why no tool name can ever match this pattern; empty when one can."""
+    tool, scope = split_scope(pattern)
+    if ":" in pattern and not scope:
+        return "there is no scope after the colon"
+    if tool == "*":
+        return ""
+    stem = tool.removesuffix(".*")
+    if not tool:
+        return "it names no tool"
+    if "*" in stem:
+        return "`*` is a wildcard only alone or after a final dot"
+    if stem.strip(TOOL_NAME_CHARS):
+        return "it holds a character that no tool name has"
+    if len(stem) > TOOL_NAME_MAX:
+        return f"it is longer than the {TOOL_NAME_MAX} characters of a tool name"
+    return ""
+
+
+def glob_path(glob: str, path: str) -> bool:
+    """Whether a `/`-separated relative path is in the scope: `**` spans folders, `*` and `?` stay inside one."""
+    globs, parts = glob.split("/"), path.split("/")
+    at = here = 0
+    retry: tuple[int, int] | None = None
+    while here < len(parts):
+        if at < len(globs) and globs[at] == "**":
+            retry = (at, here)
+            at += 1
+        elif at < len(globs) and glob_text(globs[at], parts[here]):
+            at, here = at + 1, here + 1
+        elif retry:
+            at, here = retry[0] + 1, retry[1] + 1
+            retry = (retry[0], here)
+        else:
+            return False
+    return all(rest == "**" for rest in globs[at:])
+
+
+def glob_text(glob: str, text: str) -> bool:
+    """Whether the whole text matches: `*` is any run of characters, `?` is one. For commands and file names."""
+    at = here = 0
+    star, mark = -1, 0
+    while here < len(text):
+        if at < len(glob) and glob[at] == "*":
+            star, mark = at, here
+            at += 1
+        elif at < len(glob) and glob[at] in ("?", text[here]):
+            at, here = at + 1, here + 1
+        elif star >= 0:
+            mark += 1
+            at, here = star + 1, mark
+        else:
+            return False
+    return not glob[at:].strip("*")
+
+
+class Index:
+    """Tool patterns compiled for look-up: the positions of those that name a tool, without a scan.
+
+    A look-up costs one dictionary probe, and one for each dot of the name up to the deepest prefix.
+    """
+
+    __slots__ = ("_depth", "_exact", "_prefix", "_star")
+
+    def __init__(self, patterns: Iterable[tuple[int, str]]) -> None:
+        self._exact: dict[str, list[int]] = {}
+        self._prefix: dict[str, list[int]] = {}
+        self._star: list[int] = []
+        for position, pattern in patterns:
+            if pattern == "*":
+                self._star.append(position)
+            elif pattern.endswith(".*"):
+                self._prefix.setdefault(pattern[:-2], []).append(position)
+            else:
+                self._exact.setdefault(pattern, []).append(position)
+        self._depth = max((prefix.count(".") + 1 for prefix in self._prefix), default=0)
+
+    def __bool__(self) -> bool:
+        return bool(self._exact or self._prefix or self._star)
+
+    def all(self, name: str) -> list[int]:
+        """Positions of every pattern that names the tool, in ascending order."""
+        found = list(self._star)
+        found += self._exact.get(name, ())
+        if self._prefix:
+            found += self._prefix.get(name, ())
+            dot = name.find(".")
+            for _ in range(self._depth):
+                if dot < 0:
+                    break
+                found += self._prefix.get(name[:dot], ())
+                dot = name.find(".", dot + 1)
+        found.sort()
+        return found
+
+    def first(self, name: str) -> int | None:
+        """Position of the first pattern that names the tool."""
+        found = self.all(name)
+        return found[0] if found else None

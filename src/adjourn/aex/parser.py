@@ -1,0 +1,288 @@
+"""Text to document: each node of the tree read as the statement it begins.
+
+Owns: the grammar of single statements and the findings AEX100, AEX120 and AEX121. Must never: raise on any text,
+judge what a well-formed document means (that is `check`), do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adjourn.aex.ast import Budget, Check, Confirm, Do, Document, For, Header, If, Make, Need, Return, Step
+from adjourn.aex.diagnostics import finding, quoted
+from adjourn.aex.expr import arguments
+from adjourn.aex.expr import parse as parse_value
+from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
+from adjourn.aex.tree import STEPS, Node, Tree, build
+from adjourn.findings import Finding
+
+_HEADERS = ("task", "agent", "policy")
+
+
+def parse(text: str, source: str = "") -> Document:
+    """The document that a text holds, with the findings of the parser in the order of the text. Never raises."""
+    tree = build(text, source)
+    document = Document(source, tree)
+    document.findings += tree.findings
+    if tree.looked_at:
+        _Parser(document, tree).read()
+        document.findings.sort(key=_position)
+    return document
+
+
+def _position(found: Finding) -> tuple[bool, int]:
+    return found.span.line == 0, found.span.line
+
+
+class _Parser:
+    """Fills one document from its tree. A statement that cannot be read leaves a finding and nothing else."""
+
+    def __init__(self, document: Document, tree: Tree) -> None:
+        self.document = document
+        self.tree = tree
+        self.policy = document.is_policy = any(node.kind == "policy" for node in tree.nodes)
+
+    def read(self) -> None:
+        document = self.document
+        for node in self.tree.nodes:
+            if node.kind in STEPS:
+                self.top_step(node)
+            elif node.kind not in ("blank", "comment"):
+                self.declaration(node, self.tree.word(node))
+        if not document.headers:
+            self.report("AEX100", "missing task or policy declaration", None)
+        if not document.goals:
+            self.report("AEX100", "missing goal", None)
+
+    def report(self, code: str, message: str, word: Word | None, help: str = "") -> None:  # noqa: A002 - as `finding`
+        document = self.document
+        if word is None:
+            document.findings.append(finding(code, message, source=document.source, help=help))
+        else:
+            document.findings.append(finding(code, message, word.span, source=document.source, help=help))
+
+    # Declarations
+
+    def declaration(self, node: Node, word: Word) -> None:
+        if node.kind in _HEADERS:
+            self.header(word)
+        elif node.kind == "goal":
+            self.goal(word)
+        elif node.kind in ("use", "allow"):
+            self.use(node.kind, word)
+        elif node.kind == "deny":
+            self.document.deny += comma_list(word, len("deny "))
+        elif node.kind == "need":
+            self.need(word)
+        elif node.kind == "budget":
+            self.budget(word)
+        else:
+            self.unknown(word)
+
+    def unknown(self, word: Word) -> None:
+        self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word)
+
+    def header(self, word: Word) -> None:
+        header = _header(word)
+        if header is None:
+            kind = word.text.partition(" ")[0]
+            message = f"invalid {kind} declaration: {quoted(word.text)}"
+            self.report("AEX100", message, word, f"write `{kind} NAME v0`: letters, digits, `_` and `-`")
+        else:
+            self.document.headers.append(header)
+
+    def goal(self, word: Word) -> None:
+        text = word.text
+        start = run(text, len("goal"), BLANK)
+        if text[start : start + 1] == '"' and len(text) > start + 1 and text[-1] == '"':
+            self.document.goals.append(word.part(start + 1, len(text) - 1))
+        else:
+            self.report("AEX100", "goal is not a quoted string", word, 'write: goal "what is to be reached"')
+
+    def use(self, keyword: str, word: Word) -> None:
+        if keyword == "allow" and not self.policy:
+            self.report("AEX121", "AEX121: `allow` is for policies; a task asks with `use`", word)
+            return
+        self.document.use += comma_list(word, len(keyword) + 1)
+
+    def need(self, word: Word) -> None:
+        if self.policy:
+            self.refuse(word)
+            return
+        text = word.text
+        start = run(text, len("need"), BLANK)
+        end = run(text, start, BIND)
+        colon = run(text, end, BLANK)
+        type_word = word.strip(colon + 1)
+        if start == end or text[colon : colon + 1] != ":" or not type_word.text:
+            self.report("AEX100", f"invalid need: {quoted(text)}", word, "write `need NAME: TYPE`")
+        else:
+            self.document.needs.append(Need(word.part(start, end), type_word))
+
+    def budget(self, word: Word) -> None:
+        for part in comma_list(word, len("budget ")):
+            equals = part.text.find("=")
+            key, text = part.strip(0, max(equals, 0)), part.strip(equals + 1)
+            value = number(text.text) if equals >= 0 else None
+            if value is None:
+                message = f"budget part is not `key=number`: {quoted(part.text)}"
+                self.report("AEX100", message, part, "write `budget calls=N`")
+            else:
+                self.document.budget.append(Budget(key, value, text))
+
+    def refuse(self, word: Word) -> None:
+        keyword = word.text.partition(" ")[0]
+        self.report("AEX120", f"AEX120: a policy cannot hold `{keyword}`", word)
+
+    # Steps
+
+    def top_step(self, node: Node) -> None:
+        if self.policy and node.kind != "confirm":
+            self.refuse(self.tree.word(node))
+        else:
+            self.document.steps += self.steps([node])
+
+    def steps(self, nodes: list[Node]) -> list[Step]:
+        found: list[Step] = []
+        for node in nodes:
+            if node.kind in ("blank", "comment"):
+                continue
+            word = self.tree.word(node)
+            reader = _STEPS.get(node.kind)
+            if reader is None:
+                self.unknown(word)
+                continue
+            step = reader(self, node, word)
+            if step is not None:
+                found.append(step)
+        return found
+
+    def do(self, _node: Node, word: Word) -> Step | None:
+        text = word.text
+        start = run(text, len("do"), BLANK)
+        end = run(text, start, TOOL)
+        opening = run(text, end, BLANK)
+        closing = text.rfind(")")
+        bind = _bind(word, closing + 1)
+        if start == end or text[opening : opening + 1] != "(" or closing < opening or bind is None:
+            hint = "write `do TOOL(name=value, …) -> NAME`; a tool is letters, digits, `.` and `_`"
+            self.report("AEX100", f"invalid do: {quoted(text)}", word, hint)
+            return None
+        args = word.part(opening + 1, closing)
+        return Do(word, word.part(start, end), arguments(args), args, bind if bind.text else None)
+
+    def make(self, node: Node, word: Word) -> Step | None:
+        text = word.text
+        start = run(text, len("make"), BLANK)
+        bind = run(text, start, BIND)
+        colon = run(text, bind, BLANK)
+        kind = run(text, colon + 1, BLANK)
+        kind_end = run(text, kind, BIND)
+        source = run(text, kind_end, BLANK)
+        inputs = source + len("from")
+        end = _with(text)
+        if (
+            bind == start
+            or text[colon : colon + 1] != ":"
+            or kind_end in (kind, source)
+            or text[source:inputs] != "from"
+            or end <= run(text, inputs, BLANK)
+            or run(text, inputs, BLANK) == inputs
+        ):
+            self.report(
+                "AEX100", f"invalid make: {quoted(text)}", word, "write `make NAME: TYPE from a, b with:`"
+            )
+            return None
+        names = comma_list(word.part(0, end), inputs)
+        return Make(word, word.part(start, bind), word.part(kind, kind_end), names, self.items(node))
+
+    def items(self, node: Node) -> list[Word]:
+        found = []
+        for index in range(node.first + 1, node.last + 1):
+            raw = self.tree.lines[index]
+            start = run(raw, 0, BLANK)
+            start = run(raw, start, "-" + BLANK)
+            found.append(Word(raw[start:].rstrip(BLANK), index + 1, start + 1))
+        return found
+
+    def check(self, _node: Node, word: Word) -> Step:
+        return Check(word, word.strip(len("check ")))
+
+    def confirm(self, _node: Node, word: Word) -> Step:
+        return Confirm(word, word.strip(len("confirm before ")))
+
+    def give(self, node: Node, word: Word) -> Step | None:
+        if not node.closed:
+            self.report("AEX100", "return block is not closed", word, "balance the braces")
+            return None
+        expression = word.strip(len("return "))
+        if node.last > node.first:
+            rest = [line.removesuffix("\r") for line in self.tree.lines[node.first + 1 : node.last + 1]]
+            text = "\n".join([expression.text, *rest]).rstrip(BLANK)
+            expression = Word(text, expression.line, expression.column)
+        return Return(word, expression, parse_value(expression), node.last + 1)
+
+    def branch(self, node: Node, word: Word) -> Step:
+        condition = word.strip(len("if"))
+        if not condition.text:
+            self.report("AEX100", "if without condition", word, "write `if CONDITION`")
+        return If(word, condition, self.steps(node.children))
+
+    def loop(self, node: Node, word: Word) -> Step | None:
+        body = self.steps(node.children)
+        text = word.text
+        start = run(text, len("for"), BLANK)
+        end = run(text, start, LOOP_NAME)
+        keyword = run(text, end, BLANK)
+        after = run(text, keyword + len("in"), BLANK)
+        if end in (start, keyword) or text[keyword : keyword + 2] != "in" or after == keyword + 2:
+            self.report("AEX100", f"invalid for: {quoted(text)}", word, "write `for NAME in LIST`")
+            return None
+        iterable = word.part(after, len(text))
+        return For(word, word.part(start, end), iterable, parse_value(iterable), body)
+
+
+_STEPS: dict[str, Callable[[_Parser, Node, Word], Step | None]] = {
+    "do": _Parser.do,
+    "make": _Parser.make,
+    "check": _Parser.check,
+    "confirm": _Parser.confirm,
+    "return": _Parser.give,
+    "if": _Parser.branch,
+    "for": _Parser.loop,
+}
+
+
+def _header(word: Word) -> Header | None:
+    text = word.text
+    kind = text.partition(" ")[0]
+    start = run(text, len(kind), BLANK)
+    end = run(text, start, NAME)
+    version = run(text, end, BLANK)
+    if (
+        end in (start, version)
+        or text[version : version + 1] != "v"
+        or not only(text[version + 1 :], VERSION)
+    ):
+        return None
+    return Header(kind, word.part(start, end), text[version + 1 :], word)
+
+
+def _bind(word: Word, start: int) -> Word | None:
+    """The name after `->` in the rest of a `do`; an empty piece when there is no rest, None when it is wrong."""
+    rest = word.strip(start)
+    if not rest.text:
+        return rest
+    if not rest.text.startswith("->"):
+        return None
+    bind = rest.strip(len("->"))
+    return bind if only(bind.text, BIND) else None
+
+
+def _with(text: str) -> int:
+    """Where the inputs of a `make` end: before its final ` with` or ` with:`; 0 when there is none."""
+    rest = text.removesuffix(":").rstrip(BLANK)
+    if not rest.endswith("with"):
+        return 0
+    head = rest[: -len("with")]
+    return len(head.rstrip(BLANK)) if head and head[-1] in BLANK else 0

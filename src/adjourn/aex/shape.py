@@ -1,0 +1,132 @@
+"""The published shape of a document: what `parse` prints, with the keys and their order of v0.
+
+Owns: that shape only. Must never: add a key, or be what other modules compute with (that is `ast`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+
+
+class AgentModel(msgspec.Struct, frozen=True):
+    name: str
+    version: str
+
+
+class StepModel(msgspec.Struct, frozen=True, tag_field="kind", rename="camel"):
+    pass
+
+
+class DoModel(StepModel, frozen=True, tag="do"):
+    tool: str
+    args: dict[str, str]
+    line: int
+    bind: str | UnsetType = UNSET
+
+
+class MakeModel(StepModel, frozen=True, tag="make"):
+    bind: str
+    type: str
+    inputs: list[str]
+    instructions: list[str]
+    line: int
+
+
+class CheckModel(StepModel, frozen=True, tag="check"):
+    condition: str
+    line: int
+
+
+class ConfirmModel(StepModel, frozen=True, tag="confirm"):
+    before: str
+    line: int
+
+
+class ReturnModel(StepModel, frozen=True, tag="return"):
+    """`line` is the line where the expression ends."""
+
+    expression: str
+    line: int
+
+
+class IfModel(StepModel, frozen=True, tag="if"):
+    condition: str
+    body: list[StepModel]
+    line: int
+
+
+class ForModel(StepModel, frozen=True, tag="for"):
+    variable: str
+    iterable: str
+    body: list[StepModel]
+    line: int
+
+
+class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
+    is_policy: bool
+    use: list[str]
+    deny: list[str]
+    needs: dict[str, str]
+    steps: list[StepModel]
+    agent: AgentModel | UnsetType = UNSET
+    goal: str | UnsetType = UNSET
+    budget: dict[str, int | float] | UnsetType = UNSET
+    return_statement: ReturnModel | UnsetType = UNSET
+
+
+def model(document: Document) -> DocumentModel:
+    """A document in the published shape. Where a name was given twice, the last one counts."""
+    returns = [step for step in steps_of(document.steps) if isinstance(step, Return)]
+    budget = {entry.key.text: _plain(entry.value) for entry in document.budget}
+    return DocumentModel(
+        is_policy=document.is_policy,
+        use=[word.text for word in document.use],
+        deny=[word.text for word in document.deny],
+        needs={need.name.text: need.type.text for need in document.needs},
+        steps=[_step(step) for step in document.steps],
+        agent=AgentModel(document.name, document.version) if document.headers else UNSET,
+        goal=document.goal if document.goals else UNSET,
+        budget=budget or UNSET,
+        return_statement=_return(max(returns, key=lambda step: step.end)) if returns else UNSET,
+    )
+
+
+def _step(step: Step) -> StepModel:
+    line = step.word.line
+    match step:
+        case Do():
+            args = {entry.key.text: unquote(entry.raw) for entry in step.arguments}
+            return DoModel(step.tool.text, args, line, step.bind.text if step.bind else UNSET)
+        case Make():
+            inputs = [word.text for word in step.inputs]
+            instructions = [word.text for word in step.instructions]
+            return MakeModel(step.bind.text, step.type.text, inputs, instructions, line)
+        case Check():
+            return CheckModel(step.condition.text, line)
+        case Confirm():
+            return ConfirmModel(step.before.text, line)
+        case Return():
+            return _return(step)
+        case If():
+            return IfModel(step.condition.text, [_step(inner) for inner in step.body], line)
+        case For():
+            body = [_step(inner) for inner in step.body]
+            return ForModel(step.variable.text, step.iterable.text, body, line)
+        case _:
+            raise TypeError(type(step).__name__)
+
+
+def _return(step: Return) -> ReturnModel:
+    return ReturnModel(step.expression.text, step.end)
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value % 1 == 0 and abs(value) < float("inf") else value
+
+
+def unquote(text: str) -> str:
+    """The text without one pair of matching outer quotes."""
+    return text[1:-1] if len(text) > 1 and text[0] in "\"'" and text[0] == text[-1] else text

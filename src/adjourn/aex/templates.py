@@ -1,0 +1,86 @@
+"""The texts that `adjourn init` writes.
+
+Owns: the first policy of a workspace and the sample task with its inputs. Must never: write a file.
+"""
+
+from __future__ import annotations
+
+from adjourn.aex.text import NAME
+
+POLICY = """\
+policy workspace v0
+
+goal "What an agent may do in this workspace."
+
+use file.read, file.write, tests.run, git.*
+deny network.*, secrets.read
+
+budget calls=100
+
+confirm before file.write
+"""
+
+_TASK = """\
+task {name} v0
+
+goal "Fix the failing test with the smallest safe change."
+
+use file.read, file.write, tests.run
+deny network.*, secrets.read
+
+need test_cmd: str
+need target_files: list[file]
+
+budget calls=20
+
+confirm before file.write
+
+do tests.run(cmd=test_cmd) -> failure
+
+do file.read(paths=target_files) -> sources
+
+make patch: diff from failure, sources with:
+  - change only what the failing test needs
+  - touch no file outside target_files
+
+check patch is valid diff
+
+check patch touches only target_files
+
+do file.write(diff=patch) -> applied
+
+do tests.run(cmd=test_cmd) -> final
+
+check final.passed
+
+return {{
+  status: "fixed",
+  patch: patch
+}}
+"""
+
+SAMPLE_INPUTS = """\
+{
+  "test_cmd": "npm test",
+  "target_files": ["README.md"]
+}
+"""
+
+SAMPLE_JSON_POLICY = """\
+{
+  "allow": ["file.read", "file.write", "tests.run"],
+  "deny": ["network.*", "secrets.read"],
+  "require_confirmation": ["file.write"],
+  "budget": {"calls": 20}
+}
+"""
+
+
+def safe_name(name: str) -> str:
+    """The name with every character that a task's name cannot have replaced by `_`; never empty."""
+    return "".join(char if char in NAME else "_" for char in name) or "_"
+
+
+def sample_task(name: str = "sample-task") -> str:
+    """A task that needs no more than `POLICY` grants."""
+    return _TASK.format(name=safe_name(name))

@@ -1,0 +1,84 @@
+"""What there is to work on in a workspace: contracts and checkpoints (seeds: `aex.list_tasks`, `aex.review_task`).
+
+Owns: finding them, inside the workspace only. Must never: tell whether a file outside exists.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.policy import from_text
+from adjourn.engine import checkpoint, folder
+from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.store.base import Store
+
+FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
+MAX_FILE_BYTES = 10_000_000
+MAX_FILES = 2000
+
+
+def listed(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
+    """`{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, at most `limit` bytes."""
+    found = [entry for place, kind in FOLDERS for entry in _contracts(root, place, kind)]
+    found += _checkpoints(store, root)
+    size = 0
+    for count, entry in enumerate(found):
+        size += len(msgspec.json.encode(entry)) + 8
+        if size > limit - 1000:
+            return found[:count]
+    return found
+
+
+def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
+    entries = []
+    for name in _names(root, place):
+        if not name.endswith(".aex"):
+            continue
+        path = f"{place}/{name}"
+        try:
+            _, text = read_contract_file(root, path)
+        except AdjournError:
+            continue
+        layer, _ = from_text(text, path)
+        tools = [rule.pattern for rule in layer.allow]
+        entry = {"name": layer.name or name.removesuffix(".aex"), "path": path, "type": kind}
+        entries.append(entry | ({"goal": layer.goal} if layer.goal else {}) | {"tools": tools})
+    return entries
+
+
+def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
+    """Those of the store, and those that only a folder has (git brought them)."""
+    goals = {name: found.data.description for name, found in checkpoint.names(store).items()}
+    for name in _names(root, CHECKPOINTS):
+        if name not in goals:
+            try:
+                goals[name] = folder.read_published(folder.path_of(root, name)).file.description
+            except AdjournError:
+                continue
+    return [
+        {"name": name, "path": f"{CHECKPOINTS}/{name}/", "type": "checkpoint", "goal": goal}
+        for name, goal in sorted(goals.items())
+    ]
+
+
+def _names(root: str, place: str) -> list[str]:
+    try:
+        return sorted(os.listdir(inside(root, place)))[:MAX_FILES]
+    except (OSError, AdjournError):
+        return []
+
+
+def read_contract_file(root: str, path: str) -> tuple[str, str]:
+    """Real path and text of an `.aex` file in the workspace. One and the same error for everything else."""
+    try:
+        real = inside(root, path)
+        if not real.endswith(".aex") or "\0" in path:
+            raise NotFoundError("")
+        return real, read_file(real, MAX_FILE_BYTES).decode()
+    except (AdjournError, OSError, ValueError):
+        shown = path[:200]
+        raise NotFoundError(f"no contract at {shown!r}", "name an .aex file inside the workspace") from None

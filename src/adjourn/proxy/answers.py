@@ -1,0 +1,229 @@
+"""From the upstream: every answer finds its request, is written down, and passes byte for byte unless it must be edited.
+
+Owns: settling calls, the edits of tools/list and of capabilities. Must never: hand over an answer that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from adjourn.engine.desk import Desk
+from adjourn.engine.session import Session
+from adjourn.errors import AdjournError, StoreError
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.mcp import frames
+from adjourn.mcp.stdio import OVERSIZE
+from adjourn.proxy.gate import Gate
+from adjourn.proxy.lists import edit_tools, with_tools_capability
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.wire import Pending, Wire
+
+UNSET = msgspec.UNSET
+
+
+class Reply(msgspec.Struct):
+    """What is read of an upstream message."""
+
+    id: Any = UNSET
+    method: Any = UNSET
+    result: msgspec.Raw | msgspec.UnsetType = UNSET
+    error: msgspec.Raw | msgspec.UnsetType = UNSET
+
+
+class ResultHead(msgspec.Struct):
+    """What is read of a result."""
+
+    isError: Any = False  # noqa: N815  # the wire's name
+    resultType: Any = "complete"  # noqa: N815
+    requestState: Any = ""  # noqa: N815
+
+
+class Answers:
+    """Handles the upstream's lines, in one thread."""
+
+    def __init__(self, wire: Wire, desk: Desk, gate: Gate, meta: MetaTools) -> None:
+        self._wire = wire
+        self._desk = desk
+        self._gate = gate
+        self._meta = meta
+        self._decode = msgspec.json.Decoder(Reply).decode
+
+    def handle(self, lines: list[bytes]) -> None:
+        """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
+        out: list[bytes] = []
+        settled: dict[Session, list[kinds.ToolSettled]] = {}
+        later: list[tuple[Session, kinds.ToolSettled]] = []
+        for line in lines:
+            if line is OVERSIZE:
+                self._wire.report.event(
+                    "upstream.oversize", "the upstream sent a message longer than the limit; dropped"
+                )
+                continue
+            out += self._line(line, settled, later)
+        for session, facts in settled.items():
+            try:
+                session.settle(facts)
+            except StoreError as error:
+                self._wire.report.event("store.error", str(error))
+                session.settle(facts, later=True)
+        if out:
+            self._wire.to_client(out[0] if len(out) == 1 else b"".join(out))
+        for session, fact in later:
+            session.settle([fact], later=True)
+
+    def _line(
+        self,
+        line: bytes,
+        settled: dict[Session, list[kinds.ToolSettled]],
+        later: list[tuple[Session, kinds.ToolSettled]],
+    ) -> list[bytes]:
+        try:
+            reply = self._decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._odd_line(line, settled, later)
+        if reply.method is not UNSET or reply.id is UNSET:
+            return [line]  # a request or a notification of the upstream
+        pending = self._pop(reply.id)
+        if pending is None:
+            self._wire.report.event(
+                "answer.unasked", f"dropped an answer to a request that is not open: {str(reply.id)[:40]}"
+            )
+            return []
+        if pending.kind == "call" and pending.session is not None:
+            fact = _settlement(pending, reply)
+            if pending.effectful:
+                settled.setdefault(pending.session, []).append(fact)
+            else:
+                later.append((pending.session, fact))
+        elif reply.error is UNSET:
+            line = self._edited(pending, line)
+        elif pending.kind == "list" and self._meta.listed():
+            line = frames.result(reply.id, {"tools": self._meta.listed()})  # an upstream without tools
+        out = self._wire.answer(pending.batch, line)
+        return [out] if out else []
+
+    def _pop(self, request_id: Any) -> Pending | None:
+        try:
+            return self._wire.pending.pop(request_id, None)
+        except TypeError:  # not hashable
+            return None
+
+    def _odd_line(
+        self,
+        line: bytes,
+        settled: dict[Session, list[kinds.ToolSettled]],
+        later: list[tuple[Session, kinds.ToolSettled]],
+    ) -> list[bytes]:
+        """A batch of answers; an answer that only a lenient parser reads; or no JSON at all, which passes as it is."""
+        import json  # noqa: PLC0415  # rarely needed
+
+        if line.isspace():
+            return []
+        try:
+            body = json.loads(line)
+        except (ValueError, RecursionError):
+            self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
+            self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
+            return [line]
+        if isinstance(body, list):
+            try:
+                elements = msgspec.json.decode(line, type=list[msgspec.Raw])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return []
+            return [out for element in elements for out in self._line(bytes(element) + b"\n", settled, later)]
+        pending = self._pop(body.get("id")) if isinstance(body, dict) and "method" not in body else None
+        if pending is None:
+            return [line]
+        answer = frames.error(body["id"], frames.INTERNAL_ERROR, "the upstream's answer is not strict JSON")
+        if pending.session is not None:
+            fact = kinds.ToolSettled(call=pending.call, outcome="error", answer=digest(line))
+            settled.setdefault(pending.session, []).append(fact)
+        out = self._wire.answer(pending.batch, answer)
+        return [out] if out else []
+
+    def _edited(self, pending: Pending, line: bytes) -> bytes:
+        try:
+            if pending.kind == "list":
+                return self._edit_list(line)
+            if pending.kind in ("initialize", "discover"):
+                return self._greeting(pending, line)
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            self._wire.report.event("upstream.odd", f"the answer to {pending.kind} is malformed: {error}")
+            if pending.kind == "list":
+                request_id = msgspec.json.decode(line)["id"]
+                return frames.error(
+                    request_id, frames.INTERNAL_ERROR, "the upstream's list of tools is malformed"
+                )
+        return line
+
+    def _edit_list(self, line: bytes) -> bytes:
+        policy = self._desk.policy
+        shadowed = self._meta.name_of
+
+        def visible(tool: str) -> bool:
+            return policy.judge(tool).effect == "allow" and not shadowed(tool)
+
+        added = self._meta.listed()
+        edit = edit_tools(line, visible, added)
+        self._gate.read_only.update(edit.read_only)
+        for name in edit.removed:
+            if shadowed(name):
+                self._wire.report.event(
+                    "tool.shadowed", f"the upstream has a tool named {name}, too; it is hidden"
+                )
+        flat: dict[str, str] = {}
+        for name in edit.names:
+            other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)
+            if other != name:
+                self._wire.report.event(
+                    "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
+                )
+        self._wire.report.event(
+            "tools.filtered",
+            total=len(edit.names) + len(edit.removed),
+            allowed=len(edit.names),
+            removed=len(edit.removed),
+            metaTools=len(added),
+        )
+        return edit.line or line
+
+    def _greeting(self, pending: Pending, line: bytes) -> bytes:
+        if pending.kind == "initialize":
+            result = msgspec.json.decode(line)["result"]
+            revision = result.get("protocolVersion") if isinstance(result, dict) else None
+            self._gate.revision = revision if isinstance(revision, str) else ""
+        return with_tools_capability(line) or line
+
+    def _note(self, data: kinds.Data) -> None:
+        try:
+            self._desk.session().note(data)
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
+
+
+def _settlement(pending: Pending, reply: Reply) -> kinds.ToolSettled:
+    milliseconds = (time.monotonic_ns() - pending.started) // 1_000_000
+    if isinstance(reply.error, msgspec.Raw):
+        return kinds.ToolSettled(
+            answer=digest(bytes(reply.error)), call=pending.call, milliseconds=milliseconds, outcome="error"
+        )
+    raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
+    outcome: Any = "ok"
+    state = ""
+    if b'"isError"' in raw or b'"resultType"' in raw:
+        try:
+            head = msgspec.json.decode(raw, type=ResultHead)
+            if head.resultType == "input_required":
+                outcome = "input-required"
+                state = digest(head.requestState.encode()) if isinstance(head.requestState, str) else ""
+            elif head.isError is True:
+                outcome = "tool-error"
+        except msgspec.DecodeError:
+            pass
+    return kinds.ToolSettled(
+        answer=digest(raw), call=pending.call, milliseconds=milliseconds, outcome=outcome, state=state
+    )

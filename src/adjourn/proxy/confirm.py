@@ -1,0 +1,299 @@
+"""Asking a person before a call goes on: by elicitation in both eras, or by `adjourn approve` from another terminal.
+
+Legacy clients get an `elicitation/create` request while the call is held; modern ones get an `input_required` result,
+whose `requestState` is sealed, expires, is bound to task, tool and arguments, and serves once (the ledger sees to that),
+so that it survives a restart of this proxy. Decline, cancel, silence: the call is refused; a person may still approve
+it from a terminal until the question expires, and the repeated call then passes.
+
+Owns: held calls, the questions' wording, sealed states. Must never: approve anything itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from os import urandom
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adjourn.engine.decide import Block, Call, Continue, Forward
+from adjourn.engine.desk import Desk
+from adjourn.engine.session import Admitted, Session, answer
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.log.event import Actor, timestamp
+from adjourn.log.signing import encode_bytes
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.proxy.wire import Wire
+from adjourn.state.ledger import Approval
+
+if TYPE_CHECKING:
+    from adjourn.proxy.gate import Gated
+
+STATE_PREFIX = "adjourn1."
+QUESTION_KEY = "adjourn-confirm"
+POLL_SECONDS = 0.2
+MAX_HELD = 1000
+PERSON = Actor("client-user", "human")
+
+
+def is_ours(state: str) -> bool:
+    return state.startswith(STATE_PREFIX)
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a sealed requestState says."""
+
+    approval: str
+    digest: str
+    expires: str
+    task: str
+    tool: str
+
+
+class Held:
+    """A call that waits for a person, and what to do with it then."""
+
+    __slots__ = ("approval", "deadline", "gated", "session")
+
+    def __init__(self, gated: Gated, approval: Approval, session: Session, deadline: float) -> None:
+        self.gated = gated
+        self.approval = approval
+        self.session = session
+        self.deadline = deadline
+
+
+class Asker:
+    """Thread-safe. `forward` and `refuse` are the gate's ways to finish a held call."""
+
+    def __init__(self, wire: Wire, desk: Desk, *, seconds: int, wake: Callable[[], None]) -> None:
+        self._wire = wire
+        self._desk = desk
+        self._seconds = seconds
+        self._wake = wake
+        self._lock = RLock()
+        self._held: dict[Any, Held] = {}
+        self._questions: dict[str, Any] = {}
+        self._elicits = False
+        self._nonce = f"adjourn-{urandom(6).hex()}-"
+        self._count = 0
+        self.forward: Callable[[Gated, Admitted, Session], bytes]
+        self.refusal: Callable[[Message, Block], bytes]
+
+    def legacy_capabilities(self, capabilities: object) -> None:
+        self._elicits = isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
+
+    def holds(self, request_id: object) -> bool:
+        return request_id in self._held
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._held)
+
+    # --- asking
+
+    def ask(self, gated: Gated, approval: Approval, session: Session) -> None:
+        """Put the question. The call is answered (modern) or held (otherwise) when this returns."""
+        message = gated.message
+        self._wire.report.event(
+            "confirm.required",
+            f"{approval.tool} {approval.arguments} — approve with: adjourn approve {approval.id}",
+            tool=approval.tool,
+            approval=approval.id,
+            cause=approval.cause,
+        )
+        if message.modern and _declares_elicitation(message):
+            result = {
+                "resultType": "input_required",
+                "inputRequests": {
+                    QUESTION_KEY: {"method": "elicitation/create", "params": _form(approval, session.task.id)}
+                },
+                "requestState": self._seal(approval, session.task.id),
+            }
+            self._wire.to_client(self._wire.answer(gated.batch, frames.result(message.id, result)))
+            return
+        if len(self._held) >= MAX_HELD:
+            self._refuse(gated, approval, "too many calls are waiting for a person")
+            return
+        with self._lock:
+            self._held[message.id] = Held(gated, approval, session, time.monotonic() + self._seconds)
+            if self._elicits and not message.modern:
+                self._count += 1
+                question = f"{self._nonce}{self._count}"
+                self._questions[question] = message.id
+                form = _form(approval, session.task.id)
+                self._wire.to_client(frames.request(question, "elicitation/create", form))
+        self._wake()
+
+    def answered_by(self, message: Message) -> bool:
+        """Whether a client's answer was to one of our questions; if so, the held call goes on or is refused."""
+        with self._lock:
+            request_id = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
+            if request_id is None:
+                return isinstance(message.id, str) and message.id.startswith(self._nonce)
+            held = self._held.get(request_id)
+            if held is None:
+                return True
+            result = message.body.get("result")
+            if not isinstance(result, dict):
+                return True  # the client could not ask; a person at a terminal still can answer
+            yes, action = _consents(result)
+            self._record(held.session, held.approval, yes=yes, via=f"elicitation:{action}")
+            self._finish(request_id, held, "" if yes else f"the answer was {action}")
+            return True
+
+    def take_answer(self, message: Message, call: Call) -> Block | None:
+        """Record the answer that a retried modern call brings. Returns why it is refused, if it is."""
+        state = message.params.get("requestState")
+        if not isinstance(state, str) or not is_ours(state):
+            return None
+        try:
+            sealed = self._unseal(state)
+        except (ValueError, msgspec.DecodeError):
+            sealed = None
+        if sealed is None or sealed.tool != call.tool or sealed.digest != call.digest:
+            return Block(
+                "confirm_required", "the requestState is not one for this call", "repeat the call without it"
+            )
+        responses = message.params.get("inputResponses")
+        given = responses.get(QUESTION_KEY) if isinstance(responses, dict) else None
+        given = given.get("result", given) if isinstance(given, dict) else None
+        yes, action = _consents(given) if isinstance(given, dict) else (False, "none")
+        try:
+            session = self._desk.session(sealed.task)
+            answer(
+                session.task,
+                sealed.approval,
+                yes=yes,
+                via=f"elicitation:{action}",
+                by=PERSON,
+                session=session.id,
+            )
+        except AdjournError as error:
+            return Block("confirm_required", error.message, error.remedy)
+        if yes:
+            return None
+        return Block(
+            "confirm_required",
+            f'tool "{call.tool}" was not confirmed: the answer was {action}',
+            _later(sealed.approval),
+        )
+
+    # --- waiting
+
+    def cancelled(self, request_id: object) -> bool:
+        """The client gave up a held call; it will not be forwarded."""
+        with self._lock:
+            held = self._held.pop(request_id, None)
+            if held is not None:
+                self._record(held.session, held.approval, yes=False, via="cancelled")
+            return held is not None
+
+    def poll(self) -> None:
+        """Look for answers from elsewhere, and for calls that have waited long enough."""
+        with self._lock:
+            for request_id, held in list(self._held.items()):
+                try:
+                    approvals = held.session.task.refresh().approvals
+                except AdjournError as error:
+                    self._finish(request_id, held, f"the store failed: {error.message}")
+                    continue
+                asked = approvals.get(held.approval.id)
+                if asked is None:
+                    self._finish(request_id, held, "the question is not open any more")
+                elif asked.approved:
+                    self._finish(request_id, held, "")
+                elif asked.refused:
+                    self._finish(request_id, held, f"it was refused ({asked.refused})")
+                elif time.monotonic() >= held.deadline:
+                    self._record(held.session, held.approval, yes=False, via="timeout")
+                    self._finish(request_id, held, f"nobody answered within {self._seconds} s")
+
+    def _record(self, session: Session, approval: Approval, *, yes: bool, via: str) -> None:
+        try:
+            answer(session.task, approval.id, yes=yes, via=via, by=PERSON, session=session.id)
+        except NotFoundError:
+            pass  # answered elsewhere at the same time
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
+
+    def _finish(self, request_id: object, held: Held, refused: str) -> None:
+        self._held.pop(request_id, None)
+        if refused:
+            self._refuse(held.gated, held.approval, refused)
+            return
+        try:
+            admitted = held.session.admit([held.gated.call])[0]
+        except AdjournError as error:
+            self._refuse(held.gated, held.approval, error.message)
+            return
+        if isinstance(admitted.decision, (Forward, Continue)):
+            self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
+            self._wire.to_upstream(self.forward(held.gated, admitted, held.session))
+        elif isinstance(admitted.decision, Block):
+            self._refuse(held.gated, held.approval, admitted.decision.message)
+        else:
+            self._refuse(held.gated, held.approval, "it was not confirmed")
+
+    def _refuse(self, gated: Gated, approval: Approval, why: str) -> None:
+        self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
+        message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
+        line = self.refusal(gated.message, Block("confirm_required", message, _later(approval.id)))
+        self._wire.to_client(self._wire.answer(gated.batch, line))
+
+    # --- sealed states
+
+    def _seal(self, approval: Approval, task: str) -> str:
+        state = State(approval.id, approval.digest, approval.expires, task, approval.tool)
+        text = encode_bytes(msgspec.json.encode(state))
+        return f"{STATE_PREFIX}{text}.{self._mac(text)}"
+
+    def _unseal(self, state: str) -> State | None:
+        text, _, mac = state[len(STATE_PREFIX) :].rpartition(".")
+        if not state.isascii() or not hmac.compare_digest(mac, self._mac(text)):
+            return None
+        from binascii import a2b_base64  # noqa: PLC0415  # only on the way back
+
+        sealed = msgspec.json.decode(a2b_base64(text), type=State)
+        return sealed if sealed.expires > timestamp(self._desk.clock()) else None
+
+    def _mac(self, text: str) -> str:
+        return hmac.digest(self._desk.secret, b"adjourn/state/1:" + text.encode(), "sha256").hex()
+
+
+def _later(approval: str) -> str:
+    return f"a person can still run `adjourn approve {approval}`; then repeat the very same call"
+
+
+def _declares_elicitation(message: Message) -> bool:
+    capabilities = message.meta.get(frames.META_CAPABILITIES)
+    return isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
+
+
+def _form(approval: Approval, task: str) -> dict[str, Any]:
+    text = (
+        f"Allow {approval.tool} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
+    )
+    return {
+        "mode": "form",
+        "message": text,
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "approve": {"type": "boolean", "title": f"Approve {approval.tool}", "default": True}
+            },
+        },
+    }
+
+
+def _consents(result: dict[str, Any]) -> tuple[bool, str]:
+    """Whether an elicitation result says yes, and its action. Only an accept without a contrary `approve` does."""
+    action = result.get("action")
+    content = result.get("content")
+    approve = content.get("approve", True) if isinstance(content, dict) else True
+    if action == "accept":
+        return approve is True, "accept" if approve is True else "no"
+    return False, action if action in ("decline", "cancel") else "none"

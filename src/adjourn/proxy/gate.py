@@ -1,0 +1,356 @@
+"""From the client: every message is passed on, answered here, or held until a person has decided.
+
+Owns: what becomes of a client's line. Must never: let through what it could not decide on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.match import TOOL_NAME_OK
+from adjourn.engine.decide import Ask, Block, Call, Continue, Decision
+from adjourn.engine.desk import Desk
+from adjourn.engine.protect import protected_path
+from adjourn.engine.session import Admitted, Session
+from adjourn.errors import AdjournError, InvalidError, StoreError
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.mcp import frames
+from adjourn.mcp.frames import FrameError, Message
+from adjourn.mcp.stdio import OVERSIZE
+from adjourn.proxy.confirm import Asker, is_ours
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.wire import Batch, Pending, Wire
+from adjourn.state.redact import preview
+
+TASK_META = "dev.adjourn/task"
+READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
+"""Tools of the contract vocabulary that have no effect, for upstreams that list no hints."""
+UNGATED = frozenset(
+    ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
+)
+SAMPLE = 120
+
+
+class Gated:
+    """A call on its way through the gate."""
+
+    __slots__ = ("batch", "call", "message", "task")
+
+    def __init__(self, message: Message, call: Call, batch: Batch | None) -> None:
+        self.message = message
+        self.call = call
+        self.batch = batch
+        task = message.meta.get(TASK_META)
+        self.task = task if isinstance(task, str) else ""
+
+
+class Gate:
+    """Handles the client's lines, in one thread."""
+
+    def __init__(self, wire: Wire, desk: Desk, asker: Asker, meta: MetaTools, *, errors: str) -> None:
+        self._wire = wire
+        self._desk = desk
+        self._asker = asker
+        self._meta = meta
+        self._errors = errors
+        self._forwards: list[bytes] = []
+        self._answers: list[bytes] = []
+        self._calls: list[Gated] = []
+        self._places: list[int] = []
+        self.read_only: dict[str, bool] = {}
+        self.revision = ""
+
+    def handle(self, lines: list[bytes]) -> None:
+        """Take lines that arrived together. Their intents are one transaction, their forwarding one write."""
+        for line in lines:
+            if line is OVERSIZE:
+                self._refuse(FrameError(frames.PARSE_ERROR, "a message longer than the limit"), line)
+            elif not line.isspace():
+                self._line(line, None)
+        self._flush()
+
+    # --- one line
+
+    def _line(self, line: bytes, batch: Batch | None) -> None:
+        try:
+            message = frames.decode_client_line(line)
+            if isinstance(message, list):
+                self._batch(message, batch)
+                return
+        except FrameError as error:
+            self._refuse(error, line, batch)
+            return
+        if message.method == "":
+            self._response(message)
+        elif message.id is None:
+            self._notification(message)
+        else:
+            self._request(message, batch)
+
+    def _batch(self, elements: list[bytes], outer: Batch | None) -> None:
+        if outer is not None or (self.revision and self.revision not in frames.BATCH_REVISIONS):
+            raise FrameError(frames.INVALID_REQUEST, "this protocol revision has no batches")
+        batch = Batch()
+        batch.due = 1  # keeps it open until every element has been looked at
+        for element in elements:
+            self._line(element + b"\n", batch)
+        self._flush()
+        batch.due -= 1
+        if batch.due == 0 and batch.parts:
+            self._wire.to_client(b"[" + b",".join(batch.parts) + b"]\n")
+
+    def _response(self, message: Message) -> None:
+        if not self._asker.answered_by(message):
+            self._forward(message.raw)
+
+    def _notification(self, message: Message) -> None:
+        if message.method == "tools/call":
+            self._note(kinds.MessageRefused(reason="a tools/call without id", size=len(message.raw)))
+            return
+        if message.method == "notifications/cancelled" and self._asker.cancelled(
+            message.params.get("requestId")
+        ):
+            return
+        name = "mcp." + message.method.replace("/", ".")
+        if self._desk.policy.judge_open(name).effect == "deny":
+            self._note(kinds.MessageRefused(reason=f"{name} is denied by policy", size=len(message.raw)))
+            return
+        self._forward(message.raw)
+
+    def _request(self, message: Message, batch: Batch | None) -> None:
+        if batch is not None:
+            batch.due += 1
+        if message.id in self._wire.pending or self._asker.holds(message.id) or self._queued(message.id):
+            self._answer(batch, frames.error(message.id, frames.INVALID_REQUEST, "this id is still in use"))
+        elif message.method == "tools/call":
+            self._tools_call(message, batch)
+        else:
+            self._other(message, batch)
+
+    def _queued(self, message_id: object) -> bool:
+        return any(gated.message.id == message_id for gated in self._calls)
+
+    def _other(self, message: Message, batch: Batch | None) -> None:
+        kind = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}.get(
+            message.method, "other"
+        )
+        if message.method not in UNGATED:
+            name = "mcp." + message.method.replace("/", ".")
+            verdict = self._desk.policy.judge_open(name)
+            if verdict.effect == "deny" or verdict.confirm is not None:
+                self._queue(message, self._call(name, message.params, named_only=True), batch)
+                return
+        if kind == "initialize":
+            self._greeted(message.params.get("clientInfo"), "legacy")
+            self._asker.legacy_capabilities(message.params.get("capabilities"))
+        elif message.modern:
+            self._greeted(message.meta.get(frames.META_CLIENT), "modern")
+        self._track(message, Pending(kind, modern=message.modern, batch=batch))
+        self._forward(message.raw)
+
+    def _greeted(self, info: object, era: str) -> None:
+        name = info.get("name") if isinstance(info, dict) else None
+        version = info.get("version") if isinstance(info, dict) else None
+        if isinstance(name, str) and name:
+            self._desk.client = (
+                f"{name} {version}"[:100] if isinstance(version, str) and version else name[:100]
+            )
+        self._desk.era = era
+
+    def _tools_call(self, message: Message, batch: Batch | None) -> None:
+        name = message.params.get("name")
+        arguments = message.params.get("arguments")
+        if not isinstance(name, str) or not TOOL_NAME_OK(name):
+            shown = repr(name)[:80]
+            self._answer(batch, frames.error(message.id, frames.INVALID_PARAMS, f"not a tool name: {shown}"))
+            self._note(kinds.MessageRefused(reason="not a tool name", sample=shown, size=len(message.raw)))
+            return
+        if arguments is not None and not isinstance(arguments, dict):
+            self._answer(
+                batch, frames.error(message.id, frames.INVALID_PARAMS, "arguments must be an object")
+            )
+            return
+        if message.modern:
+            self._greeted(message.meta.get(frames.META_CLIENT), "modern")
+        meta_tool = self._meta.name_of(name)
+        if meta_tool:
+            call = self._call(meta_tool, message.params, named_only=True)
+        else:
+            call = self._call(name, message.params)
+            if call.effectful and (place := protected_path(arguments, self._desk.setting.root)):
+                reason = f'tool "{name}" may not touch {place}: it is protected, whatever the policy says'
+                self._note(kinds.ToolDenied(reason="protected", rule=place, tool=name))
+                self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)
+                return
+        self._queue(message, call, batch)
+
+    def _call(self, tool: str, params: dict[str, Any], *, named_only: bool = False) -> Call:
+        arguments = params.get("arguments") or {}
+        if named_only and "arguments" not in params:
+            arguments = {key: value for key, value in params.items() if key in ("uri", "name", "ref")}
+        state = params.get("requestState")
+        effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
+        return Call(
+            tool=tool,
+            digest=arguments_digest(arguments),
+            effectful=effectful,
+            arguments=preview(arguments) if effectful or named_only else "",
+            state=digest(state.encode()) if isinstance(state, str) and not is_ours(state) else "",
+            named_only=named_only,
+        )
+
+    # --- admission
+
+    def _queue(self, message: Message, call: Call, batch: Batch | None) -> None:
+        if (block := self._asker.take_answer(message, call)) is not None:
+            self._refuse_call(message, block, batch)
+            return
+        self._calls.append(Gated(message, call, batch))
+        self._places.append(len(self._forwards))
+        self._forwards.append(b"")  # its place among the lines that pass, to keep their order
+        if (
+            call.tool in self._meta.definitions
+            or message.meta.get(TASK_META)
+            or message.params.get("requestState")
+        ):
+            self._flush()  # these see what came before them as done
+
+    def _flush(self) -> None:
+        calls, places = self._calls, self._places
+        self._calls, self._places = [], []
+        if calls:
+            self._admit(calls, places)
+        forwards, answers = self._forwards, self._answers
+        self._forwards, self._answers = [], []
+        if forwards and not self._wire.to_upstream(b"".join(forwards)):
+            self._wire.report.event("upstream.gone", "the upstream does not read any more")
+        if answers:
+            self._wire.to_client(b"".join(answers))
+
+    def _admit(self, calls: list[Gated], places: list[int]) -> None:
+        try:
+            session, admitted = self._desk.admit([gated.call for gated in calls], calls[0].task)
+        except StoreError as error:
+            self._without_store(calls, places, error)
+            return
+        except AdjournError as error:
+            for gated in calls:
+                self._refuse_call(gated.message, Block("held", error.message, error.remedy), gated.batch)
+            return
+        for gated, place, decided in zip(calls, places, admitted, strict=True):
+            self._decided(gated, place, decided, session)
+
+    def _without_store(self, calls: list[Gated], places: list[int], error: StoreError) -> None:
+        """Nothing can be written: only what has no effect, and costs no budget, may pass."""
+        policy = self._desk.policy
+        for gated, place in zip(calls, places, strict=True):
+            call = gated.call
+            verdict = policy.judge(call.tool)
+            harmless = not call.effectful and not call.named_only and policy.budget is None
+            if harmless and verdict.effect == "allow" and verdict.confirm is None:
+                self._track(gated.message, Pending("other", modern=gated.message.modern, batch=gated.batch))
+                self._forwards[place] = gated.message.raw
+            else:
+                reason = f'tool "{call.tool}" was not called, since it could not be recorded: {error.message}'
+                self._refuse_call(gated.message, Block("store", reason, error.remedy), gated.batch)
+        self._wire.report.event("store.error", str(error))
+
+    def _decided(self, gated: Gated, place: int, admitted: Admitted, session: Session) -> None:
+        decision: Decision = admitted.decision
+        message, call = gated.message, gated.call
+        if isinstance(decision, Block):
+            self._wire.report.event("tool.denied", decision.message)
+            self._refuse_call(message, decision, gated.batch)
+        elif isinstance(decision, Ask):
+            if admitted.approval is not None:
+                self._asker.ask(gated, admitted.approval, session)
+        elif call.tool in self._meta.definitions:
+            self._answer(gated.batch, self._meta.handle(message, call.tool))
+            self._settle_meta(session, admitted)
+        else:
+            self._forwards[place] = self.forward_line(gated, admitted, session)
+            self._wire.report.event("tool.allowed", tool=call.tool, call=admitted.call)
+
+    def _settle_meta(self, session: Session, admitted: Admitted) -> None:
+        if admitted.call in session.task.ledger.open_calls:
+            session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+
+    def forward_line(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
+        """Track an admitted call; returns the bytes to forward."""
+        message = gated.message
+        pending = Pending("call", modern=message.modern, batch=gated.batch)
+        pending.session, pending.call, pending.tool = session, admitted.call, gated.call.tool
+        pending.effectful = gated.call.effectful
+        pending.started = time.monotonic_ns()
+        if gated.call.named_only and admitted.call not in session.task.ledger.open_calls:
+            pending.kind = "other"
+        self._track(message, pending)
+        state = message.params.get("requestState")
+        if not isinstance(admitted.decision, Continue) and isinstance(state, str) and is_ours(state):
+            return frames.without_params(message.raw, ("inputResponses", "requestState"))
+        return message.raw
+
+    def give_up(self, lines: list[bytes]) -> None:
+        """After a failure of ours: nothing of these lines is forwarded, and every request among them is answered."""
+        self._calls, self._places, self._forwards, self._answers = [], [], [], []
+        for line in lines:
+            try:
+                message = frames.decode_client_line(line)
+            except FrameError:
+                continue
+            if isinstance(message, Message) and message.is_request and message.id not in self._wire.pending:
+                self._wire.to_client(
+                    frames.error(message.id, frames.INTERNAL_ERROR, "adjourn failed on this message")
+                )
+
+    # --- small things
+
+    def _track(self, message: Message, pending: Pending) -> None:
+        self._wire.pending[message.id] = pending
+
+    def _forward(self, line: bytes) -> None:
+        self._forwards.append(line)
+
+    def _answer(self, batch: Batch | None, line: bytes) -> None:
+        if out := self._wire.answer(batch, line):
+            self._answers.append(out)
+
+    def _refuse_call(self, message: Message, block: Block, batch: Batch | None) -> None:
+        self._answer(batch, self.refusal(message, block))
+
+    def refusal(self, message: Message, block: Block) -> bytes:
+        """The answer to a refused call, in the shape that --errors names. Requests other than tools/call get errors."""
+        text = (
+            f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}."
+            if block.remedy
+            else block.message
+        )
+        if self._errors == "jsonrpc" or message.method != "tools/call":
+            return frames.error(message.id, frames.INVALID_REQUEST, text)
+        return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
+
+    def _refuse(self, error: FrameError, line: bytes, batch: Batch | None = None) -> None:
+        if batch is not None:
+            batch.due += 1
+        self._answer(batch, frames.error(error.id, error.code, error.reason))
+        self._wire.report.event("message.refused", error.reason)
+        sample = line[:SAMPLE].decode(errors="replace")
+        self._note(kinds.MessageRefused(reason=error.reason[:500], sample=sample, size=len(line)))
+
+    def _note(self, data: kinds.Data) -> None:
+        try:
+            self._desk.session().note(data)
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
+
+
+def arguments_digest(arguments: object) -> str:
+    """SHA-256 of the canonical arguments; of a sorted encoding for the few values that RFC 8785 cannot hold."""
+    try:
+        return digest(canonical(arguments))
+    except InvalidError:
+        return digest(msgspec.json.encode(arguments, order="sorted"))

@@ -1,0 +1,87 @@
+"""Editing what the upstream says about itself: hidden tools go, meta-tools come, nothing else changes.
+
+Owns: tools/list and capabilities. Must never: change the text of a value it does not have to edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+Raw = msgspec.Raw
+RawObject = dict[str, Raw]
+
+
+class Annotations(msgspec.Struct, rename="camel"):
+    """A tool's hints. The defaults are the protocol's: not read-only, destructive."""
+
+    read_only_hint: Any = False
+    destructive_hint: Any = True
+
+
+class ListedTool(msgspec.Struct):
+    name: Any = None
+    annotations: Annotations | None = None
+
+
+class ListEdit(NamedTuple):
+    """An edited answer to tools/list. `line` is None when it may pass as it is."""
+
+    line: bytes | None
+    names: list[str]
+    read_only: dict[str, bool]
+    removed: list[str]
+
+
+def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict[str, Any]]) -> ListEdit:
+    """The answer to tools/list without hidden tools; `additions` are appended on the last page."""
+    body: RawObject = _decode(line, type=RawObject)
+    result: RawObject = _decode(body["result"], type=RawObject)
+    tools: list[Raw] = _decode(result["tools"], type=list[Raw]) if "tools" in result else []
+    kept, names, removed = [], [], []
+    read_only: dict[str, bool] = {}
+    for raw in tools:
+        name, hint = _about(raw)
+        if not visible(name):
+            removed.append(name)
+            continue
+        kept.append(raw)
+        names.append(name)
+        read_only[name] = hint
+    cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
+    added = [] if cursor else [Raw(_encode(tool)) for tool in additions]
+    if not removed and not added:
+        return ListEdit(None, names, read_only, removed)
+    result["tools"] = Raw(_encode(kept + added))
+    body["result"] = Raw(_encode(result))
+    return ListEdit(_encode(body) + b"\n", names, read_only, removed)
+
+
+def _about(raw: Raw) -> tuple[str, bool]:
+    try:
+        tool = _decode(raw, type=ListedTool)
+    except msgspec.DecodeError:
+        name = _decode(raw, type=dict[str, Any]).get("name") if bytes(raw).lstrip()[:1] == b"{" else None
+        return (name if isinstance(name, str) else ""), False
+    hints = tool.annotations
+    name = tool.name if isinstance(tool.name, str) else ""
+    return name, bool(hints is not None and hints.read_only_hint is True)
+
+
+def with_tools_capability(line: bytes) -> bytes | None:
+    """An answer to initialize or server/discover that offers tools; None when it does already."""
+    body: RawObject = _decode(line, type=RawObject)
+    result: RawObject = _decode(body["result"], type=RawObject)
+    capabilities: RawObject = (
+        _decode(result["capabilities"], type=RawObject) if "capabilities" in result else {}
+    )
+    if "tools" in capabilities:
+        return None
+    capabilities["tools"] = Raw(b"{}")
+    result["capabilities"] = Raw(_encode(capabilities))
+    body["result"] = Raw(_encode(result))
+    return _encode(body) + b"\n"

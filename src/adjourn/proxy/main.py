@@ -1,0 +1,249 @@
+"""A proxy's life: read the contract, relay until one side ends, settle what is open, end the upstream, exit.
+
+Two threads read with blocking calls (faster here than polling); the main thread keeps time: it writes deferred
+settlements, looks for answers to questions, renews leases, takes signals.
+
+Owns: start, end, exit codes. Must never: outlive its client, or leave a request without an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from threading import Event, Thread
+from types import FrameType
+
+from adjourn.engine import checkpoint, folder
+from adjourn.engine.contract import BrokenContractError, Contract, read_contract
+from adjourn.engine.desk import Desk, Setting
+from adjourn.errors import AdjournError
+from adjourn.log import kinds
+from adjourn.mcp import frames
+from adjourn.mcp.stdio import LineReader
+from adjourn.proxy.answers import Answers
+from adjourn.proxy.confirm import POLL_SECONDS, Asker
+from adjourn.proxy.gate import Gate
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.options import Options
+from adjourn.proxy.report import Report
+from adjourn.proxy.upstream import Upstream, UpstreamError
+from adjourn.proxy.wire import Wire
+
+CLIENT_IN = 0
+MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
+SETTLE_SECONDS = 0.02
+HEARTBEAT_SECONDS = 20.0
+REFUSE_SECONDS = 1.0
+
+
+class Proxy:
+    """One run of `adjourn proxy`."""
+
+    def __init__(self, options: Options, upstream: Upstream, contract: Contract) -> None:
+        self.report = Report(as_json=bool(options["--log-json"]))
+        setting = Setting(
+            root=os.getcwd(),
+            contract=contract,
+            store=options["--store"],
+            task=options["--task"],
+            take_over=bool(options["--take-over"]),
+            auto_confirm=bool(options["--auto-confirm"]),
+        )
+        self.upstream = upstream
+        self.desk = Desk(setting)
+        self.wire = Wire(upstream.stdin, self.report)
+        self._woken = Event()
+        self._ended = ""
+        self.asker = Asker(
+            self.wire, self.desk, seconds=int(options["--confirm-timeout"]), wake=self._woken.set
+        )
+        self.meta = MetaTools(
+            self.desk, self.report, errors=options["--errors"], style=options["--tool-names"]
+        )
+        self.gate = Gate(self.wire, self.desk, self.asker, self.meta, errors=options["--errors"])
+        self.asker.forward = self.gate.forward_line
+        self.asker.refusal = self.gate.refusal
+        self.answers = Answers(self.wire, self.desk, self.gate, self.meta)
+
+    def run(self) -> int:
+        """Relay until an end; returns the exit code."""
+        self._announce()
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, self._signalled)
+        Thread(target=self._read_client, daemon=True).start()
+        Thread(target=self._read_upstream, daemon=True).start()
+        self._keep_time()
+        return self._shut_down()
+
+    def _announce(self) -> None:
+        contract = self.desk.setting.contract
+        policy = contract.policy
+        self.report.event("policy", contract.policy_source)
+        if contract.contract_source:
+            self.report.event("contract", contract.contract_source)
+        for title, rules in (("allow", policy.allow), ("deny", policy.deny), ("confirm", policy.confirm)):
+            if rules:
+                self.report.event(title, ", ".join(rule.pattern for rule in rules))
+        self.report.event("budget", "no limit" if policy.budget is None else f"calls={policy.budget}")
+        for finding in contract.findings:
+            self.report.event(
+                "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
+            )
+        try:
+            self.report.event("task", self.desk.task_id())
+        except AdjournError as error:
+            self.report.event(
+                "store.error", f"{error}; calls with effects will be refused until it can be used"
+            )
+
+    # --- the two directions
+
+    def _read_client(self) -> None:
+        reader = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
+        while (lines := reader.read()) is not None:
+            try:
+                self.gate.handle(lines)
+            except Exception as error:  # one odd message must not end the session
+                self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+                self.gate.give_up(lines)
+        self._end("client-eof")
+
+    def _read_upstream(self) -> None:
+        reader = LineReader(self.upstream.stdout, MAX_UPSTREAM_MESSAGE)
+        while (lines := reader.read()) is not None:
+            try:
+                self.answers.handle(lines)
+            except Exception as error:  # as above
+                self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+            if not self._woken.is_set():
+                self._woken.set()
+        self._end("upstream-exit")
+
+    def _end(self, reason: str) -> None:
+        self._ended = self._ended or reason
+        self._woken.set()
+
+    def _signalled(self, signum: int, frame: FrameType | None) -> None:
+        del frame
+        self._end(f"signal-{signal.Signals(signum).name}")
+
+    # --- the main thread
+
+    def _keep_time(self) -> None:
+        beat = time.monotonic() + HEARTBEAT_SECONDS
+        while True:
+            self._woken.wait(POLL_SECONDS if self.asker.waiting else HEARTBEAT_SECONDS)
+            if self._ended:
+                return
+            if self._woken.is_set():
+                time.sleep(SETTLE_SECONDS)
+                self._woken.clear()
+            try:
+                for session in self.desk.sessions:
+                    session.task.flush()
+                    if time.monotonic() >= beat:
+                        session.heartbeat()
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
+            if time.monotonic() >= beat:
+                beat = time.monotonic() + HEARTBEAT_SECONDS
+            if self.asker.waiting:
+                self.asker.poll()
+
+    def _shut_down(self) -> int:
+        reason = self._ended
+        self.report.event("ending", reason)
+        crashed = reason == "upstream-exit"
+        if crashed:
+            status = self.upstream.wait(1.0)
+            code, signum = _exit_of(status)
+            self.report.event("upstream.crashed", code=code, signal=signum)
+            self._unanswered("the upstream server ended")
+            self._note(kinds.UpstreamCrashed(code=code, signal=signum))
+        else:
+            # what the upstream still answers while it ends is settled and handed over by the reading thread
+            self.upstream.end()
+            time.sleep(SETTLE_SECONDS)
+            self._unanswered("the session ended")
+        self._checkpoint(reason)
+        self.desk.close(reason)
+        return 0 if reason == "client-eof" else 1 if crashed else 0
+
+    def _unanswered(self, why: str) -> None:
+        for _, pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
+            if pending.session is not None and pending.call:
+                try:
+                    pending.session.settle([kinds.ToolSettled(call=pending.call, outcome="no-answer")])
+                except AdjournError as error:
+                    self.report.event("store.error", str(error))
+
+    def _checkpoint(self, reason: str) -> None:
+        """One last checkpoint of every task on which something happened since the one before."""
+        for session in self.desk.sessions:
+            ledger = session.task.ledger
+            if ledger.calls_used == ledger.calls_at_checkpoint:
+                continue
+            name = "".join(char if char.isalnum() or char in "-_" else "-" for char in session.task.id)
+            try:
+                made = checkpoint.create(
+                    session.task, name, trigger=reason, session=session.id, by=session.actor
+                )
+                path = folder.write(self.desk.store, made, self.desk.setting.root)
+                self.report.event("checkpoint", f"{path} ({ledger.calls_used} calls used)")
+            except AdjournError as error:
+                self.report.event("checkpoint.failed", str(error))
+
+    def _note(self, data: kinds.Data) -> None:
+        for session in self.desk.sessions:
+            try:
+                session.note(data)
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
+
+
+def _exit_of(status: int | None) -> tuple[int, int]:
+    if status is None:
+        return 0, 0
+    return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
+
+
+def start(options: Options) -> int:
+    """Run the proxy; returns its exit code. The upstream is started first, and imports while we read the contract."""
+    report = Report(as_json=bool(options["--log-json"]))
+    try:
+        contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
+    except BrokenContractError as error:
+        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when it is broken
+
+        for finding in error.findings:
+            sys.stderr.write(render(finding, error.texts.get(finding.source, "")) + "\n")
+        report.event("stopped", str(error))
+        return 1
+    try:
+        upstream = Upstream(options.upstream)
+    except UpstreamError as error:
+        report.event("upstream.error", str(error))
+        _refuse_all(f"{error.message}")
+        return 1
+    return Proxy(options, upstream, contract).run()
+
+
+def _refuse_all(message: str) -> None:
+    """Answer every request with an error for a second, so that no client waits for an upstream that never came."""
+
+    def refuse() -> None:
+        reader = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
+        while (lines := reader.read()) is not None:
+            for line in lines:
+                try:
+                    decoded = frames.decode_client_line(line)
+                except frames.FrameError:
+                    continue
+                if isinstance(decoded, frames.Message) and decoded.is_request:
+                    os.write(1, frames.error(decoded.id, frames.UPSTREAM_GONE, message))
+
+    thread = Thread(target=refuse, daemon=True)
+    thread.start()
+    thread.join(REFUSE_SECONDS)

@@ -1,0 +1,177 @@
+"""The meta-tools: `aex.checkpoint`, `aex.resume`, `aex.list_tasks`, `aex.review_task` (seeds: meta-tools reference).
+
+Owns: their definitions, spellings and answers. Must never: write events itself (the engine does).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from adjourn.engine import checkpoint, folder, resume, tasks
+from adjourn.engine.desk import Desk
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.proxy.report import Report
+
+Arguments = dict[str, Any]
+
+MAX_ANSWER_BYTES = 256 * 1024
+UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
+"""Beginnings of client names that refuse tool names with a dot."""
+
+_NAME = {"type": "string", "description": "Checkpoint name: letters, digits, dashes, underscores"}
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    "aex.checkpoint": {
+        "description": "Save the state of this session under a name, so that a later session, of any client, can go on.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": _NAME,
+                "description": {
+                    "type": "string",
+                    "description": "What was accomplished so far, and what comes next",
+                },
+            },
+            "required": ["name"],
+        },
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": False,
+            "openWorldHint": False,
+        },
+    },
+    "aex.resume": {
+        "description": (
+            "Go on from a checkpoint: restores the spent budget and the history, and tells what was done, what was "
+            "refused, and which calls are in doubt."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": _NAME | {"description": "Checkpoint name to resume"},
+                "more": {
+                    "type": "string",
+                    "description": "The `more` of an earlier answer, for older history",
+                },
+            },
+            "required": ["name"],
+        },
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+    },
+    "aex.list_tasks": {
+        "description": "List task contracts and checkpoints of this workspace.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "aex.review_task": {
+        "description": "Read a task contract and tell what it may do under the current policy, without running it.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "Path to an .aex file in the workspace"}
+            },
+            "required": ["task"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+}
+
+
+class MetaTools:
+    """Handles them for one proxy. `style` is the value of --tool-names."""
+
+    def __init__(self, desk: Desk, report: Report, *, errors: str, style: str) -> None:
+        self._desk = desk
+        self._report = report
+        self._errors = errors
+        self._style = style
+        self.definitions = DEFINITIONS
+        self._spellings = {name: name for name in DEFINITIONS}
+        self._spellings |= {name.replace(".", "_"): name for name in DEFINITIONS}
+        self._handlers: dict[str, Callable[[Arguments], Any]] = {
+            "aex.checkpoint": self._checkpoint,
+            "aex.resume": self._resume,
+            "aex.list_tasks": self._list_tasks,
+            "aex.review_task": self._review_task,
+        }
+
+    def name_of(self, tool: str) -> str:
+        """The dotted name of a meta-tool in either spelling; "" for any other tool."""
+        return self._spellings.get(tool, "")
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The definitions to advertise, in order, without those that the policy denies."""
+        return [
+            {"name": self._spelled(name), **definition}
+            for name, definition in DEFINITIONS.items()
+            if self._desk.policy.judge_open(name).effect == "allow"
+        ]
+
+    def _spelled(self, name: str) -> str:
+        undotted = self._desk.client.lower().startswith(UNDOTTED_CLIENTS)
+        return (
+            name.replace(".", "_")
+            if self._style == "underscored" or (self._style == "auto" and undotted)
+            else name
+        )
+
+    def handle(self, message: Message, name: str) -> bytes:
+        """The answer to a call of a meta-tool."""
+        arguments = message.params.get("arguments") or {}
+        try:
+            answer = self._handlers[name](arguments)
+        except AdjournError as error:
+            self._report.event("meta.failed", f"{name}: {error}")
+            text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")
+            if self._errors == "jsonrpc":
+                return frames.error(message.id, frames.INTERNAL_ERROR, text)
+            return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
+        self._report.event("meta.handled", tool=name)
+        text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+        return frames.result(message.id, frames.tool_result(text, modern=message.modern))
+
+    def _checkpoint(self, arguments: Arguments) -> Any:
+        name, description = _text(arguments, "name"), _text(arguments, "description", "")
+        session = self._desk.session()
+        made = checkpoint.create(
+            session.task, name, description=description, by=session.actor, session=session.id, trigger="agent"
+        )
+        path = folder.write(self._desk.store, made, self._desk.setting.root)
+        return {"path": path, "message": f'Checkpoint "{name}" saved to {path}'}
+
+    def _resume(self, arguments: Arguments) -> Any:
+        name, more = _text(arguments, "name"), _text(arguments, "more", "")
+        resumed = resume.resume(self._desk, name)
+        session = resumed.session
+        ledger = session.task.refresh()
+        return resume.answer(
+            self._desk.store, ledger, resumed.checkpoint, budget=session.policy.budget, more=more
+        )
+
+    def _list_tasks(self, arguments: Arguments) -> Any:
+        del arguments
+        return {"tasks": tasks.listed(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)}
+
+    def _review_task(self, arguments: Arguments) -> Any:
+        from adjourn.aex.review import review  # noqa: PLC0415  # not on the start path
+
+        path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
+        return review(text, os.path.relpath(path, self._desk.setting.root), self._desk.policy)
+
+
+def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
+    value = arguments.get(name, default)
+    if not isinstance(value, str):
+        raise InvalidError(f"{name} must be a text", f"give {name} as a string" if value is None else "")
+    return value

@@ -1,0 +1,95 @@
+"""The proxy's command line, as one table: the fast parser here and the help of `adjourn proxy --help` both read it.
+
+Owns: the options. Must never: import anything beyond the standard library's core; it runs before the upstream starts.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adjourn.errors import UsageError
+
+
+class Option:
+    """One option. `metavar` is empty for a switch; `choices` are its allowed values; `environment` names its default."""
+
+    def __init__(
+        self,
+        flag: str,
+        help: str,  # noqa: A002  # the word of every option parser
+        *,
+        metavar: str = "",
+        default: str = "",
+        choices: tuple[str, ...] = (),
+        environment: str = "",
+    ) -> None:
+        self.flag = flag
+        self.help = help
+        self.metavar = metavar
+        self.default = default
+        self.choices = choices
+        self.environment = environment
+
+
+OPTIONS = (
+    Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
+    Option("--contract", "task contract that narrows the policy", metavar="FILE"),
+    Option("--task", "task to work on, made if new (default: the client's own)", metavar="ID", environment="ADJOURN_TASK"),
+    Option("--store", "where history is kept (default: .aex/adjourn.db)", metavar="URL", environment="ADJOURN_STORE"),
+    Option("--take-over", "fence off another living session that holds the task"),
+    Option("--auto-confirm", "pass what the policy wants confirmed, without asking"),
+    Option("--confirm-timeout", "how long a call waits for a person (default: 50)", metavar="SECONDS", default="50"),
+    Option("--errors", "shape of refusals (default: tool)", metavar="SHAPE", default="tool", choices=("tool", "jsonrpc")),
+    Option(
+        "--tool-names",
+        "spelling of the meta-tools (default: auto, by client)",
+        metavar="STYLE",
+        default="auto",
+        choices=("auto", "dotted", "underscored"),
+    ),
+    Option("--log-json", "log to stderr as one JSON object a line"),
+    Option("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
+)
+
+
+class Options:
+    """The parsed command line. `options[flag]` is a value; switches are "yes" or ""."""
+
+    def __init__(self, values: dict[str, str], upstream: list[str]) -> None:
+        self._values = values
+        self.upstream = upstream
+
+    def __getitem__(self, flag: str) -> str:
+        return self._values[flag]
+
+
+def parse(arguments: list[str]) -> Options:
+    """Parse what follows `adjourn proxy`. Raises `UsageError`; an unknown option is one, never the upstream."""
+    table = {option.flag: option for option in OPTIONS}
+    values = {option.flag: os.environ.get(option.environment, "") or option.default for option in OPTIONS}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        flag, equals, value = rest.pop(0).partition("=")
+        option = table.get(flag)
+        if option is None:
+            raise UsageError(
+                f"unknown option {flag}", "`adjourn proxy --help` lists them; the upstream follows --"
+            )
+        if option.metavar and not equals and not rest:
+            raise UsageError(f"{flag} needs a value ({option.metavar})")
+        if not option.metavar and equals:
+            raise UsageError(f"{flag} takes no value")
+        if not equals:
+            value = rest.pop(0) if option.metavar else "yes"
+        if option.choices and value not in option.choices:
+            raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
+        values[flag] = value
+    upstream = rest[1:] if rest[:1] == ["--"] else rest
+    upstream = upstream or values["--upstream"].split()
+    if not upstream:
+        raise UsageError(
+            "no upstream command", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
+        )
+    if not values["--confirm-timeout"].isdigit():
+        raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
+    return Options(values, upstream)

@@ -1,0 +1,72 @@
+"""The upstream server as a child process: started before anything else is imported, ended with patience, then force.
+
+Owns: spawn, its two pipes, waiting, ending. Must never: look into what passes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from adjourn.errors import AdjournError
+
+GRACE_SECONDS = 2.0
+
+
+class UpstreamError(AdjournError):
+    """The upstream command could not be started."""
+
+
+class Upstream:
+    """A running upstream. `stdin` and `stdout` are our ends of its pipes; its stderr is ours."""
+
+    def __init__(self, command: list[str]) -> None:
+        their_in, self.stdin = os.pipe()
+        self.stdout, their_out = os.pipe()
+        try:
+            self.pid = os.posix_spawnp(
+                command[0],
+                command,
+                os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, their_in, 0), (os.POSIX_SPAWN_DUP2, their_out, 1)],
+                setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+            )
+        except OSError as error:
+            for end in (self.stdin, self.stdout):
+                os.close(end)
+            raise UpstreamError(
+                f"cannot start the upstream {command[0]!r}: {error.strerror}", "check the command after --"
+            ) from error
+        finally:
+            os.close(their_in)
+            os.close(their_out)
+        self._status: int | None = None
+
+    def wait(self, seconds: float) -> int | None:
+        """Its wait status, once it has ended; None if it has not within `seconds`."""
+        end = time.monotonic() + seconds
+        while self._status is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                self._status = status
+            elif time.monotonic() >= end:
+                return None
+            else:
+                time.sleep(0.005)
+        return self._status
+
+    def end(self) -> int:
+        """Ask it to end by closing its input, then by SIGTERM, then kill it. Returns its wait status."""
+        with suppress(OSError):
+            os.close(self.stdin)
+        for wait, signum in ((GRACE_SECONDS, signal.SIGTERM), (GRACE_SECONDS, signal.SIGKILL)):
+            status = self.wait(wait)
+            if status is not None:
+                return status
+            os.kill(self.pid, signum)
+        return self.wait(GRACE_SECONDS) or 0

@@ -1,0 +1,98 @@
+"""The two pipes and what is under way between them: pending requests, batches, whole writes.
+
+Owns: the pending table (no answer without its request), writing to either side, assembling batch answers.
+Must never: decide.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+from adjourn.engine.session import Session
+from adjourn.mcp import frames
+from adjourn.mcp.stdio import write_all
+from adjourn.proxy.report import Report
+
+CLIENT_OUT = 1
+MAX_PENDING = 100_000
+
+
+class Batch:
+    """The answers to one JSON-RPC batch, sent as one line when the last is there."""
+
+    __slots__ = ("due", "parts")
+
+    def __init__(self) -> None:
+        self.due = 0
+        self.parts: list[bytes] = []
+
+
+class Pending:
+    """A request that has no answer yet. `session` and `call` are set when it is a journalled call."""
+
+    __slots__ = ("batch", "call", "effectful", "kind", "modern", "session", "started", "tool")
+
+    def __init__(self, kind: str, *, modern: bool = False, batch: Batch | None = None) -> None:
+        self.kind = kind
+        self.modern = modern
+        self.batch = batch
+        self.session: Session | None = None
+        self.call = ""
+        self.tool = ""
+        self.effectful = False
+        self.started = 0
+
+
+class Wire:
+    """Shared by both directions. Thread-safe."""
+
+    def __init__(self, upstream_in: int, report: Report) -> None:
+        self._upstream_in = upstream_in
+        self._client_lock = Lock()
+        self._upstream_lock = Lock()
+        self.report = report
+        self.pending: dict[Any, Pending] = {}
+        self.client_gone = False
+
+    def to_upstream(self, data: bytes) -> bool:
+        """Write whole lines; False when the upstream does not read any more."""
+        try:
+            with self._upstream_lock:
+                write_all(self._upstream_in, data)
+        except OSError:
+            return False
+        return True
+
+    def to_client(self, data: bytes) -> None:
+        """Write whole lines. A client that has gone is noticed by the reading side."""
+        try:
+            with self._client_lock:
+                write_all(CLIENT_OUT, data)
+        except OSError:
+            self.client_gone = True
+
+    def answer(self, batch: Batch | None, line: bytes) -> bytes:
+        """What goes to the client for one answer: the line, or nothing until its batch is whole."""
+        if batch is None:
+            return line
+        with self._client_lock:
+            batch.parts.append(line.rstrip(b"\n"))
+            batch.due -= 1
+            return b"[" + b",".join(batch.parts) + b"]\n" if batch.due == 0 else b""
+
+    def close_upstream(self) -> None:
+        with self._upstream_lock, suppress(OSError):
+            os.close(self._upstream_in)
+
+    def fail_pending(self, message: str) -> list[tuple[Any, Pending]]:
+        """Answer every pending request with an error; returns what was pending."""
+        gone = list(self.pending.items())
+        self.pending.clear()
+        for request_id, pending in gone:
+            self.to_client(
+                self.answer(pending.batch, frames.error(request_id, frames.UPSTREAM_GONE, message))
+            )
+        return gone

@@ -1,0 +1,178 @@
+"""Patterns: which names they name, strictly for an allow and folded for a refusal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies_aex as strategies
+from adjourn.aex.match import (
+    TOOL_NAME_OK,
+    Index,
+    fold,
+    glob_path,
+    glob_text,
+    matches,
+    matches_folded,
+    never_matches,
+    overlap,
+    split_scope,
+    within,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "ok"),
+    [
+        ("file.read", True),
+        ("a", True),
+        ("A-b_c/d.9", True),
+        ("x" * 128, True),
+        ("x" * 129, False),
+        ("", False),
+        (" network.fetch", False),
+        ("network.fetch\n", False),
+        ("nétwork", False),
+        ("a:b", False),
+        ("a*", False),
+        (5, False),
+        (None, False),
+        (["secrets.read"], False),
+    ],
+)
+def test_a_tool_name_is_a_short_string_of_the_alphabet(name: object, ok: bool) -> None:
+    assert TOOL_NAME_OK(name) is ok
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "exact", "folded"),
+    [
+        ("*", "anything", True, True),
+        ("file.read", "file.read", True, True),
+        ("file.read", "file.reader", False, False),
+        ("file.*", "file.read", True, True),
+        ("file.*", "file.a.b.c", True, True),
+        ("file.*", "file", True, True),
+        ("file.*", "files.read", False, False),
+        ("network.*", "Network.fetch", False, True),
+        ("network.*", "network/fetch", False, True),
+        ("network.*", "network-fetch", False, True),
+        ("network.*", "NETWORK__fetch", False, True),
+        ("network.*", "networkfetch", False, False),
+        ("secrets.read", "secrets_read", False, True),
+        ("secrets_read", "Secrets//Read", False, True),
+        ("a.b.*", "a-b-c", False, True),
+        ("net_*", "net_x", False, True),  # an error diagnostic; should it be ignored, it errs towards no
+        (".*", ".hidden", True, True),
+        ("*.read", "file.read", False, False),
+    ],
+)
+def test_an_allow_matches_as_written_and_a_refusal_in_any_spelling(
+    pattern: str, name: str, exact: bool, folded: bool
+) -> None:
+    assert matches(pattern, name) is exact
+    assert matches_folded(pattern, name) is folded
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["", "net_*", "*.read", "file.**", "file read", "x" * 129, "näme", "a#b", "file.read:", ":src/**", "**"],
+)
+def test_a_pattern_that_can_name_nothing_is_told(pattern: str) -> None:
+    assert never_matches(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "file.*", "file.read", "a/b", "x" * 128, "file.read:src/**", "t.run:pytest -q*"]
+)
+def test_a_pattern_that_can_name_a_tool_is_fine(pattern: str) -> None:
+    assert never_matches(pattern) == ""
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "expected"),
+    [
+        ("file.read", "file.*", True),
+        ("file.read", "*", True),
+        ("file.*", "file.*", True),
+        ("file.a.*", "file.*", True),
+        ("file.*", "file.read", False),
+        ("*", "file.*", False),
+        ("*", "*", True),
+        ("file.read:src/**", "file.read", True),
+        ("file.read", "file.read:src/**", False),
+        ("file.read:src/**", "file.read:src/**", True),
+        ("file.read:src/a/**", "file.read:src/**", True),
+        ("file.read:src/../x", "file.read:src/**", False),
+        ("file.read:src/*", "file.read:s?c/**", False),
+        ("file.read:src2/x", "file.read:src/**", False),
+        ("File.read", "file.*", False),
+    ],
+)
+def test_a_pattern_is_within_another_only_when_all_it_names_is_named(
+    inner: str, outer: str, expected: bool
+) -> None:
+    assert within(inner, outer) is expected
+
+
+@given(strategies.patterns, strategies.patterns, strategies.tool_names)
+def test_within_is_sound_for_every_name(inner: str, outer: str, name: str) -> None:
+    if within(inner, outer) and matches(inner, name):
+        assert matches(outer, name)
+
+
+@given(strategies.patterns, strategies.tool_names)
+def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> None:
+    if matches(pattern, name):
+        assert matches_folded(pattern, name)
+    assert fold(fold(name)) == fold(name)
+
+
+@given(strategies.patterns, strategies.patterns, strategies.tool_names)
+def test_patterns_that_share_a_name_overlap(one: str, other: str, name: str) -> None:
+    if matches(one, name) and matches(other, name):
+        assert overlap(one, other)
+
+
+@given(st.lists(strategies.patterns, max_size=12), strategies.tool_names)
+def test_an_index_finds_what_a_scan_finds(patterns: list[str], name: str) -> None:
+    index = Index(enumerate(patterns))
+    expected = [position for position, pattern in enumerate(patterns) if matches(pattern, name)]
+    assert index.all(name) == expected
+    assert index.first(name) == (expected[0] if expected else None)
+    assert bool(index) is bool(patterns)
+
+
+def test_a_scope_is_what_follows_the_first_colon() -> None:
+    assert split_scope("file.read:a:b") == ("file.read", "a:b")
+    assert split_scope("file.read") == ("file.read", "")
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "expected"),
+    [
+        ("src/**", "src/a.py", True),
+        ("src/**", "src/a/b/c.py", True),
+        ("src/**", "src", True),
+        ("src/**", "srcs/a", False),
+        ("src/*", "src/a/b", False),
+        ("src/*.py", "src/a.py", True),
+        ("**/test_?.py", "a/b/test_1.py", True),
+        ("**/test_?.py", "test_1.py", True),
+        ("**/x/**/y", "a/x/b/x/c/y", True),
+        ("**/x/**/y", "a/x/b/c", False),
+        ("README.md", "README.md", True),
+        ("README.md", "docs/README.md", False),
+        ("**", "any/thing", True),
+    ],
+)
+def test_a_path_scope_spans_folders_only_with_two_stars(glob: str, path: str, expected: bool) -> None:
+    assert glob_path(glob, path) is expected
+
+
+def test_a_text_scope_takes_any_run_for_a_star() -> None:
+    assert glob_text("pytest*", "pytest -q tests/unit")
+    assert not glob_text("pytest*", "python -m pytest")
+    assert glob_text("a?c*", "abc")
+    assert not glob_text("a*b", "a" * 5000 + "c")

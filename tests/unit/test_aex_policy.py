@@ -1,0 +1,268 @@
+"""Permissions: verdicts with provenance, layers, the merge, discovery, reading files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adjourn.aex.files import load
+from adjourn.aex.match import glob_text
+from adjourn.aex.policy import Policy, Rule, discover, effective, from_text, merge, not_granted
+from adjourn.aex.rules import CACHE_MAX
+from adjourn.aex.templates import POLICY
+
+SOURCE = ".aex/policy.aex"
+
+
+def policy(*lines: str, source: str = "p.aex") -> Policy:
+    found, findings = from_text("\n".join(["policy p v0", 'goal "g"', *lines]), source)
+    assert not [finding for finding in findings if finding.severity == "error"], findings
+    return found
+
+
+def contract(*lines: str) -> Policy:
+    found, findings = from_text("\n".join(["task c v0", 'goal "cg"', *lines, "return x"]), "c.aex")
+    assert not [finding for finding in findings if finding.severity == "error"], findings
+    return found
+
+
+def patterns(rules: tuple[Rule, ...]) -> list[str]:
+    return [rule.pattern for rule in rules]
+
+
+def test_the_first_policy_judges_and_names_file_and_line() -> None:
+    first, findings = from_text(POLICY, SOURCE)
+    assert findings == []
+    assert (first.name, first.budget) == ("workspace", 100)
+    assert str(first.judge("Network/fetch").rule) == "deny network.* (.aex/policy.aex:6)"
+    assert str(first.budget_rule) == "budget calls=100 (.aex/policy.aex:8)"
+    assert first.judge("git.commit").effect == "allow"
+    assert first.judge("file.read").confirm is None
+    write = first.judge("file.write")
+    assert (write.effect, str(write.confirm)) == ("allow", "confirm file.write (.aex/policy.aex:10)")
+    closed = first.judge("shell.exec")
+    assert (closed.effect, closed.rule, closed.confirm) == ("closed", None, None)
+
+
+def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
+    found = policy("allow *", "deny git.push", "confirm before GIT.*")
+    assert found.judge("git_push").effect == "deny"
+    assert found.judge("git.pull").confirm is not None
+    assert policy("allow file.*").judge("File.read").effect == "closed"
+    assert policy("allow file.*").judge("file/read").effect == "closed"
+
+
+def test_an_empty_allow_permits_nothing() -> None:
+    assert Policy().judge("file.read").effect == "closed"
+    assert policy("deny x").judge("file.read").effect == "closed"
+    assert merge(policy("allow *"), contract()).judge("file.read").effect == "closed"
+
+
+def test_the_first_rule_that_matches_is_the_one_named() -> None:
+    found = policy("allow file.*", "allow file.read", "allow *")
+    rule = found.judge("file.read").rule
+    assert rule is not None
+    assert rule.pattern == "file.*"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name", "effect", "asked"),
+    [
+        ([], "mcp.resources.read", "allow", False),
+        (["deny mcp.resources.*"], "mcp.resources.read", "deny", False),
+        (["deny mcp.resources.*"], "mcp.prompts.get", "allow", False),
+        (["deny MCP-resources.*"], "mcp.resources.read", "deny", False),
+        (["deny *"], "aex.resume", "deny", False),
+        (["deny aex.*"], "aex.checkpoint", "deny", False),
+        (["confirm before aex.resume"], "aex.resume", "allow", True),
+        (["confirm before *"], "aex.resume", "allow", False),
+        (["confirm before *", "confirm before mcp.*"], "mcp.prompts.get", "allow", True),
+        (["allow file.read"], "aex.list_tasks", "allow", False),
+    ],
+)
+def test_requests_and_meta_tools_are_allowed_unless_named(
+    lines: list[str], name: str, effect: str, asked: bool
+) -> None:
+    verdict = policy(*lines).judge_open(name)
+    assert (verdict.effect, verdict.confirm is not None) == (effect, asked)
+    assert (verdict.rule is None) is (effect == "allow")
+
+
+def test_verdicts_are_kept_in_a_bounded_cache() -> None:
+    found = policy("allow t.*")
+    assert found.judge("t.a") is found.judge("t.a")
+    assert found.judge_open("mcp.a") is found.judge_open("mcp.a")
+    for number in range(CACHE_MAX + 10):
+        found.judge(f"t.{number}")
+    assert len(found._cache) <= CACHE_MAX
+
+
+def test_policies_compare_by_what_they_say() -> None:
+    assert policy("allow a") == policy("allow a")
+    assert policy("allow a") != policy("allow b")
+    assert hash(policy("allow a")) == hash(policy("allow a"))
+    assert policy() != 1
+    assert "0 allow" in repr(policy())
+
+
+def test_a_layer_takes_top_level_confirms_and_drops_repeated_patterns() -> None:
+    found = contract(
+        "use a, b, a",
+        "need x: str",
+        "if x",
+        "  confirm before a",
+        "confirm before b",
+        "deny z",
+        "deny z",
+        "budget calls=7",
+    )
+    assert patterns(found.allow) == ["a", "b"]
+    assert patterns(found.confirm) == ["b"]
+    assert patterns(found.deny) == ["z"]
+    assert (found.budget, found.goal) == (7, "cg")
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("5", 5),
+        ("", 0),
+        ("-3", 0),
+        ("2.9", 2),
+        ("1e2", 100),
+        ("0x10", 16),
+        ("Infinity", None),
+        ("-Infinity", 0),
+        ("1, calls=9", 9),
+    ],
+)
+def test_a_budget_is_whole_calls_never_below_zero(text: str, calls: int | None) -> None:
+    assert policy(f"budget calls={text}").budget == calls
+
+
+@pytest.mark.parametrize(
+    ("allowed", "used", "left"),
+    [
+        ("file.read", "file.read", ["file.read"]),
+        ("file.*", "file.write, file.read", ["file.write", "file.read"]),
+        ("file.read", "file.*", []),
+        ("file.*", "*", []),
+        ("*", "*, a.*", ["*", "a.*"]),
+        ("a.*", "a.b.*", ["a.b.*"]),
+        ("file.read", "File.read", []),
+        ("file.read:src/**", "file.read, file.read:src/a.py", ["file.read:src/a.py"]),
+        ("file.read", "file.read:src/**", ["file.read:src/**"]),
+    ],
+)
+def test_a_contract_keeps_only_what_the_policy_grants_whole(allowed: str, used: str, left: list[str]) -> None:
+    merged = merge(policy(f"allow {allowed}"), contract(f"use {used}"))
+    assert patterns(merged.allow) == left
+    assert all(rule.source == "c.aex" for rule in merged.allow)
+
+
+def test_refusals_and_questions_are_united_policy_first() -> None:
+    own = policy("deny a, b", "confirm before x", "budget calls=9")
+    task = contract("use x, y", "deny b, c", "confirm before y", "confirm before x", "budget calls=20")
+    merged = merge(own, task)
+    assert [str(rule) for rule in merged.deny] == ["deny a (p.aex:3)", "deny b (p.aex:3)", "deny c (c.aex:4)"]
+    assert patterns(merged.confirm) == ["x", "y"]
+    assert merged.budget == 9
+    assert (merged.name, merged.goal) == ("c", "cg")
+
+
+def test_the_smaller_budget_counts_and_one_is_enough() -> None:
+    some, none = policy("budget calls=5"), policy()
+    assert merge(some, contract("budget calls=3")).budget == 3
+    assert merge(some, contract()).budget == 5
+    assert merge(none, contract("budget calls=3")).budget_rule is not None
+    assert merge(none, contract()).budget is None
+
+
+def test_one_layer_alone_is_the_effective_one() -> None:
+    own = policy("allow a")
+    assert merge(own, None) is own
+    assert merge(None, own) is own
+    assert merge(None, None).judge("a").effect == "closed"
+
+
+def test_scoped_rules_need_the_paths_of_the_call() -> None:
+    found = policy(
+        "allow file.read:src/**, file.read:docs/*, x", "deny file.read:src/Secret/**", "confirm before x:a/*"
+    )
+    assert found.scoped("file.read")
+    assert found.scoped("x")
+    assert not found.scoped("y")
+    assert found.judge("file.read").effect == "deny"
+    assert found.judge_scoped("file.read", ["src/a.py"]).effect == "allow"
+    assert found.judge_scoped("file.read", ["src/a.py", "docs/b"]).effect == "allow"
+    assert found.judge_scoped("file.read", ["src/a.py", "etc/b"]).effect == "closed"
+    assert found.judge_scoped("file.read", ["src/secret/key"]).effect == "deny"
+    assert found.judge_scoped("x", ["b"]).confirm is None
+    assert found.judge_scoped("x", ["a/b"]).confirm is not None
+    assert policy("allow f:src/**").judge("f").effect == "closed"
+    assert policy("allow run:pytest*").judge_scoped("run", ["pytest -q a/b"], glob_text).effect == "allow"
+
+
+def test_a_listing_keeps_what_some_call_could_use() -> None:
+    found = policy("allow a, b:src/**, c, d.*", "deny c:x/**, d.e")
+    assert [tool for tool in ("a", "b", "c", "d.e", "d.f", "z") if found.visible(tool)] == [
+        "a",
+        "b",
+        "c",
+        "d.f",
+    ]
+
+
+def test_the_policy_is_found_in_the_folder_itself_only(tmp_path: Path) -> None:
+    assert discover(str(tmp_path)) is None
+    (tmp_path / "aex.policy.aex").write_text(POLICY)
+    assert discover(str(tmp_path)) == str(tmp_path / "aex.policy.aex")
+    (tmp_path / ".aex").mkdir()
+    (tmp_path / ".aex" / "policy.aex").write_text(POLICY)
+    assert discover(str(tmp_path)) == str(tmp_path / ".aex" / "policy.aex")
+    (tmp_path / "sub").mkdir()
+    assert discover(str(tmp_path / "sub")) is None
+
+
+def test_effective_reports_what_a_contract_loses(tmp_path: Path) -> None:
+    (tmp_path / "p.aex").write_text(POLICY)
+    (tmp_path / "c.aex").write_text('task c v0\ngoal "g"\nuse file.read, file.*\nreturn 1\n')
+    merged, findings = effective(
+        str(tmp_path / "p.aex"), str(tmp_path / "c.aex"), policy_source=SOURCE, contract_source="c.aex"
+    )
+    assert patterns(merged.allow) == ["file.read"]
+    assert [(found.code, found.severity, found.source, found.span.line) for found in findings] == [
+        ("AEX134", "warning", "c.aex", 3)
+    ]
+    own, task = from_text(POLICY, SOURCE)[0], contract("use file.*")
+    assert len(not_granted(own, task)) == 1
+
+
+def test_an_error_in_either_file_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "p.aex").write_text(POLICY + "dney shell.*\n")
+    (tmp_path / "c.aex").write_bytes(b'task c v0\ngoal "\xff"\n')
+    _, findings = effective(str(tmp_path / "p.aex"), str(tmp_path / "c.aex"))
+    assert [(found.code, found.span.line) for found in findings] == [("AEX100", 11), ("AEX132", 2)]
+    assert all(found.severity == "error" for found in findings)
+
+
+def test_a_file_is_read_strictly(tmp_path: Path) -> None:
+    def code(path: Path) -> str:
+        text, findings = load(str(path), source="x.aex")
+        assert text is None
+        assert findings[0].source == "x.aex"
+        return findings[0].code
+
+    assert code(tmp_path / "missing") == "AEX130"
+    assert code(tmp_path) == "AEX130"
+    assert code(tmp_path / "a\0b") == "AEX130"
+    os.mkfifo(tmp_path / "pipe")
+    assert code(tmp_path / "pipe") == "AEX130"
+    (tmp_path / "large").write_bytes(b"#" * 10_000_001)
+    assert code(tmp_path / "large") == "AEX131"
+    (tmp_path / "latin").write_bytes("goal \xe9".encode("latin-1"))
+    assert code(tmp_path / "latin") == "AEX132"
+    (tmp_path / "fine").write_text("\ufefftask")
+    assert load(str(tmp_path / "fine")) == ("\ufefftask", [])

@@ -101,19 +101,23 @@ def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
 
     A crash in between leaves the folder as it was, or without checkpoint.json: never one that verifies and is wrong.
     """
-    name, task, seq = checkpoint.data.name, checkpoint.event.task, checkpoint.event.seq
-    relative = f"{CHECKPOINTS}/{name}"
-    folder = make_folder(root, relative)
+    relative = f"{CHECKPOINTS}/{checkpoint.data.name}"
+    file_digest = write_into(store, checkpoint, make_folder(root, relative))
+    _remember(store, checkpoint.data.name, file_digest)
+    return f"{relative}/"
+
+
+def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
+    """Write both files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
+    task, seq = checkpoint.event.task, checkpoint.event.seq
     file = render(store, checkpoint)
     if _task_in(folder) != task:
-        remove_file(
-            folder, JSON_FILE
-        )  # another task's: with our audit.jsonl it would be no checkpoint of either
+        # another task's: with our audit.jsonl it would be no checkpoint of either
+        remove_file(folder, JSON_FILE)
     write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in store.read(task, 0, seq + 1)))
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
     write_file(folder, JSON_FILE, data)
-    _remember(store, name, digest(data))
-    return f"{relative}/"
+    return digest(data)
 
 
 def _task_in(folder: str) -> str:

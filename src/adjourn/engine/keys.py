@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from adjourn.errors import InvalidError, NotFoundError, StoreError
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, StoreError
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
 KEY_BYTES = 32
@@ -41,8 +41,8 @@ def own_public_key() -> bytes:
 
 
 def trusted() -> dict[str, bytes]:
-    """Public keys whose checkpoints may be resumed without asking, by name: the user's own (`default`) first."""
-    keys = {"default": own_public_key()}
+    """Public keys whose checkpoints may be resumed without asking, by name: the user's own (`default`) first, if made."""
+    keys = {"default": own_public_key()} if os.path.exists(os.path.join(folder(), "default.key")) else {}
     directory = os.path.join(folder(), "trusted")
     try:
         names = sorted(os.listdir(directory))
@@ -60,7 +60,15 @@ def trust(name: str, public: bytes) -> str:
     """Trust a public key under a name; returns its fingerprint."""
     if not name or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[0] == ".":
         raise InvalidError(f"not a name for a key: {name!r}", "use letters, digits, dashes and underscores")
-    _write(os.path.join(folder(), "trusted", f"{name}.pub"), public)
+    if name == "default":
+        raise InvalidError("`default` is the name of your own key", "choose another name")
+    path = os.path.join(folder(), "trusted", f"{name}.pub")
+    _write(path, public)
+    if _read(path) != public:
+        raise ConflictError(
+            f"another key is trusted as {name!r}",
+            f"choose another name, or `adjourn keys distrust {name}` first",
+        )
     return fingerprint(public)
 
 

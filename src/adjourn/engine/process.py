@@ -6,7 +6,6 @@ Owns: `Process`, reading the process table, liveness. Must never: signal a proce
 from __future__ import annotations
 
 import os
-import socket
 
 import msgspec
 
@@ -43,7 +42,7 @@ def host() -> str:
         namespace = os.readlink("/proc/self/ns/pid")[5:-1]
     except OSError:
         namespace = ""
-    return f"{socket.gethostname()[:64]}:{boot}:{namespace}"
+    return f"{os.uname().nodename[:64]}:{boot}:{namespace}"
 
 
 def started(pid: int) -> int | None:

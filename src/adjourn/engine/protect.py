@@ -16,25 +16,38 @@ _MAX_PATH = 4096
 
 
 def protected_path(arguments: object, root: str) -> str | None:
-    """The protected place that a call's arguments name, if any: as a path, or inside a command line or patch."""
-    real_root = os.path.realpath(root)
-    places = [os.path.join(real_root, place).casefold() for place in PROTECTED]
+    """The protected place that a call's arguments name, if any: as a path, or inside a command line or patch.
+
+    `root` is the workspace's real path.
+    """
     for count, (key, text) in enumerate(_texts(arguments, "", 0)):
         if count > _MAX_VALUES:
             return None
-        if key in _COMMAND_KEYS or "\n" in text:
-            folded = text.casefold() if key in _COMMAND_KEYS else ""
-            for place in PROTECTED:
-                if place in folded:
-                    return place
-            continue
-        if not text or len(text) > _MAX_PATH or "\0" in text:
-            continue
-        path = text.removeprefix("file://")
-        real = os.path.realpath(os.path.join(real_root, os.path.expanduser(path))).casefold()
-        for place, shown in zip(places, PROTECTED, strict=True):
-            if real == place or real.startswith((place + "/", place + "-")):
-                return shown
+        if key in _COMMAND_KEYS:
+            folded = text.casefold()
+            found = next((place for place in PROTECTED if place in folded), None)
+        elif not text or len(text) > _MAX_PATH or "\0" in text or "\n" in text:
+            found = None
+        else:
+            found = _protected(root, os.path.expanduser(text.removeprefix("file://")))
+        if found:
+            return found
+    return None
+
+
+def _protected(root: str, path: str) -> str | None:
+    path = os.path.join(root, path)
+    if "/" in path[len(root) + 1 :] or os.path.islink(
+        path
+    ):  # a bare name can lead elsewhere only by being a link
+        path = os.path.realpath(path)
+    folded = path.casefold()
+    if not folded.startswith(root.casefold()):
+        return None
+    for place in PROTECTED:
+        full = f"{root}/{place}".casefold()
+        if folded == full or folded.startswith((full + "/", full + "-")):
+            return place
     return None
 
 

@@ -44,7 +44,7 @@ def resume(desk: Desk, name: str, *, take_over: bool = False) -> Resumed:
     """Go on from the newest checkpoint of a name. Raises `HeldError`, `NotFoundError`, `IntegrityError`, `RefusedError`."""
     checkpoint, source = locate(desk.store, desk.setting.root, name)
     signer = trusted_signer(checkpoint)
-    if not signer and not _vouched_for(desk, checkpoint):
+    if not signer and vouched_for(desk.store, checkpoint) is None:
         raise RefusedError(
             f'checkpoint "{name}" is signed by {checkpoint.data.key}, which is not trusted here',
             "a person who knows that key can run `adjourn keys trust` or `adjourn import`",
@@ -58,7 +58,10 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
     """The checkpoint and where it was found: `store` or `folder`. A folder that was brought is taken into the store."""
     as_written = folder.is_as_written(store, root, name)
     if as_written is False:
-        return import_folder(store, folder.verify(folder.path_of(root, name))), "folder"
+        verified = folder.verify(folder.path_of(root, name))
+        # INVARIANT: import_folder holds this folder to the history that the person vouched for.
+        vouched = vouched_for(store, verified.checkpoint) is not None
+        return import_folder(store, verified, vouched=vouched), "folder"
     try:
         return find(store, name), "store"
     except NotFoundError:
@@ -68,10 +71,10 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
         ) from None
 
 
-def _vouched_for(desk: Desk, checkpoint: Checkpoint) -> bool:
-    """Whether a person imported this history, up to this checkpoint at least."""
-    value = desk.store.ref(f"vouched/{checkpoint.event.task}") or ""
-    return value.isdigit() and int(value) >= checkpoint.event.seq
+def vouched_for(store: Store, checkpoint: Checkpoint) -> int | None:
+    """Up to which event a person vouched for this history by importing it, if that reaches this checkpoint."""
+    value = store.ref(f"vouched/{checkpoint.event.task}") or ""
+    return int(value) if value.isdigit() and int(value) >= checkpoint.event.seq else None
 
 
 def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: bool = False) -> Checkpoint:
@@ -100,7 +103,7 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
     for start in range(0, len(new), _CHUNK):
         head = store.append(task, new[start : start + _CHUNK], expect=head)
     refs = {f"checkpoint/{name}": f"{task} {checkpoint.event.seq} {checkpoint.hash}"}
-    if not verified.trusted_as:
+    if not verified.trusted_as and vouched_for(store, checkpoint) is None:
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
     for ref, value in refs.items():
         store.swap(ref, value, expect=store.ref(ref))

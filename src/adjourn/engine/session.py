@@ -22,6 +22,7 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import Actor, timestamp
 from adjourn.state.ledger import Approval, Ledger
 from adjourn.state.ledger import Session as Holder
+from adjourn.store.base import Store
 
 LEASE_MILLISECONDS = 60_000
 """How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
@@ -99,8 +100,7 @@ class Session:
         for holder in list(ledger.sessions.values()):
             reason = self._why_over(holder, take_over=take_over)
             if reason:
-                calls = [c.call for c in ledger.open_calls.values() if c.session == holder.id and c.effectful]
-                yield Fact(kinds.SessionLost(calls=calls, lost=holder.id, reason=reason), SYSTEM, self.id)
+                yield Fact(_lost(ledger, holder, reason), SYSTEM, self.id)
         process = self.sitting.process
         opened = kinds.SessionOpened(
             budget=-1 if self.policy.budget is None else self.policy.budget,
@@ -116,7 +116,7 @@ class Session:
 
     def _why_over(self, holder: Holder, *, take_over: bool) -> Reason | None:
         """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
-        alive = self._is_alive(holder)
+        alive = is_alive(self.task.store, self.task.id, holder, self.task.clock())
         if not alive:
             return "dead" if alive is False else "expired"
         if holder.group == self.sitting.group:
@@ -128,14 +128,6 @@ class Session:
             f"{holder.host.split(':')[0]}, session {holder.id}) since {holder.since}",
             "end that session, or start the proxy with --take-over to fence it off",
         )
-
-    def _is_alive(self, holder: Holder) -> bool | None:
-        """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
-        alive = lives(Process(holder.host, holder.pid, holder.started))
-        if alive is not None:
-            return alive
-        lease = self.task.store.ref(f"lease/{self.task.id}/{holder.id}") or "0"
-        return True if lease.isdigit() and int(lease) > self.task.clock() else None
 
     @property
     def _lease(self) -> str:
@@ -320,6 +312,37 @@ class Session:
     def note(self, data: kinds.Data) -> None:
         """Write down something that happened beside the calls."""
         self.task.commit(lambda _: [Fact(data, SYSTEM, self.id)], durable=False)
+
+
+def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:
+    """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
+    alive = lives(Process(holder.host, holder.pid, holder.started))
+    if alive is not None:
+        return alive
+    lease = store.ref(f"lease/{task}/{holder.id}") or "0"
+    return True if lease.isdigit() and int(lease) > now else None
+
+
+def _lost(ledger: Ledger, holder: Holder, reason: Reason) -> kinds.SessionLost:
+    calls = [call.call for call in ledger.open_calls.values() if call.session == holder.id and call.effectful]
+    return kinds.SessionLost(calls=calls, lost=holder.id, reason=reason)
+
+
+def lose_dead(task: Task) -> None:
+    """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
+
+    def build(ledger: Ledger) -> list[Fact]:
+        alive = {
+            holder.id: is_alive(task.store, task.id, holder, task.clock())
+            for holder in ledger.sessions.values()
+        }
+        return [
+            Fact(_lost(ledger, holder, "dead" if alive[holder.id] is False else "expired"))
+            for holder in ledger.sessions.values()
+            if not alive[holder.id]
+        ]
+
+    task.commit(build)
 
 
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:

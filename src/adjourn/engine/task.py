@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from random import random
+from os import urandom
 from threading import RLock
 from time import sleep
 from typing import NamedTuple
@@ -123,7 +123,7 @@ class Task:
                     )
                 except ConflictError:
                     if attempt > 2:
-                        sleep(random() * min(0.05, 0.001 * 2**attempt))  # noqa: S311  # jitter, not a secret
+                        sleep(urandom(1)[0] / 255 * min(0.05, 0.001 * 2**attempt))
                     self.refresh()
                     continue
                 for fact, (event, event_hash) in zip(facts, written, strict=True):
@@ -139,6 +139,11 @@ class Task:
         with self.lock:
             self._deferred.append(fact)
 
+    @property
+    def oldest_deferred(self) -> Fact | None:
+        """The fact that has waited longest, if any does."""
+        return next(iter(self._deferred), None)
+
     def flush(self) -> None:
         """Write deferred facts now."""
         with self.lock:
@@ -148,13 +153,15 @@ class Task:
     def fold(self) -> None:
         """Keep the ledger as it is, so that the next loading starts from here. A cache: losing it loses nothing."""
         with self.lock:
+            if self.ledger.seq == self._folded:
+                return
+            self._folded = self.ledger.seq
             text = msgspec.json.encode(self.ledger)
-            if self.ledger.seq == self._folded or len(text) > MAX_FOLD_BYTES:
+            if len(text) > MAX_FOLD_BYTES:
                 return
             name = f"fold/{self.id}"
             with suppress(ConflictError):  # another process has just kept one
                 self.store.swap(name, f"{self._seal(text)}:{text.decode()}", expect=self.store.ref(name))
-            self._folded = self.ledger.seq
 
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash

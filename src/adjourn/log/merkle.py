@@ -22,11 +22,19 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
+MAX_LATE = 4096
+
+
 class Frontier(msgspec.Struct):
-    """The roots of the perfect subtrees of an append-only tree, largest first: enough to append and to get the root."""
+    """The roots of the perfect subtrees of an append-only tree, largest first: enough to append and to get the root.
+
+    Leaves appended last wait in `late`, unhashed, until the root is asked for: an append costs next to nothing then.
+    `size` counts the leaves in `nodes` only.
+    """
 
     size: int = 0
     nodes: list[bytes] = []
+    late: list[bytes] = []
 
     def __post_init__(self) -> None:
         if (
@@ -39,15 +47,23 @@ class Frontier(msgspec.Struct):
             )
 
     def append(self, leaf: bytes) -> None:
-        node = sha256(b"\x00" + leaf).digest()
-        size = self.size
-        while size & 1:
-            node = sha256(b"\x01" + self.nodes.pop() + node).digest()
-            size >>= 1
-        self.nodes.append(node)
-        self.size += 1
+        self.late.append(leaf)
+        if len(self.late) > MAX_LATE:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        for leaf in self.late:
+            node = sha256(b"\x00" + leaf).digest()
+            size = self.size
+            while size & 1:
+                node = sha256(b"\x01" + self.nodes.pop() + node).digest()
+                size >>= 1
+            self.nodes.append(node)
+            self.size += 1
+        self.late.clear()
 
     def root(self) -> bytes:
+        self._take_in()
         if not self.nodes:
             return sha256().digest()
         node = self.nodes[-1]

@@ -9,6 +9,7 @@ Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide abo
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ _WATCHED = frozenset(
     ]
 )
 _FOLDED = {key.casefold(): key for key in _WATCHED}
-_TOKENS = tuple(f'"{key}"'.encode() for key in _WATCHED)
+_find_tokens = re.compile(b'"(?:' + "|".join(sorted(_WATCHED)).encode() + b')"').findall
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -130,7 +131,8 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
                 INVALID_REQUEST, f"key {key!r} could be read as {_FOLDED[key.casefold()]!r}", message_id
             )
     # Every watched key that is there once as a token is there once as a key, unless an escape hides another.
-    if b"\\u" in line or any(line.count(token) > 1 for token in _TOKENS):
+    tokens = _find_tokens(line)
+    if len(tokens) != len(set(tokens)) or b"\\u" in line:
         _check_duplicates(line, message_id)
     if "method" in body:
         _check_request(body, message_id)

@@ -273,7 +273,7 @@ class Gate:
             self._settle_meta(session, admitted)
         else:
             self._forwards[place] = self.forward_line(gated, admitted, session)
-            self._wire.report.event("tool.allowed", tool=call.tool, call=admitted.call)
+            self._wire.report.routine("tool.allowed", tool=call.tool, call=admitted.call)
 
     def _settle_meta(self, session: Session, admitted: Admitted) -> None:
         if admitted.call in session.task.ledger.open_calls:

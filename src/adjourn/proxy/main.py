@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from threading import Event, Thread
 from types import FrameType
 
-from adjourn.engine import checkpoint, folder
 from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting
 from adjourn.errors import AdjournError
@@ -28,7 +28,7 @@ from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import Options
 from adjourn.proxy.report import Report
-from adjourn.proxy.upstream import Upstream, UpstreamError
+from adjourn.proxy.upstream import Upstream
 from adjourn.proxy.wire import Wire
 
 CLIENT_IN = 0
@@ -44,7 +44,7 @@ class Proxy:
     def __init__(self, options: Options, upstream: Upstream, contract: Contract) -> None:
         self.report = Report(as_json=bool(options["--log-json"]))
         setting = Setting(
-            root=os.getcwd(),
+            root=os.path.realpath(os.getcwd()),
             contract=contract,
             store=options["--store"],
             task=options["--task"],
@@ -69,11 +69,11 @@ class Proxy:
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
-        self._announce()
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._signalled)
         Thread(target=self._read_client, daemon=True).start()
         Thread(target=self._read_upstream, daemon=True).start()
+        self._announce()
         self._keep_time()
         return self._shut_down()
 
@@ -138,19 +138,37 @@ class Proxy:
             if self._ended:
                 return
             if self._woken.is_set():
-                time.sleep(SETTLE_SECONDS)
                 self._woken.clear()
-            try:
-                for session in self.desk.sessions:
-                    session.task.flush()
-                    if time.monotonic() >= beat:
-                        session.heartbeat()
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
+                seen = [session.task.oldest_deferred for session in self.desk.sessions]
+                time.sleep(SETTLE_SECONDS)
+                self._settle(seen)
+            self.report.flush()
             if time.monotonic() >= beat:
                 beat = time.monotonic() + HEARTBEAT_SECONDS
+                self._beat()
             if self.asker.waiting:
                 self.asker.poll()
+
+    def _settle(self, seen: Sequence[object]) -> None:
+        """Write deferred settlements that no call took along. While calls come in, each takes those before it."""
+        for session in self.desk.sessions:
+            oldest = session.task.oldest_deferred
+            if oldest is None:
+                continue
+            if any(oldest is fact for fact in seen):
+                try:
+                    session.task.flush()
+                except AdjournError as error:
+                    self.report.event("store.error", str(error))
+            else:
+                self._woken.set()  # look again
+
+    def _beat(self) -> None:
+        for session in self.desk.sessions:
+            try:
+                session.heartbeat()
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
 
     def _shut_down(self) -> int:
         reason = self._ended
@@ -181,6 +199,8 @@ class Proxy:
 
     def _checkpoint(self, reason: str) -> None:
         """One last checkpoint of every task on which something happened since the one before."""
+        from adjourn.engine import checkpoint, folder  # noqa: PLC0415  # not on the start path
+
         for session in self.desk.sessions:
             ledger = session.task.ledger
             if ledger.calls_used == ledger.calls_at_checkpoint:
@@ -209,8 +229,8 @@ def _exit_of(status: int | None) -> tuple[int, int]:
     return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
 
 
-def start(options: Options) -> int:
-    """Run the proxy; returns its exit code. The upstream is started first, and imports while we read the contract."""
+def run(options: Options, upstream: Upstream) -> int:
+    """Run the proxy in front of an upstream that was just started; returns the exit code."""
     report = Report(as_json=bool(options["--log-json"]))
     try:
         contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
@@ -220,17 +240,12 @@ def start(options: Options) -> int:
         for finding in error.findings:
             sys.stderr.write(render(finding, error.texts.get(finding.source, "")) + "\n")
         report.event("stopped", str(error))
-        return 1
-    try:
-        upstream = Upstream(options.upstream)
-    except UpstreamError as error:
-        report.event("upstream.error", str(error))
-        _refuse_all(f"{error.message}")
+        upstream.end()
         return 1
     return Proxy(options, upstream, contract).run()
 
 
-def _refuse_all(message: str) -> None:
+def refuse_all(message: str) -> None:
     """Answer every request with an error for a second, so that no client waits for an upstream that never came."""
 
     def refuse() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine import checkpoint, folder, resume, tasks
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
@@ -142,6 +141,8 @@ class MetaTools:
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
     def _checkpoint(self, arguments: Arguments) -> Any:
+        from adjourn.engine import checkpoint, folder  # noqa: PLC0415  # not on the start path
+
         name, description = _text(arguments, "name"), _text(arguments, "description", "")
         session = self._desk.session()
         made = checkpoint.create(
@@ -151,6 +152,8 @@ class MetaTools:
         return {"path": path, "message": f'Checkpoint "{name}" saved to {path}'}
 
     def _resume(self, arguments: Arguments) -> Any:
+        from adjourn.engine import resume  # noqa: PLC0415  # as above
+
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
         session = resumed.session
@@ -160,11 +163,14 @@ class MetaTools:
         )
 
     def _list_tasks(self, arguments: Arguments) -> Any:
+        from adjourn.engine import tasks  # noqa: PLC0415  # as above
+
         del arguments
         return {"tasks": tasks.listed(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)}
 
     def _review_task(self, arguments: Arguments) -> Any:
-        from adjourn.aex.review import review  # noqa: PLC0415  # not on the start path
+        from adjourn.aex.review import review  # noqa: PLC0415  # as above
+        from adjourn.engine import tasks  # noqa: PLC0415
 
         path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         return review(text, os.path.relpath(path, self._desk.setting.root), self._desk.policy)

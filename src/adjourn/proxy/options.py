@@ -34,12 +34,33 @@ class Option:
 OPTIONS = (
     Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
     Option("--contract", "task contract that narrows the policy", metavar="FILE"),
-    Option("--task", "task to work on, made if new (default: the client's own)", metavar="ID", environment="ADJOURN_TASK"),
-    Option("--store", "where history is kept (default: .aex/adjourn.db)", metavar="URL", environment="ADJOURN_STORE"),
+    Option(
+        "--task",
+        "task to work on, made if new (default: the client's own)",
+        metavar="ID",
+        environment="ADJOURN_TASK",
+    ),
+    Option(
+        "--store",
+        "where history is kept (default: .aex/adjourn.db)",
+        metavar="URL",
+        environment="ADJOURN_STORE",
+    ),
     Option("--take-over", "fence off another living session that holds the task"),
     Option("--auto-confirm", "pass what the policy wants confirmed, without asking"),
-    Option("--confirm-timeout", "how long a call waits for a person (default: 50)", metavar="SECONDS", default="50"),
-    Option("--errors", "shape of refusals (default: tool)", metavar="SHAPE", default="tool", choices=("tool", "jsonrpc")),
+    Option(
+        "--confirm-timeout",
+        "how long a call waits for a person (default: 50)",
+        metavar="SECONDS",
+        default="50",
+    ),
+    Option(
+        "--errors",
+        "shape of refusals (default: tool)",
+        metavar="SHAPE",
+        default="tool",
+        choices=("tool", "jsonrpc"),
+    ),
     Option(
         "--tool-names",
         "spelling of the meta-tools (default: auto, by client)",

@@ -16,20 +16,31 @@ from adjourn.log.event import timestamp
 
 
 class Report:
-    """Thread-safe: a line is one write."""
+    """Thread-safe: a line is one write. Routine lines may wait for `flush`, since a write costs more than the rest."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
+        self._waiting: list[bytes] = []
 
     def event(self, event: str, text: str = "", **data: Any) -> None:
         """Something happened. `text` is for people; without it the data is shown."""
+        self._waiting.append(self._line(event, text, data))
+        self.flush()
+
+    def routine(self, event: str, **data: Any) -> None:
+        """Something happened as it should. Written soon."""
+        self._waiting.append(self._line(event, "", data))
+
+    def flush(self) -> None:
+        lines, self._waiting = self._waiting, []
+        if lines:
+            with suppress(OSError):  # nobody reads our stderr; the work goes on
+                os.write(2, b"".join(lines))
+
+    def _line(self, event: str, text: str, data: dict[str, Any]) -> bytes:
         if self._json:
-            body = {"event": event, "data": data, "timestamp": timestamp(time.time_ns() // 1_000_000)}
-            if text and not data:
-                body["data"] = {"message": text}
-            line = msgspec.json.encode(body) + b"\n"
-        else:
-            shown = text or " ".join(f"{key}={value}" for key, value in data.items())
-            line = f"adjourn: {event:<18} {shown}\n".encode(errors="replace")
-        with suppress(OSError):  # nobody reads our stderr; the work goes on
-            os.write(2, line)
+            stamp = timestamp(time.time_ns() // 1_000_000)
+            told = data or ({"message": text} if text else {})
+            return msgspec.json.encode({"event": event, "data": told, "timestamp": stamp}) + b"\n"
+        shown = text or " ".join(f"{key}={value}" for key, value in data.items())
+        return f"adjourn: {event:<18} {shown}\n".encode(errors="replace")

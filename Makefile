@@ -1,0 +1,44 @@
+# Everything a fresh machine needs is installed by these targets; they ask for Python >= 3.11, git and make only.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint tools campaign bench lock clean
+
+help:                ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): pyproject.toml tests/constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres]' --group dev
+	@touch $(READY)
+
+demo: $(READY)       ## a session that is killed, and the one that goes on
+	$(BIN)/adjourn demo
+
+tools: $(READY)      ## what the tests drive: PostgreSQL, Node, real MCP servers
+	$(BIN)/python tests/tools.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint tools     ## every check and every test
+	$(BIN)/python -m pytest
+
+campaign: tools      ## the long forms: 500 kills, 100,000 fuzzed lines
+	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest tests/e2e -k "kill or fuzz or crash"
+
+bench: tools         ## the tables of docs/benchmarks.md
+	$(BIN)/python tests/bench/run.py
+
+lock: $(READY)       ## renew the versions that the tests are run with
+	$(BIN)/python -m pip freeze --exclude-editable > tests/constraints.txt
+
+clean:
+	rm -rf $(VENV) .tools .demo

@@ -1,0 +1,133 @@
+"""What a caller may hand to a store: the same bounds in every backend.
+
+Owns: the limits, their checks, and the wording of a lost race. Must never: open anything, import a driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from adjourn.errors import ConflictError, InvalidError
+from adjourn.store.base import Entry, Head
+
+MAX_NAME: Final = 512
+"""Bytes (UTF-8) of a stream's or a ref's name."""
+MAX_REF: Final = 64 * 1024
+"""Bytes (UTF-8) of a ref's value."""
+MAX_ENTRY: Final = 16 * 1024 * 1024
+"""Bytes of one entry."""
+MAX_BLOB: Final = 64 * 1024 * 1024
+"""Bytes of one blob."""
+
+PAGE_ENTRIES: Final = 512
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""A lazy read holds at most this many entries, or this many bytes and one entry more, in memory."""
+
+_CONTROL = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+_MAX_KNOWN = 4096
+known: set[str] = set()
+"""Names that passed `check_name` lately; a hot path may look here before it calls."""
+_from_hex = bytes.fromhex
+
+
+def check_name(name: str) -> None:
+    """Refuse a stream or ref name that some backend could not hold: 1 to 512 bytes, no control character."""
+    if name in known:
+        return
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidError(
+            f"the name {name[:40]!r} is not Unicode text", "use a name that UTF-8 can hold"
+        ) from None
+    if not 0 < size <= MAX_NAME:
+        raise InvalidError(f"the name {name[:40]!r} has {size} bytes", f"use 1 to {MAX_NAME} bytes of UTF-8")
+    if not name.isprintable() and not _CONTROL.isdisjoint(name):
+        raise InvalidError(f"the name {name[:40]!r} holds a control character", "use printable characters")
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known.add(name)
+
+
+def is_digest(digest: str) -> bool:
+    """Whether this is a SHA-256 as the stores spell it: 64 lower-case hex digits."""
+    try:
+        # Twice as fast as looking at each character; the length rules out the spaces fromhex() would skip.
+        return len(digest) == 64 and _from_hex(digest).hex() == digest
+    except (ValueError, TypeError):
+        return False
+
+
+def check_digest(digest: str) -> None:
+    if not is_digest(digest):
+        raise InvalidError(f"{digest!r:.80} is not a digest", "a digest is 64 lower-case hex digits")
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse an entry without a well-formed hash or with too many bytes. Whether they agree is its maker's duty."""
+    digest, data = entry
+    if not is_digest(digest):
+        raise InvalidError(f"{digest!r:.80} is not an entry's hash", "a hash is 64 lower-case hex digits")
+    _check_bytes("entry", data, MAX_ENTRY)
+
+
+def check_blob(data: bytes) -> None:
+    _check_bytes("blob", data, MAX_BLOB)
+
+
+def check_value(value: str | None) -> None:
+    """Refuse a ref's value that is too long, or that a text column cannot hold."""
+    if value is None:
+        return
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidError("a ref's value is not Unicode text", "use text that UTF-8 can hold") from None
+    if size > MAX_REF:
+        raise InvalidError(
+            f"a ref's value has {size} bytes", f"keep it within {MAX_REF}, or put it as a blob"
+        )
+    if "\0" in value:
+        raise InvalidError("a ref's value holds a NUL character", "put such bytes as a blob")
+
+
+def check_append(
+    stream: str, entries: Sequence[Entry], refs: Mapping[str, str | None], blobs: Sequence[bytes]
+) -> None:
+    """Everything one append is made of, before any of it is written."""
+    check_name(stream)
+    for entry in entries:
+        check_entry(entry)
+    for name, value in refs.items():
+        check_name(name)
+        check_value(value)
+    for data in blobs:
+        check_blob(data)
+
+
+def head_moved(stream: str, expect: Head, head: Head) -> ConflictError:
+    return ConflictError(
+        f"the head of stream {stream!r} is {head.seq} ({head.hash[:12]}), not {expect.seq} ({expect.hash[:12]})",
+        "another writer was first: read what it wrote and try again",
+    )
+
+
+def ref_moved(name: str, expect: str | None, value: str | None) -> ConflictError:
+    return ConflictError(
+        f"the ref {name!r} is {_short(value)}, not {_short(expect)}",
+        "another writer was first: read the ref and try again",
+    )
+
+
+def _check_bytes(kind: str, data: bytes, limit: int) -> None:
+    if not isinstance(data, bytes):
+        raise InvalidError(f"{kind} data is {type(data).__name__}, not bytes", "hand over bytes")
+    if len(data) > limit:
+        raise InvalidError(f"the {kind} has {len(data)} bytes", f"keep it within {limit} bytes")
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "absent"
+    return repr(value if len(value) <= 60 else value[:57] + "...")

@@ -1,0 +1,149 @@
+"""Facts in this process's memory: for tests, the users' tests included, and the yardstick of the other backends.
+
+Owns: `MemoryStore`. Must never: touch a file, or be cleverer than the protocol's words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from adjourn.errors import IntegrityError, StoreError
+from adjourn.store import checks
+from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
+
+
+class MemoryStore:
+    """A store that ends with the process. `durable` is accepted and means nothing here."""
+
+    def __init__(self) -> None:
+        # One condition is both the lock and the bell: everything below is read and changed while it is held.
+        self._changed = threading.Condition()
+        self._streams: dict[str, list[Entry]] = {}
+        self._refs: dict[str, str] = {}
+        self._blobs: dict[str, bytes | None] = {}
+        self._closed = False
+
+    def append(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None] = NO_REFS,
+        blobs: Sequence[bytes] = (),
+        durable: bool = True,  # noqa: ARG002  # the protocol's flag; memory has one durability: none
+    ) -> Head:
+        checks.check_append(stream, entries, refs, blobs)
+        with self._changed:
+            head = self._head(stream)
+            if head != expect:
+                raise checks.head_moved(stream, expect, head)
+            if entries:
+                self._streams.setdefault(stream, []).extend(Entry(*entry) for entry in entries)
+            for name, value in refs.items():
+                self._set(name, value)
+            for data in blobs:
+                self._blobs.setdefault(hashlib.sha256(data).hexdigest(), data)
+            self._changed.notify_all()
+            return self._head(stream)
+
+    def head(self, stream: str) -> Head:
+        checks.check_name(stream)
+        with self._changed:
+            return self._head(stream)
+
+    def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        head = self.head(stream)
+        end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
+        return self._read(stream, max(start, 0), end)
+
+    def streams(self) -> dict[str, Head]:
+        with self._changed:
+            self._check_open()
+            return {stream: self._head(stream) for stream in sorted(self._streams)}
+
+    def ref(self, name: str) -> str | None:
+        checks.check_name(name)
+        with self._changed:
+            self._check_open()
+            return self._refs.get(name)
+
+    def refs(self, prefix: str = "") -> dict[str, str]:
+        if prefix:
+            checks.check_name(prefix)
+        with self._changed:
+            self._check_open()
+            return {name: self._refs[name] for name in sorted(self._refs) if name.startswith(prefix)}
+
+    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+        checks.check_name(name)
+        checks.check_value(value)
+        checks.check_value(expect)
+        with self._changed:
+            self._check_open()
+            found = self._refs.get(name)
+            if found != expect:
+                raise checks.ref_moved(name, expect, found)
+            self._set(name, value)
+
+    def put_blob(self, data: bytes) -> str:
+        checks.check_blob(data)
+        digest = hashlib.sha256(data).hexdigest()
+        with self._changed:
+            self._check_open()
+            self._blobs.setdefault(digest, data)
+        return digest
+
+    def get_blob(self, digest: str) -> bytes | None:
+        checks.check_digest(digest)
+        with self._changed:
+            self._check_open()
+            data = self._blobs.get(digest)
+        if data is not None and hashlib.sha256(data).hexdigest() != digest:
+            raise IntegrityError(f"the bytes of blob {digest} have changed", "restore them from a copy")
+        return data
+
+    def forget(self, digest: str) -> None:
+        checks.check_digest(digest)
+        with self._changed:
+            self._check_open()
+            if digest in self._blobs:
+                self._blobs[digest] = None
+
+    def watch(self, stream: str, after: Head, timeout: float) -> Head:
+        checks.check_name(stream)
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while (head := self._head(stream)) == after and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(left)
+            return head
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
+        for first in range(start, end, checks.PAGE_ENTRIES):
+            with self._changed:
+                self._check_open()
+                page = self._streams[stream][first : min(first + checks.PAGE_ENTRIES, end)]
+            yield from page
+
+    def _head(self, stream: str) -> Head:
+        self._check_open()
+        entries = self._streams.get(stream)
+        return Head(len(entries) - 1, entries[-1].hash) if entries else EMPTY
+
+    def _set(self, name: str, value: str | None) -> None:
+        if value is None:
+            self._refs.pop(name, None)
+        else:
+            self._refs[name] = value
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed", "open it again")

@@ -1,0 +1,347 @@
+"""Facts in a PostgreSQL database: one store for many machines.
+
+Owns: `PostgresStore` and its statements. Must never: decode an entry, trust that a lost connection means a lost
+write, or leave a transaction open when a method returns.
+
+One connection, guarded by a lock, reads and writes in single statements or short transactions; `watch` listens on
+one of its own. Every acknowledged write is on the server's disk, with `durable` or without: an asynchronous commit
+would survive a kill of our process, but not one of the server's, which we neither run nor see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+
+from adjourn.errors import IntegrityError, StoreError
+from adjourn.store import checks, postgres_link
+from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
+
+if TYPE_CHECKING:
+    from adjourn.store.postgres_link import Connection
+
+# As in SQLite: the key refuses a second entry at a position, EXISTS a gap or another predecessor. Two writers who
+# race for a position meet in the unique index, where the second waits and then writes nothing.
+_APPEND = """
+WITH written AS (
+    INSERT INTO adjourn_event (stream, seq, hash, data)
+    SELECT %(stream)s::text, %(seq)s::bigint, %(hash)s::text, %(data)s::bytea
+    WHERE %(seq)s::bigint = 0 OR EXISTS (
+        SELECT FROM adjourn_event
+        WHERE stream = %(stream)s::text AND seq = %(seq)s::bigint - 1 AND hash = %(previous)s::text
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING stream
+)
+SELECT pg_notify('adjourn', stream) FROM written
+"""
+_INSERT = "INSERT INTO adjourn_event (stream, seq, hash, data) VALUES (%s, %s, %s, %s)"
+_NOTIFY = "SELECT pg_notify('adjourn', %s)"
+# An append of refs alone inserts nothing that could collide, so it keeps all writers out while it looks.
+_LOCK_EVENTS = "LOCK TABLE adjourn_event IN SHARE ROW EXCLUSIVE MODE"
+_HEAD = "SELECT seq, hash FROM adjourn_event WHERE stream = %s ORDER BY seq DESC LIMIT 1"
+_HASHES = "SELECT hash FROM adjourn_event WHERE stream = %s AND seq > %s ORDER BY seq LIMIT %s"
+_READ = """
+SELECT hash, data, seq FROM (
+    SELECT hash, data, seq, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before
+    FROM adjourn_event WHERE stream = %s AND seq >= %s AND seq < %s
+) AS page WHERE before <= %s ORDER BY seq
+"""
+# Jumps from stream to stream along the key instead of walking every entry.
+_STREAMS = """
+WITH RECURSIVE name (stream) AS (
+    SELECT min(stream) FROM adjourn_event
+    UNION ALL
+    SELECT (SELECT min(e.stream) FROM adjourn_event AS e WHERE e.stream > name.stream)
+    FROM name WHERE name.stream IS NOT NULL
+)
+SELECT name.stream, head.seq, head.hash FROM name CROSS JOIN LATERAL (
+    SELECT seq, hash FROM adjourn_event AS e WHERE e.stream = name.stream ORDER BY seq DESC LIMIT 1
+) AS head ORDER BY name.stream
+"""
+_REF = "SELECT value FROM adjourn_ref WHERE name = %s"
+_REFS = "SELECT name, value FROM adjourn_ref WHERE name >= %s AND starts_with(name, %s) ORDER BY name"
+_SET_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_DELETE_REF = "DELETE FROM adjourn_ref WHERE name = %s"
+_ADD_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_CHANGE_REF = "UPDATE adjourn_ref SET value = %s WHERE name = %s AND value = %s"
+_DROP_REF = "DELETE FROM adjourn_ref WHERE name = %s AND value = %s"
+_PUT_BLOB = "INSERT INTO adjourn_blob VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_GET_BLOB = "SELECT data FROM adjourn_blob WHERE hash = %s"
+_FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
+
+_MAX_SEQ = 2**63 - 2
+_WATCH_SLICE = 1.0
+
+_T = TypeVar("_T")
+
+
+class _LostError(Exception):
+    """The connection broke; whether the server did what it was told is not known."""
+
+
+class PostgresStore:
+    """A store in the PostgreSQL database that `url` names (libpq's URL form), its tables made if need be."""
+
+    def __init__(self, url: str) -> None:
+        self._psycopg = postgres_link.driver()
+        self._url = url
+        self._where = postgres_link.describe(url)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._listeners: list[Connection] = []
+        self._connection: Connection | None = postgres_link.connect(url)
+        try:
+            postgres_link.prepare(self._connection, self._where)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def append(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None] = NO_REFS,
+        blobs: Sequence[bytes] = (),
+        durable: bool = True,  # noqa: ARG002  # every commit is durable here; the module says why
+    ) -> Head:
+        checks.check_append(stream, entries, refs, blobs)
+        new = Head(expect[0] + len(entries), entries[-1].hash) if entries else Head(*expect)
+
+        def write(connection: Connection) -> bool:
+            if len(entries) == 1 and not refs and not blobs:
+                return _append_one(connection, stream, entries[0], expect)
+            return self._append_many(connection, stream, entries, expect=expect, refs=refs, blobs=blobs)
+
+        def is_there(connection: Connection) -> bool:
+            # One transaction wrote them all, so our entries in their places stand for the refs and blobs too.
+            rows = connection.execute(_HASHES, (stream, expect[0], len(entries))).fetchall()
+            return bool(entries) and [row[0] for row in rows] == [entry.hash for entry in entries]
+
+        possible = expect == EMPTY or (0 <= expect[0] < _MAX_SEQ and checks.is_digest(expect[1]))
+        if not possible or not self._write(write, is_there):
+            raise checks.head_moved(stream, expect, self.head(stream))
+        return new
+
+    def head(self, stream: str) -> Head:
+        checks.check_name(stream)
+        rows = self._query(_HEAD, (stream,))
+        return Head(*rows[0]) if rows else EMPTY
+
+    def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        head = self.head(stream)
+        end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
+        return self._read(stream, max(start, 0), end)
+
+    def streams(self) -> dict[str, Head]:
+        return {stream: Head(seq, digest) for stream, seq, digest in self._query(_STREAMS)}
+
+    def ref(self, name: str) -> str | None:
+        checks.check_name(name)
+        rows = self._query(_REF, (name,))
+        return rows[0][0] if rows else None
+
+    def refs(self, prefix: str = "") -> dict[str, str]:
+        if prefix:
+            checks.check_name(prefix)
+        return dict(self._query(_REFS, (prefix, prefix)))
+
+    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+        checks.check_name(name)
+        checks.check_value(value)
+        checks.check_value(expect)
+
+        def write(connection: Connection) -> bool:
+            if expect is None:
+                if value is None:
+                    return not connection.execute(_REF, (name,)).fetchone()
+                return connection.execute(_ADD_REF, (name, value)).rowcount == 1
+            if value is None:
+                return connection.execute(_DROP_REF, (name, expect)).rowcount == 1
+            return connection.execute(_CHANGE_REF, (value, name, expect)).rowcount == 1
+
+        def is_there(connection: Connection) -> bool:
+            row = connection.execute(_REF, (name,)).fetchone()
+            return (row[0] if row else None) == value
+
+        if not self._write(write, is_there):
+            raise checks.ref_moved(name, expect, self.ref(name))
+
+    def put_blob(self, data: bytes) -> str:
+        checks.check_blob(data)
+        digest = hashlib.sha256(data).hexdigest()
+        self._again(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
+        return digest
+
+    def get_blob(self, digest: str) -> bytes | None:
+        checks.check_digest(digest)
+        rows = self._query(_GET_BLOB, (digest,))
+        if not rows or rows[0][0] is None:
+            return None
+        data: bytes = rows[0][0]
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise IntegrityError(
+                f"the bytes of blob {digest} in {self._where} have changed",
+                "restore them from a backup or a checkpoint",
+            )
+        return data
+
+    def forget(self, digest: str) -> None:
+        checks.check_digest(digest)
+        self._again(lambda connection: connection.execute(_FORGET, (digest,)))
+
+    def watch(self, stream: str, after: Head, timeout: float) -> Head:
+        deadline = time.monotonic() + timeout
+        head = self.head(stream)
+        if head != after or timeout <= 0:
+            return head
+        listener = self._listener()
+        try:
+            listener.execute("LISTEN adjourn")
+            while (head := self.head(stream)) == after and (left := deadline - time.monotonic()) > 0:
+                # Slices, so that a store that another thread closes is noticed.
+                for _ in listener.notifies(timeout=min(left, _WATCH_SLICE), stop_after=1):
+                    pass
+            listener.execute("UNLISTEN *")
+        except self._psycopg.Error as error:
+            listener.close()
+            raise postgres_link.failure(self._where, error) from error
+        except BaseException:
+            listener.close()
+            raise
+        with self._lock:
+            if self._closed:
+                listener.close()
+            else:
+                self._listeners.append(listener)
+        return head
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for connection in (self._connection, *self._listeners):
+                if connection is not None:
+                    connection.close()
+            self._connection = None
+            self._listeners.clear()
+
+    def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
+        while start < end:
+            stop = min(start + checks.PAGE_ENTRIES, end)
+            rows = self._query(_READ, (stream, start, stop, checks.PAGE_BYTES))
+            if not rows or rows[-1][2] != start + len(rows) - 1:
+                raise IntegrityError(
+                    f"stream {stream!r} in {self._where} lacks entries between {start} and {stop - 1}",
+                    "the table was changed by something else: restore a backup or a checkpoint",
+                )
+            start += len(rows)
+            for digest, data, _ in rows:
+                yield Entry(digest, data)
+
+    def _append_many(
+        self,
+        connection: Connection,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None],
+        blobs: Sequence[bytes],
+    ) -> bool:
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                if not entries:
+                    cursor.execute(_LOCK_EVENTS)
+                row = cursor.execute(_HEAD, (stream,)).fetchone()
+                if (Head(*row) if row else EMPTY) != expect:
+                    return False
+                rows = [(stream, seq, *entry) for seq, entry in enumerate(entries, expect[0] + 1)]
+                if rows:
+                    cursor.executemany(_INSERT, rows)
+                # In one order everywhere, so that two appends that touch the same rows cannot deadlock.
+                for name, value in sorted(refs.items()):
+                    if value is None:
+                        cursor.execute(_DELETE_REF, (name,))
+                    else:
+                        cursor.execute(_SET_REF, (name, value))
+                for digest, data in sorted((hashlib.sha256(data).hexdigest(), data) for data in blobs):
+                    cursor.execute(_PUT_BLOB, (digest, data))
+                cursor.execute(_NOTIFY, (stream,))
+        except self._psycopg.errors.UniqueViolation:
+            return False  # somebody took the place between our look and our insert
+        return True
+
+    def _query(self, sql: LiteralString, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        def fetch(connection: Connection) -> list[tuple[Any, ...]]:
+            with connection.cursor(binary=True) as cursor:
+                return cursor.execute(sql, parameters).fetchall()
+
+        return self._again(fetch)
+
+    def _again(self, work: Callable[[Connection], _T]) -> _T:
+        """Do something that may be done twice; once more on a new connection when the old one breaks."""
+        with self._lock:
+            try:
+                return self._try(work)
+            except _LostError:
+                return self._finally(work)
+
+    def _write(self, write: Callable[[Connection], bool], is_there: Callable[[Connection], bool]) -> bool:
+        """Do something that must be done once. After a lost connection, look whether it was done before all else.
+
+        A server that is still at work on the lost statement holds its place in the index: the second try waits
+        for it, writes nothing, and the second look finds what the first one did.
+        """
+        with self._lock:
+            try:
+                return self._try(write)
+            except _LostError:
+                return self._finally(is_there) or self._finally(write) or self._finally(is_there)
+
+    def _finally(self, work: Callable[[Connection], _T]) -> _T:
+        try:
+            return self._try(work)
+        except _LostError as lost:
+            raise StoreError(
+                f"the connection to the store {self._where} broke twice; a write may or may not have been made",
+                "check the server and the network, then read the head before you try again",
+            ) from lost.__cause__
+
+    def _try(self, work: Callable[[Connection], _T]) -> _T:
+        connection = self._connected()
+        try:
+            return work(connection)
+        except self._psycopg.Error as error:
+            if connection.closed:
+                self._connection = None
+                raise _LostError from error
+            raise postgres_link.failure(self._where, error) from error
+
+    def _connected(self) -> Connection:
+        if self._closed:
+            raise StoreError(f"the store {self._where} is closed", "open it again")
+        if self._connection is None:
+            self._connection = postgres_link.connect(self._url)
+        return self._connection
+
+    def _listener(self) -> Connection:
+        with self._lock:
+            if self._listeners:
+                return self._listeners.pop()
+        return postgres_link.connect(self._url)
+
+
+def _append_one(connection: Connection, stream: str, entry: Entry, expect: Head) -> bool:
+    values = {
+        "stream": stream,
+        "seq": expect[0] + 1,
+        "hash": entry[0],
+        "data": entry[1],
+        "previous": expect[1],
+    }
+    return connection.execute(_APPEND, values).rowcount == 1

@@ -1,0 +1,161 @@
+"""The connection to a PostgreSQL server: how it is made, and what its failures mean.
+
+Owns: the settings of every connection, the migration, the wording of every `psycopg.Error`. Must never: read or
+write an event, a ref or a blob; show a password. The only module that imports psycopg, and only when called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from adjourn.errors import StoreError, UsageError
+from adjourn.store import migrate
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+CONNECT_SECONDS: Final = 5
+STATEMENT_SECONDS: Final = 30
+LOCK_SECONDS: Final = 5
+
+# Any constant will do, as long as every opener of this database takes the same.
+_MIGRATION_LOCK = int.from_bytes(b"adjourn\0", "big") >> 8
+
+# Only what the URL, the role or the database did not set already. A commit that the server acknowledges is on its
+# disk: switched off, synchronous_commit would lose acknowledged entries when the server is killed.
+_SETTINGS = """
+SELECT
+    set_config('statement_timeout', CASE current_setting('statement_timeout')
+        WHEN '0' THEN %s ELSE current_setting('statement_timeout') END, false),
+    set_config('lock_timeout', CASE current_setting('lock_timeout')
+        WHEN '0' THEN %s ELSE current_setting('lock_timeout') END, false),
+    set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+        WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+    set_config('default_transaction_isolation', 'read committed', false)
+"""
+
+_HAS_SCHEMA = "SELECT 1 FROM pg_class WHERE relname = 'adjourn_schema' AND pg_table_is_visible(oid)"
+
+_HELP: dict[str, tuple[str, str]] = {
+    "08": (
+        "the server cannot be reached",
+        "check its address, that it runs, and the network; then try again",
+    ),
+    "25006": (
+        "the server accepts no writes",
+        "connect to the primary; this is a standby or a read-only database",
+    ),
+    "28": (
+        "the server refused the login",
+        "check the user, the password (PGPASSWORD, ~/.pgpass) and pg_hba.conf",
+    ),
+    "3D000": ("the database does not exist", "create it (createdb), or name another in the URL"),
+    "3F000": (
+        "no schema of the search_path exists",
+        "create the schema, or name another in the URL's search_path",
+    ),
+    "40": ("the server gave up the transaction", "try again; nothing was half written"),
+    "42501": (
+        "the role lacks a right",
+        "grant it: the tables' owner, or CREATE on the schema the first time",
+    ),
+    "53100": ("the server's disk is full", "free some space there and try again; nothing was half written"),
+    "53300": ("the server has no connection left", "close some, or raise max_connections"),
+    "53": ("the server has too few resources", "look into the server's log and try again"),
+    "55P03": (f"another session kept it locked for {LOCK_SECONDS} s", "try again"),
+    "57014": (f"it took longer than {STATEMENT_SECONDS} s", "try again; the server may be overloaded"),
+    "57P": ("the server is stopping or starting", "wait until it is up and try again"),
+    "58": ("the server's file system failed", "look into the server's log"),
+    "XX": ("the server found damaged data", "look into the server's log, and restore a backup"),
+}
+
+
+def driver() -> Any:
+    """The psycopg module; `StoreError` if it is not installed."""
+    try:
+        import psycopg  # noqa: PLC0415  # an extra, loaded only when a PostgreSQL store is opened
+    except ImportError as error:
+        raise StoreError(
+            f"a postgresql:// store needs psycopg ({error})", "pip install 'adjourn[postgres]'"
+        ) from error
+    return psycopg
+
+
+def describe(url: str) -> str:
+    """The server and database that a URL names, fit to be shown: no user, no password."""
+    psycopg = driver()
+    try:
+        fields = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        # The driver's words may quote the URL, and with it the password.
+        raise UsageError(
+            "the PostgreSQL URL is not well formed",
+            "write postgresql://USER@HOST:PORT/DATABASE, with %XX for special characters",
+        ) from None
+    host = fields.get("host") or "local"
+    port = f":{fields['port']}" if fields.get("port") else ""
+    return f"postgresql://{host}{port}/{fields.get('dbname') or ''}"
+
+
+def connect(url: str) -> Connection:
+    """A new connection in autocommit, with our settings. Raises `StoreError`."""
+    psycopg = driver()
+    where = describe(url)
+    given = psycopg.conninfo.conninfo_to_dict(url)
+    defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "adjourn"}
+    fields = {key: value for key, value in defaults.items() if key not in given}
+    try:
+        connection: Connection = psycopg.connect(url, autocommit=True, client_encoding="utf8", **fields)
+    except psycopg.Error as error:
+        raise failure(where, error) from error
+    if connection.info.parameter_status("server_encoding") != "UTF8":
+        connection.close()
+        raise StoreError(
+            f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'"
+        )
+    try:
+        connection.execute(_SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s"))
+    except psycopg.Error as error:
+        connection.close()
+        raise failure(where, error) from error
+    return connection
+
+
+def prepare(connection: Connection, where: str) -> None:
+    """Make the tables or bring them up to date. Of several openers one does it, the others wait."""
+    psycopg = driver()
+    store = f"the store {where}"
+    try:
+        if migrate.is_current(_version(connection), store):
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            # INVARIANT: the version is read again under the lock.
+            version = _version(connection)
+            if not migrate.is_current(version, store):
+                for script in migrate.scripts("postgres", version):
+                    connection.execute(script.encode())
+                connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST,))
+    except psycopg.Error as error:
+        raise failure(where, error) from error
+
+
+def failure(where: str, error: psycopg.Error) -> StoreError:
+    """What a `psycopg.Error` means to a person: the store, the cause, the next step."""
+    text = " ".join(str(error).split())
+    state = error.sqlstate or ("08" if isinstance(error, driver().OperationalError) else "")
+    for length in (5, 3, 2):
+        if state[:length] in _HELP:
+            cause, remedy = _HELP[state[:length]]
+            return StoreError(f"the store {where} cannot be used: {cause} ({text})", remedy)
+    return StoreError(f"the store {where} failed: {text}", "try again, and report it if it lasts")
+
+
+def _version(connection: Connection) -> int:
+    # Not to_regclass(): within a transaction it may answer from a cache filled before we got the lock.
+    if not connection.execute(_HAS_SCHEMA).fetchone():
+        return 0
+    row = connection.execute("SELECT version FROM adjourn_schema").fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,408 @@
+"""Facts in one SQLite file: the default store.
+
+Owns: `SqliteStore`, its statements and its two connections. Must never: decode an entry, keep a read transaction
+open between two calls, or leave a transaction open when a method returns.
+
+One connection writes, guarded by a lock; another reads, guarded by its own, so that reading never waits for a
+commit and appends never invalidate what is being read (WAL mode). What survives what: see docs/reference/store.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from adjourn.errors import IntegrityError
+from adjourn.store import checks, sqlite_file
+from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head
+from adjourn.store.sqlite_wal import PAGES, LogCopier
+
+# One statement is one transaction. The key (stream, seq) refuses a second entry at a position and the EXISTS
+# refuses a gap or another predecessor: together, a compare-and-swap on the head without reading it first.
+_APPEND = (
+    "INSERT INTO event SELECT ?1, ?2, ?3, ?4"
+    " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ?1 AND seq = ?2 - 1 AND hash = ?5)"
+    " OR (?2 = 0 AND ?5 = ?6) ON CONFLICT DO NOTHING"
+)
+# The same for several entries. The first position that is taken fails the whole statement.
+_APPEND_FEW = (
+    "INSERT INTO event SELECT ?, column1, column2, column3 FROM (VALUES %s)"
+    " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ? AND seq = ? AND hash = ?) OR (? = -1 AND ? = ?)"
+)
+_FEW = 64
+_INSERT = "INSERT INTO event VALUES (?, ?, ?, ?)"
+_HEAD = "SELECT seq, hash FROM event WHERE stream = ? ORDER BY seq DESC LIMIT 1"
+_READ = "SELECT hash, data, seq FROM event WHERE stream = ? AND seq >= ? AND seq < ? ORDER BY seq"
+# Jumps from stream to stream along the key instead of walking every entry.
+_STREAMS = """
+WITH RECURSIVE name (stream) AS (
+    SELECT min(stream) FROM event
+    UNION ALL
+    SELECT (SELECT min(stream) FROM event WHERE event.stream > name.stream) FROM name WHERE stream IS NOT NULL
+)
+SELECT event.stream, event.seq, event.hash FROM name JOIN event ON event.stream = name.stream
+    AND event.seq = (SELECT max(seq) FROM event AS other WHERE other.stream = name.stream)
+"""
+_REF = "SELECT value FROM ref WHERE name = ?"
+_REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name"
+_SET_REF = "INSERT INTO ref VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_DELETE_REF = "DELETE FROM ref WHERE name = ?"
+_PUT_BLOB = "INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING"
+_GET_BLOB = "SELECT data FROM blob WHERE hash = ?"
+_FORGET = "UPDATE blob SET data = NULL WHERE hash = ?"
+
+_POLL_SECONDS = 0.02
+
+_new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
+_known, _is_digest, _MAX_ENTRY = checks.known, checks.is_digest, checks.MAX_ENTRY
+
+
+class SqliteStore:
+    """A store in the SQLite file `path`, made (mode 0600) if it does not exist.
+
+    Where the file can only be read, the store opens all the same and every write raises `StoreError`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(path)
+        self._lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._watchers = 0
+        self._closed = False
+        self._durable: bool | None = None
+        self._pages = 0
+        self._copier = LogCopier(self.path, self._lock)
+        self._cursor: sqlite3.Cursor | None = None
+        writer = sqlite_file.open_writer(self.path)
+        if writer is None:
+            self._reader = sqlite_file.open_reader(self.path)
+            return
+        try:
+            self._reader = sqlite_file.connect(self.path)
+        except sqlite3.Error as error:
+            writer.close()
+            raise sqlite_file.failure(self.path, error) from error
+        self._cursor = writer.cursor()
+
+    @property
+    def writable(self) -> bool:
+        """False where the file can only be read."""
+        return self._cursor is not None
+
+    def append(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None] = NO_REFS,
+        blobs: Sequence[bytes] = (),
+        durable: bool = True,
+    ) -> Head:
+        if len(entries) != 1 or refs or blobs:
+            checks.check_append(stream, entries, refs, blobs)
+            if refs or blobs or not 0 < len(entries) <= _FEW:
+                return self._append_many(stream, entries, refs, blobs, expect=expect, durable=durable)
+            return self._append_few(stream, entries, expect=expect, durable=durable)
+        # The hottest path of the product: one statement, and as little around it as can be. Calls are dear here, so
+        # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
+        ((digest, data),) = entries
+        if (
+            stream not in _known
+            or type(data) is not bytes
+            or len(data) > _MAX_ENTRY
+            or not _is_digest(digest)
+        ):
+            checks.check_append(stream, entries, refs, blobs)
+        seq = expect[0] + 1
+        with self._lock:
+            cursor = self._cursor
+            if cursor is None:
+                raise sqlite_file.read_only(self.path)
+            try:
+                if durable is not self._durable:
+                    self._set_durable(cursor, durable)
+                written = cursor.execute(_APPEND, (stream, seq, digest, data, expect[1], ZERO_HASH)).rowcount
+            except sqlite3.Error as error:
+                raise sqlite_file.failure(self.path, error) from error
+            except (OverflowError, UnicodeEncodeError):
+                written = 0  # no stream has such a head
+            self._pages += 2 + (len(data) >> 12)
+            if self._pages > PAGES:
+                self._count(0)
+        if not written:
+            raise checks.head_moved(stream, expect, self.head(stream))
+        if self._watchers:
+            self._ring()
+        return _new_tuple(Head, (seq, digest))
+
+    def head(self, stream: str) -> Head:
+        checks.check_name(stream)
+        row = self._one(_HEAD, (stream,))
+        return Head(*row) if row else EMPTY
+
+    def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        head = self.head(stream)
+        end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
+        return self._read(stream, max(start, 0), end)
+
+    def streams(self) -> dict[str, Head]:
+        return {stream: Head(seq, digest) for stream, seq, digest in self._all(_STREAMS)}
+
+    def ref(self, name: str) -> str | None:
+        checks.check_name(name)
+        row = self._one(_REF, (name,))
+        return row[0] if row else None
+
+    def refs(self, prefix: str = "") -> dict[str, str]:
+        if prefix:
+            checks.check_name(prefix)
+        # The names that begin with the prefix are one run, from the prefix on.
+        return dict(self._all(_REFS, (prefix,), within=prefix))
+
+    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+        checks.check_name(name)
+        checks.check_value(value)
+        checks.check_value(expect)
+        with self._transaction(durable=True) as cursor:
+            row = cursor.execute(_REF, (name,)).fetchone()
+            found = row[0] if row else None
+            if found != expect:
+                raise checks.ref_moved(name, expect, found)
+            _set_ref(cursor, name, value)
+
+    def put_blob(self, data: bytes) -> str:
+        checks.check_blob(data)
+        with self._transaction(durable=True) as cursor:
+            digest = _put_blob(cursor, data)
+            self._count(len(data))
+        return digest
+
+    def get_blob(self, digest: str) -> bytes | None:
+        checks.check_digest(digest)
+        row = self._one(_GET_BLOB, (digest,))
+        if row is None or row[0] is None:
+            return None
+        data: bytes = row[0]
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise IntegrityError(
+                f"the bytes of blob {digest} in {self.path} have changed",
+                "restore them from a backup or a checkpoint",
+            )
+        return data
+
+    def forget(self, digest: str) -> None:
+        checks.check_digest(digest)
+        with self._transaction(durable=True) as cursor:
+            cursor.execute(_FORGET, (digest,))
+        self._empty_log()
+
+    def watch(self, stream: str, after: Head, timeout: float) -> Head:
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            self._watchers += 1
+        try:
+            while (head := self.head(stream)) == after and (left := deadline - time.monotonic()) > 0:
+                # Appends of this store ring the bell; those of other processes are seen at the next look.
+                with self._changed:
+                    self._changed.wait(min(left, _POLL_SECONDS))
+        finally:
+            with self._changed:
+                self._watchers -= 1
+        return head
+
+    def close(self) -> None:
+        self._copier.stop()
+        with self._lock, self._read_lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._reader.close()
+                if self._cursor is not None:
+                    self._cursor.connection.close()
+            except sqlite3.Error as error:
+                raise sqlite_file.failure(self.path, error) from error
+        self._ring()
+
+    def _append_few(self, stream: str, entries: Sequence[Entry], *, expect: Head, durable: bool) -> Head:
+        """Several entries and nothing else, in one statement."""
+        rows: list[Any] = [stream]
+        for seq, entry in enumerate(entries, expect[0] + 1):
+            rows += (seq, *entry)
+        rows += (stream, *expect, *expect, ZERO_HASH)
+        with self._lock:
+            cursor = self._cursor
+            if cursor is None:
+                raise sqlite_file.read_only(self.path)
+            try:
+                if durable is not self._durable:
+                    self._set_durable(cursor, durable)
+                written = cursor.execute(_append_few(len(entries)), rows).rowcount
+            except sqlite3.IntegrityError:
+                written = 0  # a position is taken
+            except sqlite3.Error as error:
+                raise sqlite_file.failure(self.path, error) from error
+            except (OverflowError, UnicodeEncodeError):
+                written = 0  # no stream has such a head
+            self._count(sum(len(data) for _, data in entries))
+        if not written:
+            raise checks.head_moved(stream, expect, self.head(stream))
+        self._ring()
+        return Head(expect[0] + len(entries), entries[-1].hash)
+
+    def _append_many(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        refs: Mapping[str, str | None],
+        blobs: Sequence[bytes],
+        *,
+        expect: Head,
+        durable: bool,
+    ) -> Head:
+        with self._transaction(durable=durable) as cursor:
+            row = cursor.execute(_HEAD, (stream,)).fetchone()
+            head = Head(*row) if row else EMPTY
+            if head != expect:
+                raise checks.head_moved(stream, expect, head)
+            cursor.executemany(
+                _INSERT,
+                ((stream, seq, digest, data) for seq, (digest, data) in enumerate(entries, head.seq + 1)),
+            )
+            for name, value in refs.items():
+                _set_ref(cursor, name, value)
+            for data in blobs:
+                _put_blob(cursor, data)
+            self._count(sum(len(data) for _, data in entries) + sum(map(len, blobs)))
+        self._ring()
+        return Head(head.seq + len(entries), entries[-1].hash) if entries else head
+
+    def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
+        while start < end:
+            page = self._page(stream, start, min(start + checks.PAGE_ENTRIES, end))
+            yield from page
+            start += len(page)
+
+    def _page(self, stream: str, start: int, stop: int) -> list[Entry]:
+        """Some entries from `start` on, at least one, read in a transaction that ends here."""
+        page: list[Entry] = []
+        size, last = 0, start - 1
+        try:
+            with self._read_lock:
+                cursor = self._reader.execute(_READ, (stream, start, stop))
+                try:
+                    for digest, data, last in cursor:  # noqa: B007  # the last one is looked at below
+                        page.append(_new_tuple(Entry, (digest, data)))
+                        size += len(data)
+                        if size > checks.PAGE_BYTES:
+                            break
+                finally:
+                    cursor.close()
+        except sqlite3.Error as error:
+            raise sqlite_file.failure(self.path, error) from error
+        if not page or last != start + len(page) - 1:
+            raise IntegrityError(
+                f"stream {stream!r} in {self.path} lacks entries between {start} and {stop - 1}",
+                "the file was changed by something else: restore a backup or a checkpoint",
+            )
+        return page
+
+    def _one(self, sql: str, parameters: tuple[str, ...]) -> Any:
+        try:
+            with self._read_lock:
+                return self._reader.execute(sql, parameters).fetchone()
+        except sqlite3.Error as error:
+            raise sqlite_file.failure(self.path, error) from error
+
+    def _all(self, sql: str, parameters: tuple[str, ...] = (), within: str = "") -> list[Any]:
+        """Every row, or those from the first on whose first column begins with `within`."""
+        rows = []
+        try:
+            with self._read_lock:
+                for row in self._reader.execute(sql, parameters):
+                    if not row[0].startswith(within):
+                        break
+                    rows.append(row)
+        except sqlite3.Error as error:
+            raise sqlite_file.failure(self.path, error) from error
+        return rows
+
+    @contextmanager
+    def _transaction(self, *, durable: bool) -> Iterator[sqlite3.Cursor]:
+        """The write lock, of this process and of the file, around everything the caller does with the cursor."""
+        with self._lock:
+            cursor = self._cursor
+            if cursor is None:
+                raise sqlite_file.read_only(self.path)
+            try:
+                if durable is not self._durable:
+                    self._set_durable(cursor, durable)
+                cursor.execute("BEGIN IMMEDIATE")
+                try:
+                    yield cursor
+                    cursor.execute("COMMIT")
+                except BaseException:
+                    # A disk that is full may have rolled back already.
+                    if cursor.connection.in_transaction:
+                        cursor.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise sqlite_file.failure(self.path, error) from error
+
+    def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:
+        # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every
+        # earlier commit in the log.
+        cursor.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
+        self._durable = durable
+
+    def _empty_log(self) -> None:
+        """Copy the log and cut it to nothing, so that forgotten bytes are not found there either.
+
+        If a reader of another process is in the way, they stay until the log is written over.
+        """
+        try:
+            with self._lock:
+                if self._cursor is not None:
+                    self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise sqlite_file.failure(self.path, error) from error
+
+    def _count(self, size: int) -> None:
+        """Estimate the pages that `size` bytes add to the log, and have it copied in time. The lock is held."""
+        self._pages += 2 + (size >> 12)  # a page of the table, one of its key, and those that overflow
+        if self._pages > PAGES:
+            self._pages = 0
+            self._copier.start()
+
+    def _ring(self) -> None:
+        if not self._watchers:
+            return
+        with self._changed:
+            self._changed.notify_all()
+
+
+@cache
+def _append_few(count: int) -> str:
+    return _APPEND_FEW % ", ".join(["(?, ?, ?)"] * count)
+
+
+def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:
+    if value is None:
+        cursor.execute(_DELETE_REF, (name,))
+    else:
+        cursor.execute(_SET_REF, (name, value))
+
+
+def _put_blob(cursor: sqlite3.Cursor, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    cursor.execute(_PUT_BLOB, (digest, data))
+    return digest

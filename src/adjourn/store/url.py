@@ -1,0 +1,62 @@
+"""From one line of text to an open store.
+
+Owns: the URL forms. Must never: import a backend that was not asked for, or show a password.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adjourn.errors import UsageError
+from adjourn.store.base import Store
+
+DEFAULT_PATH: Final = ".aex/adjourn.db"
+
+_FORMS = "use memory:, sqlite:PATH (or just a path), or postgresql://USER@HOST/DATABASE"
+
+
+def open_store(url: str = DEFAULT_PATH) -> Store:
+    """Open the store that `url` names, and make it if it is a SQLite path where nothing is yet.
+
+    `memory:` · `sqlite:PATH`, `sqlite:///absolute/path` or a bare path · `postgresql://...` (also `postgres://`).
+    Raises `UsageError` for anything else, `StoreError` when the store cannot be opened.
+    """
+    if "\0" in url:
+        raise UsageError("the store's URL holds a NUL character", _FORMS)
+    scheme, colon, rest = url.partition(":")
+    if not colon or "/" in scheme or len(scheme) == 1:  # a bare path; one letter is a drive, not a scheme
+        return _open_sqlite(url)
+    match scheme.lower():
+        case "memory":
+            if rest:
+                raise UsageError(f"a memory store has no name, but was given {rest!r}", _FORMS)
+            from adjourn.store.memory import MemoryStore  # noqa: PLC0415  # only the backend asked for is loaded
+
+            return MemoryStore()
+        case "sqlite":
+            return _open_sqlite(_sqlite_path(rest))
+        case "postgresql" | "postgres":
+            from adjourn.store.postgres import PostgresStore  # noqa: PLC0415  # as above
+
+            return PostgresStore(url)
+        case _:
+            raise UsageError(f"{scheme}: is not a kind of store", _FORMS)
+
+
+def _sqlite_path(rest: str) -> str:
+    if not rest.startswith("//"):
+        return rest
+    host, slash, path = rest[2:].partition("/")
+    if host or not slash:
+        raise UsageError(
+            f"sqlite://{host} names a host", "write sqlite:PATH, or sqlite:///PATH for an absolute path"
+        )
+    return "/" + path
+
+
+def _open_sqlite(path: str) -> Store:
+    if not path or path.endswith("/"):
+        raise UsageError(f"{path!r} does not name a file", _FORMS)
+    from adjourn.store.sqlite import SqliteStore  # noqa: PLC0415  # only the backend asked for is loaded
+
+    return SqliteStore(path)

@@ -1,0 +1,113 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# --- a PostgreSQL server of our own ---------------------------------------------------------------------------------
+
+
+def _postgres_programs() -> Path | None:
+    """The folder of `initdb` and `pg_ctl`, the newest if there are several."""
+    found = [str(Path(os.path.realpath(path)).parent) for path in [shutil.which("initdb")] if path]
+    found += sorted(
+        glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]), reverse=True
+    )
+    return next((Path(path) for path in found if Path(path, "pg_ctl").exists()), None)
+
+
+def _as_server_user(command: list[str]) -> list[str]:
+    """PostgreSQL refuses to run as root; another user runs it then."""
+    return ["runuser", "-u", _server_user(), "--", *command] if os.geteuid() == 0 else command
+
+
+def _server_user() -> str:
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"
+
+
+class PostgresServer:
+    """A private server that listens on a Unix socket only."""
+
+    def __init__(self, programs: Path) -> None:
+        self.programs = programs
+        # A socket's path has about 100 bytes at most: pytest's temporary folders are too deep.
+        self.folder = Path(tempfile.mkdtemp(prefix="adjourn-pg-"))
+        if os.geteuid() == 0:
+            user = pwd.getpwnam(_server_user())
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+        self.url = f"postgresql://adjourn@/postgres?host={self.folder}"
+        self._run(
+            "initdb", "-D", f"{self.folder}/data", "-U", "adjourn", "-A", "trust", "-E", "UTF8", "--no-sync"
+        )
+        self.start()
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c max_connections=50"
+        self._run(
+            "pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start"
+        )
+
+    def stop(self, mode: str = "immediate") -> None:
+        self._run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-m", mode, "stop")
+
+    def new_schema(self) -> str:
+        """The URL of a new, empty schema."""
+        import psycopg  # noqa: PLC0415  # an extra
+
+        name = f"s{secrets.token_hex(8)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'CREATE SCHEMA "{name}"'.encode())
+        return f"{self.url}&options=-csearch_path%3D{name}"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            _as_server_user([str(self.programs / program), *arguments]),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+        )
+        assert done.returncode == 0, f"{program} failed: {(done.stdout or b'').decode()}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Skips where PostgreSQL is not installed, except in CI, which must have it."""
+    programs = _postgres_programs()
+    missing = (
+        "no initdb in PATH or /usr/lib/postgresql/*/bin: apt-get install postgresql" if not programs else ""
+    )
+    try:
+        import psycopg  # noqa: F401, PLC0415  # only whether it is there
+    except ImportError:
+        missing = "psycopg is not installed: pip install 'adjourn[postgres]'"
+    if missing or programs is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = PostgresServer(programs)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def new_postgres_url(postgres_server: PostgresServer) -> Callable[[], str]:
+    """Makes the URL of an empty place in the server, a new one at each call."""
+    return postgres_server.new_schema

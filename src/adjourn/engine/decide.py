@@ -79,20 +79,21 @@ def decide(
             f'tool "{call.tool}" is not in the allow list',
             "use a tool that tools/list shows, or ask a person to allow it",
         )
-    paused = ledger.paused_calls.get(call.state) if call.state else None
-    if paused is not None and paused.tool == call.tool and paused.digest == call.digest:
+    paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
+    if paused is not None and paused.tool == call.tool:
         return Continue(paused.call)
     if not call.named_only and policy.budget is not None and ledger.calls_used + spent >= policy.budget:
         return Block(
             "budget_exhausted",
-            f"Call budget exhausted: {ledger.calls_used + spent} of {policy.budget} calls of task {ledger.task} are spent",
+            f"Call budget exhausted: {ledger.calls_used + spent} of {policy.budget} calls of task {ledger.task} are spent"
+            f" ({policy.budget_rule})",
             "checkpoint the work; a person can raise the budget in the policy",
             str(policy.budget_rule or ""),
         )
     doubt = doubt_repeated_by(ledger, call) if call.effectful and ledger.doubts else None
     if verdict.confirm is None and doubt is None:
         return Forward()
-    approval = usable_approval(ledger, call, now)
+    approval = usable_approval(ledger, call, now, doubt.call if doubt else "")
     if approval is not None:
         return Forward(approval=approval.id)
     if doubt is not None:
@@ -110,11 +111,11 @@ def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
     return None
 
 
-def usable_approval(ledger: Ledger, call: Call, now: int) -> Approval | None:
-    """An unused, unexpired yes for this very call."""
+def usable_approval(ledger: Ledger, call: Call, now: int, doubt: str) -> Approval | None:
+    """An unused, unexpired yes for this very call; one that repeats a call in doubt needs a yes to just that."""
     stamp = timestamp(now)
     for approval in ledger.approvals.values():
-        same = approval.tool == call.tool and approval.digest == call.digest
+        same = (approval.tool, approval.digest, approval.doubt) == (call.tool, call.digest, doubt)
         if same and approval.approved and approval.expires > stamp:
             return approval
     return None

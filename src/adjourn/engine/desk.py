@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from threading import RLock
 
 import msgspec
@@ -103,6 +104,13 @@ class Desk:
                 if process.lives(client) is False:
                     with suppress(ConflictError):
                         self.store.swap(name, None, expect=task)
+
+    @cached_property
+    def protected(self) -> tuple[str, ...]:
+        """Places in the workspace that no gated call may touch, beside the usual ones: the store, if it is elsewhere."""
+        path = (self.setting.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
+        place = os.path.relpath(os.path.join(self.setting.root, path or DEFAULT_STORE), self.setting.root)
+        return () if ":" in path or place.startswith("..") or place == DEFAULT_STORE else (place,)
 
     # --- sessions
 

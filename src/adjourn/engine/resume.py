@@ -159,7 +159,9 @@ def answer(
             "one; a person can record what is true with `adjourn settle CALL --done` or `--not-done`."
         )
     room = ANSWER_BYTES - len(msgspec.json.encode(told))
-    stop = int(more) if more.isdigit() else ledger.seq + 1
+    if more and not (more.isascii() and more.isdecimal() and len(more) < 19):
+        raise InvalidError(f"not a `more` of an answer of aex.resume: {more[:40]!r}", "leave it out")
+    stop = min(int(more), ledger.seq + 1) if more else ledger.seq + 1
     told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, 1000))
     if start > 0:
         told["more"] = str(start)

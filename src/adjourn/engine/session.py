@@ -6,7 +6,7 @@ Must never: speak MCP, or keep anything that the chain does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from typing import Literal, NamedTuple
@@ -15,10 +15,10 @@ from adjourn.aex.policy import Policy
 from adjourn.engine import ids
 from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Forward, decide
 from adjourn.engine.process import Process, lives
-from adjourn.engine.task import SYSTEM, Fact, Task
+from adjourn.engine.task import SYSTEM, Fact, Task, Written
 from adjourn.errors import ConflictError, HeldError, NotFoundError, RefusedError
 from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor, timestamp
 from adjourn.state.ledger import Approval, Ledger
 from adjourn.state.ledger import Session as Holder
@@ -29,6 +29,8 @@ LEASE_MILLISECONDS = 60_000
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered, and a yes be used."""
 
+MAX_LISTED_CALLS = 1000
+MAX_SHOWN_TOOL = 200
 Reason = Literal["dead", "expired", "taken-over"]
 
 
@@ -86,7 +88,7 @@ class Session:
                     *self._opening(ledger, take_over=take_over),
                     *(Fact(data, self.actor, self.id) for data in also),
                 ],
-                refs=lambda _: {self._lease: self._lease_end()},
+                refs=self._leases,
                 blobs=[text for text in (policy_text, contract_text) if text],
             )
             self._fenced = ""
@@ -103,7 +105,7 @@ class Session:
                 yield Fact(_lost(ledger, holder, reason), SYSTEM, self.id)
         process = self.sitting.process
         opened = kinds.SessionOpened(
-            budget=-1 if self.policy.budget is None else self.policy.budget,
+            budget=-1 if self.policy.budget is None else min(self.policy.budget, MAX_SAFE_INTEGER),
             client=self.sitting.client[:100],
             era=self.sitting.era,
             group=self.sitting.group,
@@ -129,6 +131,14 @@ class Session:
             "end that session, or start the proxy with --take-over to fence it off",
         )
 
+    def _leases(self, written: list[Written]) -> dict[str, str | None]:
+        """Our lease, and none for those that are over."""
+        over = [kinds.data_of(event) for event, _ in written if event.event == kinds.SessionLost.KIND]
+        ended = {
+            f"lease/{self.task.id}/{data.lost}": None for data in over if isinstance(data, kinds.SessionLost)
+        }
+        return {**ended, self._lease: self._lease_end()}
+
     @property
     def _lease(self) -> str:
         return f"lease/{self.task.id}/{self.id}"
@@ -150,14 +160,14 @@ class Session:
             if not self.is_open:
                 return
             self.is_open = False
-            self.task.commit(
-                lambda ledger: (
-                    [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)]
-                    if self.id in ledger.sessions
-                    else []
-                ),
-                refs=lambda _: {self._lease: None},
-            )
+
+            def build(ledger: Ledger) -> list[Fact]:
+                held = self.id in ledger.sessions
+                return [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
+
+            if not self.task.commit(build, refs=lambda _: {self._lease: None}):
+                with suppress(ConflictError):  # gone already
+                    self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()
 
     def _check_held(self, ledger: Ledger) -> None:
@@ -168,11 +178,11 @@ class Session:
             )
         if self.id in ledger.sessions:
             return
-        if self._fenced or any(other.group != self.sitting.group for other in ledger.sessions.values()):
-            others = [
-                f"{other.client or 'a client'} since {other.since}" for other in ledger.sessions.values()
-            ]
-            self._fenced = self._fenced or f"task {ledger.task} was taken over by {', '.join(others)}"
+        taken = ledger.fenced.get(self.id)
+        others = [other for other in ledger.sessions.values() if other.group != self.sitting.group]
+        if taken or others:
+            by = ", ".join(f"{other.client or 'a client'} since {other.since}" for other in others)
+            self._fenced = f"task {ledger.task} was taken over by {by or 'another client at ' + str(taken)}"
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
         raise _LostError(f"session {self.id} was given up for dead", "call again")
 
@@ -187,6 +197,8 @@ class Session:
         with self._lock:
             if self._fenced:
                 raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+            if not self.is_open:
+                raise RefusedError(f"session {self.id} is not open", "start a new session")
             try:
                 return self._admit(calls)
             except _LostError:
@@ -204,6 +216,7 @@ class Session:
             facts: list[Fact] = []
             spent = 0
             taken: set[str] = set()
+            asked = dict(ledger.approvals)
             for call in calls:
                 decision = decide(
                     self.policy,
@@ -219,9 +232,9 @@ class Session:
                         "busy", f'tool "{call.tool}" is already being answered', "call again later"
                     )
                 taken.add(token)
-                admitted = self._admitted(call, decision, ledger)
+                admitted = self._admitted(call, decision, asked)
                 result.append(admitted)
-                facts.extend(self._facts(call, admitted, ledger, spent))
+                facts.extend(self._facts(call, admitted, asked, ledger.calls_used + spent))
                 spent += isinstance(decision, Forward) and not call.named_only
             return facts
 
@@ -229,22 +242,22 @@ class Session:
         self.task.commit(build, durable=durable)
         return result
 
-    def _admitted(self, call: Call, decision: Decision, ledger: Ledger) -> Admitted:
+    def _admitted(self, call: Call, decision: Decision, asked: Mapping[str, Approval]) -> Admitted:
         if isinstance(decision, Forward):
             self._calls += 1
             return Admitted(decision, f"{self.id}.{self._calls}")
         if isinstance(decision, Continue):
             return Admitted(decision, decision.call)
         if isinstance(decision, Ask):
-            return Admitted(decision, approval=self._question(call, decision, ledger))
+            return Admitted(decision, approval=self._question(call, decision, asked))
         return Admitted(decision)
 
-    def _question(self, call: Call, ask: Ask, ledger: Ledger) -> Approval:
+    def _question(self, call: Call, ask: Ask, open_questions: Mapping[str, Approval]) -> Approval:
         """The question that is already open for this very call, or a new one."""
         now = self.task.clock()
         stamp = timestamp(now)
-        for asked in ledger.approvals.values():
-            same = asked.tool == call.tool and asked.digest == call.digest and asked.doubt == ask.doubt
+        for asked in open_questions.values():
+            same = (asked.tool, asked.digest, asked.doubt) == (call.tool, call.digest, ask.doubt)
             if same and not asked.approved and not asked.refused and asked.expires > stamp:
                 return asked
         return Approval(
@@ -258,7 +271,8 @@ class Session:
             doubt=ask.doubt,
         )
 
-    def _facts(self, call: Call, admitted: Admitted, ledger: Ledger, spent: int) -> Iterator[Fact]:
+    def _facts(self, call: Call, admitted: Admitted, asked: dict[str, Approval], used: int) -> Iterator[Fact]:
+        """What is written of a decision. A new question is added to `asked`."""
         decision = admitted.decision
         if isinstance(decision, Forward):
             if decision.auto:
@@ -278,27 +292,27 @@ class Session:
         elif isinstance(decision, Continue):
             yield Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id)
         elif isinstance(decision, Ask):
-            asked = admitted.approval
-            if asked is not None and asked.id not in ledger.approvals:
+            question = admitted.approval
+            if question is not None and question.id not in asked:
+                asked[question.id] = question
                 required = kinds.ConfirmRequired(
-                    approval=asked.id,
-                    arguments=asked.arguments,
-                    cause=asked.cause,
-                    digest=asked.digest,
-                    doubt=asked.doubt,
-                    expires=asked.expires,
-                    tool=asked.tool,
+                    approval=question.id,
+                    arguments=question.arguments,
+                    cause=question.cause,
+                    digest=question.digest,
+                    doubt=question.doubt,
+                    expires=question.expires,
+                    tool=question.tool,
                 )
                 yield Fact(required, self.actor, self.id)
         elif decision.reason == "budget_exhausted":
-            used, limit = ledger.calls_used + spent, self.policy.budget or 0
+            limit = self.policy.budget or 0
             yield Fact(kinds.BudgetExhausted(limit=limit, tool=call.tool, used=used), self.actor, self.id)
         else:
-            yield Fact(
-                kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool),
-                self.actor,
-                self.id,
+            denied = kinds.ToolDenied(
+                reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL]
             )
+            yield Fact(denied, self.actor, self.id)
 
     def settle(self, settled: Sequence[kinds.ToolSettled], *, later: bool = False) -> None:
         """Write what came of calls. `later`: with the next commit (for calls without effect)."""
@@ -325,7 +339,7 @@ def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:
 
 def _lost(ledger: Ledger, holder: Holder, reason: Reason) -> kinds.SessionLost:
     calls = [call.call for call in ledger.open_calls.values() if call.session == holder.id and call.effectful]
-    return kinds.SessionLost(calls=calls, lost=holder.id, reason=reason)
+    return kinds.SessionLost(calls=calls[:MAX_LISTED_CALLS], lost=holder.id, reason=reason)
 
 
 def lose_dead(task: Task) -> None:
@@ -353,7 +367,7 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
         asked = ledger.approvals.get(approval)
         if asked is None or asked.expires <= timestamp(task.clock()):
             raise NotFoundError(
-                f"question {approval} of task {task.id} is not open: answered, used, or expired",
+                f"question {approval} of task {task.id} is not open: it was used, or has expired",
                 "repeat the call; it asks anew",
             )
         found[:] = [asked]

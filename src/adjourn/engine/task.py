@@ -101,14 +101,20 @@ class Task:
         """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
 
         When another process was faster, the ledger is refreshed and `build` is asked again: it must have no side
-        effects beyond its own result; `stamp` is the time its facts will carry, `blobs` may be filled by it. Facts are in the ledger when this returns. Raises `StoreError`.
+        effects beyond its own result; `stamp` is the time its facts will carry, `blobs` may be filled by it. Facts
+        are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
             for attempt in range(MAX_ATTEMPTS):
                 self.stamp = timestamp(self.clock())
                 facts = [*self._deferred, *build(self.ledger)]
-                if not facts:
-                    return []
+                if (
+                    not facts
+                ):  # nothing to hold the store to: make sure that it was decided on what is there now
+                    seen = self.ledger.seq
+                    if self.refresh().seq == seen:
+                        return []
+                    continue
                 written, entries = self._encode(facts)
                 changes = refs(written) if refs else {}
                 last = written[-1]
@@ -156,6 +162,7 @@ class Task:
             if self.ledger.seq == self._folded:
                 return
             self._folded = self.ledger.seq
+            self.ledger.tree.settle()
             text = msgspec.json.encode(self.ledger)
             if len(text) > MAX_FOLD_BYTES:
                 return
@@ -204,9 +211,9 @@ class Task:
 
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
     """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`."""
-    if store.head(task) == EMPTY:
-        candidates = [name for name in store.streams() if name.startswith(task)]
-        if len(candidates) != 1 or not task:
+    if not task or store.head(task) == EMPTY:
+        candidates = [name for name in store.streams() if name.startswith(task)] if task else []
+        if len(candidates) != 1:
             found = f"{len(candidates)} tasks begin with it" if candidates else "no task has that id"
             raise NotFoundError(f"task {task!r}: {found}", "`adjourn tasks` lists them")
         task = candidates[0]

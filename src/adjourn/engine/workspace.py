@@ -28,6 +28,8 @@ def check_name(name: object) -> str:
 
 def inside(root: str, path: str) -> str:
     """The real path of `path` (relative to `root`), which must lie in `root` after resolving links. `RefusedError`."""
+    if "\0" in path:
+        raise RefusedError(f"{path!r} is not a path", "name a file inside the workspace")
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(real_root, path))
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):

@@ -1,8 +1,9 @@
 """One line, one message: strict decoding of what a client sends, and the answers a proxy makes itself.
 
 The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
-UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), duplicate or differently-cased
-`method`, `params`, `name`, `id` and the like (some decoders take the first, some the last, some ignore case).
+UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), a key that stands twice in one object
+(some decoders take the first, some the last), differently-cased `method`, `params`, `name`, `id` and the like (some
+ignore case).
 
 Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
 """
@@ -23,6 +24,8 @@ UPSTREAM_GONE = -31001
 """Ours: outside the range that JSON-RPC reserves."""
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 200
+"""Nesting of a client's message. What is deeper could not be hashed, nor shown to a person."""
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -47,7 +50,8 @@ _WATCHED = frozenset(
     ]
 )
 _FOLDED = {key.casefold(): key for key in _WATCHED}
-_find_tokens = re.compile(b'"(?:' + "|".join(sorted(_WATCHED)).encode() + b')"').findall
+_find_keys = re.compile(rb'"\s*:').findall
+_BLANKS = " \t\n\r\f\v\0"
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -130,9 +134,8 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
             raise FrameError(
                 INVALID_REQUEST, f"key {key!r} could be read as {_FOLDED[key.casefold()]!r}", message_id
             )
-    # Every watched key that is there once as a token is there once as a key, unless an escape hides another.
-    tokens = _find_tokens(line)
-    if len(tokens) != len(set(tokens)) or b"\\u" in line:
+    # A key that stands twice is decoded once. A text that begins like the end of a key looks like one, too.
+    if len(_find_keys(line)) != _count_keys(body, message_id):
         _check_duplicates(line, message_id)
     if "method" in body:
         _check_request(body, message_id)
@@ -143,35 +146,44 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
 def _check_request(body: dict[str, Any], message_id: object) -> None:
     if type(body["method"]) is not str or not body["method"]:
         raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
+    if body["method"] != "tools/call" and body["method"].strip(_BLANKS).casefold() == "tools/call":
+        raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", message_id)
     if "result" in body or "error" in body:
         raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
     if "params" in body and type(body["params"]) is not dict:
         raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
 
 
+def _count_keys(body: dict[str, Any], message_id: object) -> int:
+    """Keys of all the objects in a message."""
+    count = 0
+    level: list[Any] = [body]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                count += len(value)
+                value = value.values()  # noqa: PLW2901  # from here on, it is what is in the object
+            inner += [item for item in value if type(item) is dict or type(item) is list]
+        if not inner:
+            return count
+        level = inner
+    raise FrameError(PARSE_ERROR, "nested too deeply", message_id)
+
+
 def _check_duplicates(line: bytes, message_id: object) -> None:
     import json  # noqa: PLC0415  # only the odd line needs it
 
-    class Pairs(list[tuple[str, Any]]):
-        pass
-
-    def keys_of(value: object) -> list[str]:
-        return [key for key, _ in value] if isinstance(value, Pairs) else []
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise FrameError(INVALID_REQUEST, f"key {twice[:100]!r} stands twice", message_id)
 
     try:
-        top = json.loads(line, object_pairs_hook=Pairs)
-    except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+        json.loads(line, object_pairs_hook=check)
     except ValueError:  # an integer of more digits than Python converts
         raise FrameError(PARSE_ERROR, "a number too long to read", message_id) from None
-    objects = [top]
-    if isinstance(top, Pairs):
-        objects += [value for key, value in top if key == "params"]
-    for value in objects:
-        keys = keys_of(value)
-        for key in set(keys) & _WATCHED:
-            if keys.count(key) > 1:
-                raise FrameError(INVALID_REQUEST, f"key {key!r} stands twice", message_id)
 
 
 # --- answers

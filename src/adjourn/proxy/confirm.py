@@ -67,7 +67,7 @@ class Held:
 
 
 class Asker:
-    """Thread-safe. `forward` and `refuse` are the gate's ways to finish a held call."""
+    """Thread-safe. `proceed` and `refusal` are the gate's ways to finish a held call."""
 
     def __init__(self, wire: Wire, desk: Desk, *, seconds: int, wake: Callable[[], None]) -> None:
         self._wire = wire
@@ -80,7 +80,7 @@ class Asker:
         self._elicits = False
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
-        self.forward: Callable[[Gated, Admitted, Session], bytes]
+        self.proceed: Callable[[Gated, Admitted, Session], None]
         self.refusal: Callable[[Message, Block], bytes]
 
     def legacy_capabilities(self, capabilities: object) -> None:
@@ -232,7 +232,7 @@ class Asker:
             return
         if isinstance(admitted.decision, (Forward, Continue)):
             self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
-            self._wire.to_upstream(self.forward(held.gated, admitted, held.session))
+            self.proceed(held.gated, admitted, held.session)
         elif isinstance(admitted.decision, Block):
             self._refuse(held.gated, held.approval, admitted.decision.message)
         else:

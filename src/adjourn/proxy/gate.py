@@ -32,6 +32,7 @@ READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.searc
 UNGATED = frozenset(
     ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
 )
+_BESIDE_THE_REQUEST = ("_meta", "inputResponses", "requestState")
 SAMPLE = 120
 
 
@@ -92,7 +93,8 @@ class Gate:
             self._request(message, batch)
 
     def _batch(self, elements: list[bytes], outer: Batch | None) -> None:
-        if outer is not None or (self.revision and self.revision not in frames.BATCH_REVISIONS):
+        modern = self._desk.era == "modern"
+        if outer is not None or modern or (self.revision and self.revision not in frames.BATCH_REVISIONS):
             raise FrameError(frames.INVALID_REQUEST, "this protocol revision has no batches")
         batch = Batch()
         batch.due = 1  # keeps it open until every element has been looked at
@@ -181,7 +183,7 @@ class Gate:
             call = self._call(meta_tool, message.params, named_only=True)
         else:
             call = self._call(name, message.params)
-            if call.effectful and (place := protected_path(arguments, self._desk.setting.root)):
+            if call.effectful and (place := protected_path(arguments, self._desk.setting.root, self._desk.protected)):
                 reason = f'tool "{name}" may not touch {place}: it is protected, whatever the policy says'
                 self._note(kinds.ToolDenied(reason="protected", rule=place, tool=name))
                 self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)
@@ -190,9 +192,9 @@ class Gate:
 
     def _call(self, tool: str, params: dict[str, Any], *, named_only: bool = False) -> Call:
         arguments = params.get("arguments") or {}
-        if named_only and "arguments" not in params:
-            arguments = {key: value for key, value in params.items() if key in ("uri", "name", "ref")}
-        state = params.get("requestState")
+        if named_only and tool not in self._meta.definitions:
+            arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
+        state = params.get("requestState", "" if "inputResponses" in params else None)
         effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
         return Call(
             tool=tool,
@@ -269,17 +271,25 @@ class Gate:
             if admitted.approval is not None:
                 self._asker.ask(gated, admitted.approval, session)
         elif call.tool in self._meta.definitions:
-            self._answer(gated.batch, self._meta.handle(message, call.tool))
-            self._settle_meta(session, admitted)
+            self._answer(gated.batch, self._meta_answer(gated, admitted, session))
         else:
-            self._forwards[place] = self.forward_line(gated, admitted, session)
+            self._forwards[place] = self._forward_line(gated, admitted, session)
             self._wire.report.routine("tool.allowed", tool=call.tool, call=admitted.call)
 
-    def _settle_meta(self, session: Session, admitted: Admitted) -> None:
+    def proceed(self, gated: Gated, admitted: Admitted, session: Session) -> None:
+        """Go on with a call that was held, in whatever thread the person's answer came."""
+        if gated.call.tool in self._meta.definitions:
+            self._wire.to_client(self._wire.answer(gated.batch, self._meta_answer(gated, admitted, session)))
+        else:
+            self._wire.to_upstream(self._forward_line(gated, admitted, session))
+
+    def _meta_answer(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
+        answer = self._meta.handle(gated.message, gated.call.tool)
         if admitted.call in session.task.ledger.open_calls:
             session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+        return answer
 
-    def forward_line(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
+    def _forward_line(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
         """Track an admitted call; returns the bytes to forward."""
         message = gated.message
         pending = Pending("call", modern=message.modern, batch=gated.batch)

@@ -63,7 +63,7 @@ class Proxy:
             self.desk, self.report, errors=options["--errors"], style=options["--tool-names"]
         )
         self.gate = Gate(self.wire, self.desk, self.asker, self.meta, errors=options["--errors"])
-        self.asker.forward = self.gate.forward_line
+        self.asker.proceed = self.gate.proceed
         self.asker.refusal = self.gate.refusal
         self.answers = Answers(self.wire, self.desk, self.gate, self.meta)
 

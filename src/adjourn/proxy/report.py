@@ -32,7 +32,9 @@ class Report:
         self._waiting.append(self._line(event, "", data))
 
     def flush(self) -> None:
-        lines, self._waiting = self._waiting, []
+        lines = []
+        while self._waiting:  # other threads may add meanwhile
+            lines.append(self._waiting.pop(0))
         if lines:
             with suppress(OSError):  # nobody reads our stderr; the work goes on
                 os.write(2, b"".join(lines))

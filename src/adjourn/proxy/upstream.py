@@ -62,9 +62,9 @@ class Upstream:
 
     def end(self) -> int:
         """Ask it to end by closing its input, then by SIGTERM, then kill it. Returns its wait status."""
-        try:
+        try:  # noqa: SIM105  # contextlib is not loaded yet, see above
             os.close(self.stdin)
-        except OSError:  # noqa: SIM105  # contextlib is not loaded yet, see above
+        except OSError:
             pass
         for wait, signum in ((GRACE_SECONDS, SIGTERM), (GRACE_SECONDS, SIGKILL)):
             status = self.wait(wait)

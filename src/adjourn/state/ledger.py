@@ -18,6 +18,7 @@ from adjourn.log.merkle import Frontier
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
+MAX_FENCED = 100
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -81,6 +82,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     approvals: dict[str, Approval] = {}
     sessions: dict[str, Session] = {}
     moved: dict[str, str] = {}
+    fenced: dict[str, str] = {}
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -139,8 +141,11 @@ def _session_closed(ledger: Ledger, event: Event, data: kinds.SessionClosed) -> 
 
 
 def _session_lost(ledger: Ledger, event: Event, data: kinds.SessionLost) -> None:
-    del event
     ledger.sessions.pop(data.lost, None)
+    if data.reason == "taken-over":
+        ledger.fenced[data.lost] = event.timestamp
+        if len(ledger.fenced) > MAX_FENCED:
+            del ledger.fenced[next(iter(ledger.fenced))]
     _doubt_calls_of(ledger, data.lost)
 
 
@@ -188,7 +193,7 @@ def _tool_settled(ledger: Ledger, event: Event, data: kinds.ToolSettled) -> None
         return
     ledger.doubts.pop(data.call, None)
     if data.outcome == "input-required":
-        ledger.paused_calls[data.state] = call
+        ledger.paused_calls[data.state + call.digest] = call
         if len(ledger.paused_calls) > MAX_PAUSED_CALLS:
             del ledger.paused_calls[next(iter(ledger.paused_calls))]
 

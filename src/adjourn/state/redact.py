@@ -5,20 +5,25 @@ Owns: `preview`. Must never: be taken for a guarantee. It knows the usual names 
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
 HIDDEN = "[redacted]"
 _MAX_DEPTH = 8
+_LONGEST = 200
+"""Characters looked at beyond the cut, so that a secret is not cut into a piece that is no longer known for one."""
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
     "privatekey", "credential", "bearer",
 )  # fmt: skip
-_SECRET_PREFIXES = (
-    "sk-", "sk_live_", "rk_live_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
-    "xapp-", "AKIA", "ASIA", "AIza", "eyJ", "npm_", "pypi-", "Bearer ", "Basic ", "-----BEGIN",
-)  # fmt: skip
+_SECRET = re.compile(
+    r"(?:\b(?:sk-|[sr]k_live_|gh[opusr]_|github_pat_|glpat-|xox[bp]-|xapp-|AKIA|ASIA|AIza|eyJ|npm_|pypi-)[\w.~+/=-]{8,}"
+    r"|\b(?:Bearer|Basic)\s+[\w.~+/=-]{4,}|-----BEGIN[^\x00]*)"
+)
+"""Shapes of well-known secrets, wherever they stand in a text."""
 
 
 def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
@@ -33,7 +38,7 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
 def _redact(value: object, depth: int, room: list[int]) -> object:
     """What is shown of a value. `room[0]` counts down the characters that its JSON has at the least."""
     if isinstance(value, str):
-        shown = HIDDEN if value.startswith(_SECRET_PREFIXES) else value[: max(room[0], 0)]
+        shown = _SECRET.sub(HIDDEN, value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
         room[0] -= len(shown) + 2
         return shown
     room[0] -= 1

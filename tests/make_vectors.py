@@ -1,0 +1,296 @@
+"""Writes spec/vectors and the list of kinds in spec/events.md: `python tests/make_vectors.py`.
+
+Digests are for ever: it adds events to the chain of the vectors, and refuses to change one. To add a kind, append its
+samples to the end of `SAMPLES`, and run this.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from adjourn.log import kinds, merkle
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import GENESIS, Actor, Event, encode, encode_data, timestamp
+from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
+
+FOLDER = Path(__file__).parent.parent / "spec" / "vectors"
+SPEC = FOLDER.parent / "events.md"
+BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
+TASK = "20260502-7k3f9q2m"
+FIRST_TIME = 1_777_735_812_345
+PRIVATE = bytes(range(32))
+
+AGENT = Actor("claude-code", "agent")
+ANN = Actor("ann", "human")
+SYSTEM = Actor("adjourn", "system")
+ONE = digest(b"one")
+TWO = digest(b"two")
+
+SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
+    (SYSTEM, "s1", kinds.TaskOpened(contract=ONE, goal='Größe "messen" \\ 測る 😀\n\t\x01\x7f\u2028')),
+    (
+        SYSTEM,
+        "s1",
+        kinds.SessionOpened(
+            budget=50,
+            client="claude-code",
+            era="2026-07-28",
+            group="box:1b4e28ba:4026531836/812/5012",
+            host="box:1b4e28ba:4026531836",
+            pid=4711,
+            policy=TWO,
+            started=90210,
+        ),
+    ),
+    (AGENT, "s1", kinds.ToolAllowed(call="s1.1", digest=ONE, effectful=False, tool="read_file")),
+    (SYSTEM, "s1", kinds.ToolSettled(call="s1.1", outcome="ok")),
+    (AGENT, "s1", kinds.ToolDenied(reason="not_allowed", tool="rm")),
+    (AGENT, "s1", kinds.ToolDenied(reason="deny_list", rule="deny git.push (policy.aex:3)", tool="git.push")),
+    (
+        AGENT,
+        "s1",
+        kinds.ConfirmRequired(
+            approval="q1",
+            arguments='{"to":"prod"}',
+            cause="confirm deploy (policy.aex:4)",
+            digest=TWO,
+            expires="2026-05-02T15:45:12.345Z",
+            tool="deploy",
+        ),
+    ),
+    (ANN, "", kinds.ConfirmApproved(approval="q1", tool="deploy", via="terminal")),
+    (
+        AGENT,
+        "s1",
+        kinds.ToolAllowed(
+            approval="q1",
+            arguments='{"to":"prod"}',
+            call="s1.2",
+            digest=TWO,
+            effectful=True,
+            tool="deploy",
+        ),
+    ),
+    (
+        SYSTEM,
+        "s1",
+        kinds.ToolSettled(answer=ONE, call="s1.2", milliseconds=4200, outcome="input-required", state=TWO),
+    ),
+    (AGENT, "s1", kinds.ToolContinued(call="s1.2")),
+    (SYSTEM, "s2", kinds.SessionLost(calls=["s1.2"], lost="s1", reason="dead")),
+    (
+        SYSTEM,
+        "s2",
+        kinds.SessionOpened(
+            group="box:1b4e28ba:4026531836/813/6012",
+            host="box:1b4e28ba:4026531836",
+            pid=4712,
+            policy=TWO,
+            started=90310,
+        ),
+    ),
+    (ANN, "", kinds.EffectSettled(call="s1.2", note="looked at the host", outcome="done")),
+    (ANN, "", kinds.EffectSettled(call="s1.2", outcome="not-done")),
+    (AGENT, "s2", kinds.BudgetExhausted(limit=2, tool="read_file", used=2)),
+    (
+        AGENT,
+        "s2",
+        kinds.ConfirmRequired(
+            approval="q2",
+            cause="it repeats call s1.2",
+            digest=TWO,
+            doubt="s1.2",
+            expires="2026-05-02T15:45:12.345Z",
+            tool="deploy",
+        ),
+    ),
+    (SYSTEM, "s2", kinds.ConfirmDenied(approval="q2", tool="deploy", via="timeout")),
+    (SYSTEM, "s2", kinds.ConfirmAutoApproved(tool="deploy")),
+    (
+        AGENT,
+        "s2",
+        kinds.ToolAllowed(call="s2.1", digest=ONE, effectful=False, tool="aex.checkpoint", uncounted=True),
+    ),
+    (AGENT, "s2", None),  # a checkpoint, signed where it stands
+    (AGENT, "s2", kinds.CheckpointResumed(checkpoint=ONE, name="half-way", source="store")),
+    (ANN, "", kinds.TaskImported(head=TWO, seq=11)),
+    (ANN, "", kinds.TaskImported(head=TWO, seq=11, signer="ed25519:" + "0f" * 16)),
+    (SYSTEM, "s2", kinds.MessageRefused(reason="not JSON", size=9007199254740991)),
+    (SYSTEM, "s2", kinds.MessageRefused(reason="not JSON", sample="{\\", size=1)),
+    (SYSTEM, "s2", kinds.UpstreamError(message="no such file")),
+    (SYSTEM, "s2", kinds.UpstreamCrashed()),
+    (SYSTEM, "s2", kinds.UpstreamCrashed(code=1, signal=-9)),
+    (SYSTEM, "s2", kinds.UpstreamNonJson(line="Listening on 8080")),
+    (SYSTEM, "s2", kinds.SessionClosed(reason="eof")),
+    (SYSTEM, "s2", kinds.SessionClosed(reason="moved", to="20260502-other")),
+    (SYSTEM, "s2", kinds.TaskOpened()),
+    (ANN, "", kinds.TaskImported(calls=7, document=ONE)),
+    (ANN, "", kinds.TaskImported()),
+]
+"""Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
+
+
+def chain() -> tuple[list[dict[str, str]], SignedHead]:
+    """The events of `SAMPLES` as text and hash, and the head that the checkpoint among them signs."""
+    events: list[dict[str, str]] = []
+    after = GENESIS
+    head = SignedHead(after="", document="", name="", root="", seq=-1, task="", timestamp="")
+    for seq, (by, session, sample) in enumerate(SAMPLES):
+        stamp = timestamp(FIRST_TIME + 1001 * seq)
+        data = sample
+        if data is None:
+            head = SignedHead(
+                after=after,
+                document=ONE,
+                name="half-way",
+                root=root([event["hash"] for event in events]),
+                seq=seq,
+                task=TASK,
+                timestamp=stamp,
+            )
+            data = kinds.CheckpointCreated(
+                description="the half",
+                document=ONE,
+                key=fingerprint(public_key(PRIVATE)),
+                name="half-way",
+                previous=TWO,
+                root=head.root,
+                signature=sign(PRIVATE, head),
+                trigger="agent",
+            )
+        event = Event(
+            after=after,
+            by=by,
+            data=encode_data(data),
+            event=data.KIND,
+            seq=seq,
+            session=session,
+            task=TASK,
+            timestamp=stamp,
+        )
+        after, stored = encode(event)
+        events.append({"bytes": stored.decode(), "hash": after})
+    return events, head
+
+
+def root(hashes: list[str]) -> str:
+    return merkle.root(bytes.fromhex(text) for text in hashes).hex()
+
+
+def events_vectors() -> dict[str, Any]:
+    events, head = chain()
+    hashes = [event["hash"] for event in events]
+    leaves = [bytes.fromhex(text) for text in hashes]
+    return {
+        "about": "spec/events.md: a chain with every kind of event; roots[n] is that over the first n event hashes",
+        "events": events,
+        "roots": [root(hashes[:size]) for size in range(len(hashes) + 1)],
+        "inclusion": {
+            "index": 5,
+            "size": 21,
+            "path": [node.hex() for node in merkle.inclusion_proof(leaves[:21], 5)],
+        },
+        "consistency": {
+            "old": 13,
+            "new": 21,
+            "path": [node.hex() for node in merkle.consistency_proof(leaves[:21], 13)],
+        },
+        "signed_head": {
+            "private_key": PRIVATE.hex(),
+            "public_key": encode_bytes(public_key(PRIVATE)),
+            "fingerprint": fingerprint(public_key(PRIVATE)),
+            "head": msgspec.to_builtins(head),
+            "message": head.message().decode(),
+            "signature": sign(PRIVATE, head),
+        },
+    }
+
+
+LEAVES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
+"""The leaves with which Certificate Transparency implementations are tested."""
+
+
+def merkle_vectors() -> dict[str, Any]:
+    leaves = [bytes.fromhex(text) for text in LEAVES]
+    sizes = range(1, len(leaves) + 1)
+    return {
+        "about": "RFC 6962 section 2.1: roots[n] is that over the first n leaves; all proofs between these trees",
+        "leaves": LEAVES,
+        "roots": [merkle.root(leaves[:size]).hex() for size in (0, *sizes)],
+        "inclusion": [
+            {
+                "index": index,
+                "size": size,
+                "path": [node.hex() for node in merkle.inclusion_proof(leaves[:size], index)],
+            }
+            for size in sizes
+            for index in range(size)
+        ],
+        "consistency": [
+            {
+                "old": old,
+                "new": new,
+                "path": [node.hex() for node in merkle.consistency_proof(leaves[:new], old)],
+            }
+            for new in sizes
+            for old in range(1, new + 1)
+        ],
+    }
+
+
+VALUES = [
+    "null", "[true,false]", '""', "[]", "{}", "[[],{}]",
+    "[0,-0,-0.0,0.0,1.0,-1.50,1E3,9007199254740991,-9007199254740991]",
+    "[1e20,1e21,123456789012345680000.0,1e-6,1e-7,0.1,5e-324,1.7976931348623157e308,2.5e-10,1.25e25]",
+    '"\\u0000\\u0001\\b\\t\\n\\u000b\\f\\r\\u001f\\u007f\\u0080\\u2028\\u20ac\\ud83d\\ude00\\/\\"\\\\"',
+    '{ "b": 1, "a": [1.0, 0.1], "A": {"z": null, "y": "x"}, "": 0, "aa": 2 }',
+    '{"\\ufb33":"after","\\ud83d\\ude00":"before, for UTF-16 sorts it so","\\u20ac":1,"\\u0080":2,"1":3,"\\r":4}',
+]  # fmt: skip
+
+REFUSED = [
+    "9007199254740992", "-9007199254740992", "1e999", "NaN", "Infinity",
+    '"\\ud800"', '{"\\udc00":1}', "[" * 201 + "]" * 201,
+]  # fmt: skip
+
+
+def jcs_vectors() -> dict[str, Any]:
+    return {
+        "about": "RFC 8785: the canonical text of JSON texts, and texts that have none here",
+        "canonical": [{"json": text, "canonical": canonical(json.loads(text)).decode()} for text in VALUES],
+        "refused": REFUSED,
+    }
+
+
+def main() -> int:
+    made = {
+        "events.json": events_vectors(),
+        "merkle.json": merkle_vectors(),
+        "jcs.json": jcs_vectors(),
+    }
+    old = FOLDER / "events.json"
+    if old.exists():
+        kept = json.loads(old.read_text("utf-8"))["events"]
+        if made["events.json"]["events"][: len(kept)] != kept:
+            print("an event of the vectors would change; stored bytes are for ever", file=sys.stderr)
+            return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, vectors in made.items():
+        text = json.dumps(vectors, ensure_ascii=True, indent=1) + "\n"
+        (FOLDER / name).write_text(text, "utf-8")
+    SPEC.write_text(with_kinds(SPEC.read_text("utf-8")), "utf-8")
+    return 0
+
+
+def with_kinds(spec: str) -> str:
+    """The text of spec/events.md with the kinds as they are now."""
+    before, _, rest = spec.partition(BEGIN)
+    return before + BEGIN + kinds.describe() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,416 @@
+"""The ledger is what a chain of events amounts to, and it only ever grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from adjourn.errors import IntegrityError
+from adjourn.log import kinds, merkle
+from adjourn.log.event import timestamp
+from adjourn.state import ledger as module
+from adjourn.state.ledger import Approval, Call, Ledger, Session
+from strategies import NOON, TASK, chained, histories
+
+ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
+Facts = list[tuple[kinds.Data, str]]
+
+
+def after(*facts: tuple[kinds.Data, str], ledger: Ledger | None = None) -> Ledger:
+    """The ledger after these facts, a second apart from NOON on."""
+    ledger = ledger or Ledger(task=TASK)
+    for (event, event_hash, _), (item, _) in zip(chained(facts), facts, strict=True):
+        ledger.apply(event, event_hash, item)
+    return ledger
+
+
+def opened(session: str = "s1", group: str = "g1", budget: int = 5) -> tuple[kinds.Data, str]:
+    item = kinds.SessionOpened(
+        budget=budget, client="cc", group=group, host="box:b:n", pid=3, policy=ONE, started=7
+    )
+    return item, session
+
+
+def allowed(
+    call: str, session: str = "s1", *, effectful: bool = True, approval: str = "", uncounted: bool = False
+) -> tuple[kinds.Data, str]:
+    item = kinds.ToolAllowed(
+        approval=approval,
+        arguments="{}",
+        call=call,
+        digest=TWO,
+        effectful=effectful,
+        tool="deploy",
+        uncounted=uncounted,
+    )
+    return item, session
+
+
+def settled(call: str, outcome: Any = "ok", session: str = "s1", state: str = "") -> tuple[kinds.Data, str]:
+    return kinds.ToolSettled(call=call, outcome=outcome, state=state), session
+
+
+def asked(
+    approval: str = "q1", *, doubt: str = "", expires: str = timestamp(NOON + 60_000)
+) -> tuple[kinds.Data, str]:
+    item = kinds.ConfirmRequired(
+        approval=approval,
+        arguments="{}",
+        cause="why",
+        digest=TWO,
+        doubt=doubt,
+        expires=expires,
+        tool="deploy",
+    )
+    return item, "s1"
+
+
+def said(yes: bool, approval: str = "q1") -> tuple[kinds.Data, str]:
+    kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
+    return kind(approval=approval, tool="deploy", via="cli"), ""
+
+
+def the_call(call: str, at: int, session: str = "s1", *, effectful: bool = True) -> Call:
+    return Call(
+        call=call,
+        tool="deploy",
+        digest=TWO,
+        effectful=effectful,
+        session=session,
+        since=timestamp(NOON + 1000 * at),
+        arguments="{}",
+    )
+
+
+def the_question(approval: str = "q1", at: int = 0, **changes: Any) -> Approval:
+    members: dict[str, Any] = {
+        "id": approval,
+        "tool": "deploy",
+        "digest": TWO,
+        "expires": timestamp(NOON + 60_000),
+        "cause": "why",
+        "asked": timestamp(NOON + 1000 * at),
+        "arguments": "{}",
+    }
+    return Approval(**(members | changes))
+
+
+THE_SESSION = Session(
+    id="s1", group="g1", host="box:b:n", pid=3, started=7, since=timestamp(NOON), client="cc"
+)
+LOST = kinds.SessionLost(calls=["c1"], lost="s1", reason="dead"), "s2"
+CHECKPOINT = (
+    kinds.CheckpointCreated(document=ONE, key="k", name="half-way", root=ONE, signature="", trigger="agent"),
+    "s1",
+)
+
+EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
+    (
+        "task.opened names goal and contract",
+        [(kinds.TaskOpened(contract=ONE, goal="g"), "s1")],
+        {"goal": "g", "contract": ONE, "opened": timestamp(NOON)},
+    ),
+    (
+        "session.opened seats a client, with its policy and budget",
+        [opened()],
+        {"sessions": {"s1": THE_SESSION}, "policy": ONE, "budget": 5},
+    ),
+    ("session.opened without a budget has no limit", [opened(), opened("s2", budget=-1)], {"budget": None}),
+    ("session.closed unseats it", [opened(), (kinds.SessionClosed(reason="eof"), "s1")], {"sessions": {}}),
+    (
+        "session.closed of a client that moved says where to",
+        [opened(), (kinds.SessionClosed(reason="moved", to="other"), "s1")],
+        {"moved": {"g1": "other"}},
+    ),
+    (
+        "session.opened of a client that moved brings it back",
+        [opened(), (kinds.SessionClosed(reason="moved", to="other"), "s1"), opened("s2")],
+        {"moved": {}},
+    ),
+    (
+        "session.closed puts its open effects in doubt",
+        [opened(), allowed("c1"), (kinds.SessionClosed(reason="eof"), "s1")],
+        {"open_calls": {}, "doubts": {"c1": the_call("c1", 1)}},
+    ),
+    (
+        "session.lost unseats the lost one and puts its open effects in doubt",
+        [opened(), allowed("c1"), LOST],
+        {"sessions": {}, "open_calls": {}, "doubts": {"c1": the_call("c1", 1)}},
+    ),
+    (
+        "session.lost drops its open reads",
+        [opened(), allowed("c1", effectful=False), LOST],
+        {"open_calls": {}, "doubts": {}},
+    ),
+    (
+        "session.lost leaves the calls of others",
+        [opened(), opened("s2", "g1"), allowed("c1", "s2"), LOST],
+        {"open_calls": {"c1": the_call("c1", 2, "s2")}, "doubts": {}},
+    ),
+    (
+        "tool.allowed counts a call and opens it",
+        [allowed("c1")],
+        {"calls_used": 1, "tools": {"deploy": 1}, "open_calls": {"c1": the_call("c1", 0)}},
+    ),
+    (
+        "tool.allowed does not count an uncounted one",
+        [allowed("c1", uncounted=True)],
+        {"calls_used": 0, "tools": {"deploy": 1}},
+    ),
+    ("tool.allowed uses up its approval", [asked(), said(yes=True), allowed("c1", approval="q1")], {"approvals": {}}),
+    (
+        "tool.allowed with a yes to repeating settles the doubt",
+        [
+            allowed("c1"),
+            settled("c1", "no-answer"),
+            asked(doubt="c1"),
+            said(yes=True),
+            allowed("c2", approval="q1"),
+        ],
+        {"doubts": {}, "calls_used": 2, "approvals": {}},
+    ),
+    (
+        "tool.allowed without one leaves the doubt",
+        [allowed("c1"), settled("c1", "no-answer"), allowed("c2")],
+        {"doubts": {"c1": the_call("c1", 0)}},
+    ),
+    ("tool.settled closes a call", [allowed("c1"), settled("c1")], {"open_calls": {}, "doubts": {}, "calls_used": 1}),
+    (
+        "tool.settled as an error closes it too",
+        [allowed("c1"), settled("c1", "tool-error"), allowed("c2"), settled("c2", "error")],
+        {"open_calls": {}, "doubts": {}, "calls_used": 2},
+    ),
+    (
+        "tool.settled without an answer puts an effect in doubt",
+        [allowed("c1"), settled("c1", "no-answer")],
+        {"open_calls": {}, "doubts": {"c1": the_call("c1", 0)}},
+    ),
+    (
+        "tool.settled without an answer drops a read",
+        [allowed("c1", effectful=False), settled("c1", "no-answer")],
+        {"open_calls": {}, "doubts": {}},
+    ),
+    (
+        "tool.settled settles a doubt when the answer comes late",
+        [opened(), allowed("c1"), LOST, settled("c1")],
+        {"doubts": {}},
+    ),
+    ("tool.settled of an unknown call does nothing", [settled("c9", "input-required", state=STATE)], {"paused_calls": {}}),
+    (
+        "tool.settled with a request for input pauses the call",
+        [allowed("c1"), settled("c1", "input-required", state=STATE)],
+        {"open_calls": {}, "paused_calls": {STATE + the_call("c1", 0).digest: the_call("c1", 0)}},
+    ),
+    (
+        "tool.continued opens it again, in its new session, and counts nothing",
+        [
+            allowed("c1"),
+            settled("c1", "input-required", state=STATE),
+            (kinds.ToolContinued(call="c1"), "s2"),
+        ],
+        {"calls_used": 1, "paused_calls": {}, "open_calls": {"c1": the_call("c1", 0, "s2")}},
+    ),
+    ("tool.continued of an unknown call does nothing", [(kinds.ToolContinued(call="c9"), "s1")], {"open_calls": {}}),
+    (
+        "effect.settled settles a doubt",
+        [allowed("c1"), settled("c1", "no-answer"), (kinds.EffectSettled(call="c1", outcome="done"), "")],
+        {"doubts": {}, "calls_used": 1},
+    ),
+    ("tool.denied counts a refusal", [(kinds.ToolDenied(reason="deny_list", tool="t"), "s1")], {"calls_refused": 1}),
+    (
+        "budget.exhausted counts a refusal and no call",
+        [(kinds.BudgetExhausted(limit=1, tool="t", used=1), "s1")],
+        {"calls_refused": 1, "calls_used": 0},
+    ),
+    ("confirm.required opens a question", [asked()], {"approvals": {"q1": the_question()}}),
+    (
+        "confirm.required drops the questions that have expired",
+        [asked("q1", expires=timestamp(NOON + 1000)), asked("q2")],
+        {"approvals": {"q2": the_question("q2", 1)}},
+    ),
+    (
+        "confirm.approved makes it a yes",
+        [asked(), said(yes=True)],
+        {"approvals": {"q1": the_question(approved=True)}, "calls_refused": 0},
+    ),
+    (
+        "confirm.denied makes it a no and counts a refusal",
+        [asked(), said(yes=False)],
+        {"approvals": {"q1": the_question(refused="cli")}, "calls_refused": 1},
+    ),
+    ("confirm.approved of an unknown question does nothing", [said(yes=True)], {"approvals": {}}),
+    ("confirm.auto_approved is history only", [(kinds.ConfirmAutoApproved(tool="t"), "s1")], {"calls_used": 0}),
+    (
+        "checkpoint.created is remembered with what was spent",
+        [allowed("c1"), CHECKPOINT, allowed("c2")],
+        {"checkpoint": "half-way", "checkpoint_seq": 1, "calls_at_checkpoint": 1, "calls_used": 2},
+    ),
+    (
+        "checkpoint.resumed refunds nothing",
+        [allowed("c1"), CHECKPOINT, allowed("c2"), (kinds.CheckpointResumed(checkpoint=ONE, name="half-way", source="store"), "s2")],
+        {"calls_used": 2, "open_calls": {"c1": the_call("c1", 0), "c2": the_call("c2", 2)}},
+    ),
+    (
+        "task.imported with a history adds nothing, since that history was counted",
+        [allowed("c1"), (kinds.TaskImported(head=ONE, seq=4), "")],
+        {"calls_used": 1, "sessions": {}},
+    ),
+    (
+        "task.imported on a person's word adds the calls it says are spent",
+        [allowed("c1"), (kinds.TaskImported(calls=7, document=ONE), "")],
+        {"calls_used": 8},
+    ),
+    ("task.imported never refunds", [allowed("c1"), (kinds.TaskImported(calls=-7), "")], {"calls_used": 1}),
+    ("message.refused is history only", [(kinds.MessageRefused(reason="r", size=1), "s1")], {"calls_refused": 0}),
+    ("upstream.error is history only", [(kinds.UpstreamError(message="m"), "s1")], {"calls_refused": 0}),
+    ("upstream.crashed is history only", [allowed("c1"), (kinds.UpstreamCrashed(code=1), "s1")], {"doubts": {}}),
+    ("upstream.non_jsonrpc is history only", [(kinds.UpstreamNonJson(line="l"), "s1")], {"calls_refused": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "expected"), [row[1:] for row in EFFECTS], ids=[row[0] for row in EFFECTS])
+def test_what_each_kind_does(facts: Facts, expected: dict[str, Any]) -> None:
+    """After these facts the ledger has these values; whatever the row does not name it leaves as it should be."""
+    ledger = after(*facts)
+    assert {name: getattr(ledger, name) for name in expected} == expected
+    assert (ledger.seq, ledger.exists) == (len(facts) - 1, True)
+    assert ledger.touched == timestamp(NOON + 1000 * (len(facts) - 1))
+
+
+def test_the_table_has_every_kind() -> None:
+    """No kind of event is without a row that says what it does."""
+    assert {row[0].split(" ")[0] for row in EFFECTS} == set(kinds.REGISTRY)
+
+
+def test_an_unknown_kind_is_only_chained() -> None:
+    """An event whose data are not known moves the position on and changes nothing else."""
+    ledger = after(allowed("c1"))
+    (event, event_hash, _) = chained([allowed("c1"), settled("c1")])[1]
+    before = msgspec.to_builtins(ledger)
+    ledger.apply(event, event_hash, None)
+    changed = {name for name, value in msgspec.to_builtins(ledger).items() if value != before[name]}
+    assert changed == {"seq", "hash", "touched", "tree"}
+
+
+@settings(max_examples=60)
+@given(histories)
+def test_spent_calls_never_come_back(facts: Facts) -> None:
+    """Over any facts in any order, no count decreases, and each counted call adds exactly one."""
+    ledger = Ledger(task=TASK)
+    used = refused = 0
+    for (event, event_hash, _), (item, _) in zip(chained(facts), facts, strict=True):
+        ledger.apply(event, event_hash, item)
+        counted = isinstance(item, kinds.ToolAllowed) and not item.uncounted
+        spent_elsewhere = max(0, item.calls) if isinstance(item, kinds.TaskImported) else 0
+        assert ledger.calls_used - used == counted + spent_elsewhere
+        assert ledger.calls_refused >= refused
+        used, refused = ledger.calls_used, ledger.calls_refused
+
+
+@settings(max_examples=60)
+@given(histories)
+def test_a_ledger_survives_being_stored(facts: Facts) -> None:
+    """Its JSON decodes to an equal ledger, which goes on like the first."""
+    ledger = after(*facts)
+    copy = msgspec.json.decode(msgspec.json.encode(ledger), type=Ledger)
+    assert copy == ledger
+    more = [*facts, allowed("c77"), settled("c77", "no-answer")]
+    for (event, event_hash, _), (item, _) in list(zip(chained(more), more, strict=True))[len(facts) :]:
+        ledger.apply(event, event_hash, item)
+        copy.apply(event, event_hash, item)
+    assert copy == ledger
+
+
+@settings(max_examples=60)
+@given(histories)
+def test_the_ledger_knows_the_head_and_the_root(facts: Facts) -> None:
+    """Its hash is that of the last event, its tree's root that over all events' hashes."""
+    ledger, events = after(*facts), chained(facts)
+    assert ledger.hash == (events[-1][1] if events else "0" * 64)
+    assert ledger.tree.root() == merkle.root(bytes.fromhex(event_hash) for _, event_hash, _ in events)
+
+
+@settings(max_examples=60)
+@given(histories)
+def test_a_call_is_in_one_place_at_most_by_its_session(facts: Facts) -> None:
+    """A settled, lost or closed session has no open calls, and what is in doubt had an effect."""
+    ledger = after(*facts)
+    assert all(call.effectful for call in ledger.doubts.values())
+    ended = {item.lost if isinstance(item, kinds.SessionLost) else session
+             for item, session in facts[-1:] if isinstance(item, kinds.SessionLost | kinds.SessionClosed)}  # fmt: skip
+    assert not any(call.session in ended for call in ledger.open_calls.values())
+
+
+def test_an_event_of_another_task_is_refused() -> None:
+    """Events of two tasks do not mix."""
+    (event, event_hash, _) = chained([allowed("c1")], task="other")[0]
+    ledger = Ledger(task=TASK)
+    with pytest.raises(IntegrityError, match=r"event 0 of other does not follow event -1.*adjourn verify"):
+        ledger.apply(event, event_hash, allowed("c1")[0])
+    assert ledger == Ledger(task=TASK)
+
+
+@pytest.mark.parametrize("order", [[1], [0, 0], [0, 2], [0, 1, 1], [0, 1, 0]])
+def test_an_event_out_of_order_is_refused(order: list[int]) -> None:
+    """An event that is skipped, repeated or late is refused, and changes nothing."""
+    events = chained([opened(), allowed("c1"), settled("c1")])
+    ledger = Ledger(task=TASK)
+    for at in order[:-1]:
+        ledger.apply(*events[at][:2], kinds.data_of(events[at][0]))
+    before = msgspec.json.encode(ledger)
+    event, event_hash, _ = events[order[-1]]
+    with pytest.raises(IntegrityError, match="does not follow"):
+        ledger.apply(event, event_hash, kinds.data_of(event))
+    assert msgspec.json.encode(ledger) == before
+
+
+def test_an_event_after_another_past_is_refused() -> None:
+    """The right position is not enough: the event must name the very event before it."""
+    ledger = after(opened())
+    event, event_hash, _ = chained([opened("s9"), allowed("c1")])[1]
+    with pytest.raises(IntegrityError, match="does not follow"):
+        ledger.apply(event, event_hash, allowed("c1")[0])
+
+
+def test_questions_with_impossible_times_do_not_stop_the_fold() -> None:
+    """An imported question whose expiry is no time is folded like any other; nothing raises half-way."""
+    ledger = after(asked("q1", expires="whenever"), asked("q2", expires=""), asked("q3"))
+    assert ledger.seq == 2
+    assert "q3" in ledger.approvals
+
+
+def test_the_listed_tools_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound a new tool's calls are spent but not listed; a listed tool goes on counting."""
+    monkeypatch.setattr(module, "MAX_LISTED_TOOLS", 1)
+    other = kinds.ToolAllowed(call="c2", digest=TWO, effectful=False, tool="rare")
+    ledger = after(allowed("c1"), (other, "s1"), allowed("c3"))
+    assert (ledger.calls_used, ledger.tools) == (3, {"deploy": 2})
+
+
+def test_the_paused_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that has been paused longest is forgotten first."""
+    monkeypatch.setattr(module, "MAX_PAUSED_CALLS", 2)
+    facts = []
+    for number in range(3):
+        facts += [
+            allowed(f"c{number}"),
+            settled(f"c{number}", "input-required", state=str(number) * 64),
+        ]
+    assert [state[:64] for state in after(*facts).paused_calls] == ["1" * 64, "2" * 64]
+
+
+@pytest.mark.parametrize(("budget", "left"), [(None, None), (5, 3), (2, 0), (1, 0)])
+def test_what_remains_of_a_budget(budget: int | None, left: int | None) -> None:
+    """A budget that is overspent has nothing left, and no budget has no rest."""
+    assert after(allowed("c1"), allowed("c2")).remaining(budget) == left
+
+
+def test_ledgers_share_nothing() -> None:
+    """Two new ledgers have their own collections."""
+    after(allowed("c1"), ledger=(one := Ledger(task=TASK)))
+    assert one.open_calls
+    assert Ledger(task=TASK).open_calls == {}
+    assert Ledger(task=TASK).tree.size == 0

@@ -38,10 +38,13 @@ def create(
     *,
     description: str = "",
     trigger: str = "agent",
+    sitting: Session | None = None,
     by: Actor = SYSTEM,
-    session: str = "",
 ) -> Checkpoint:
-    """Make a checkpoint of a task as it is now: durable, signed. An earlier one of that name stays in the chain."""
+    """Make a checkpoint of a task as it is now: durable, signed. An earlier one of that name stays in the chain.
+
+    `sitting` is the session that asks for it: it must still hold the task (`HeldError`).
+    """
     check_name(name)
     if len(description) > MAX_DESCRIPTION:
         raise InvalidError(
@@ -54,6 +57,8 @@ def create(
     def build(ledger: Ledger) -> list[Fact]:
         if not ledger.exists:
             raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
+        if sitting is not None:
+            sitting.check_held(ledger)
         documents[:] = [canonical(document_of(ledger, name, description))]
         head = SignedHead(
             after=ledger.hash,
@@ -74,7 +79,7 @@ def create(
             signature=sign(private, head),
             trigger=trigger,
         )
-        return [Fact(created, by, session)]
+        return [Fact(created, sitting.actor, sitting.id) if sitting else Fact(created, by)]
 
     def refs(written: list[Written]) -> dict[str, str | None]:
         event, event_hash = written[-1]

@@ -158,12 +158,13 @@ class Desk:
         """Go on with another task: sit down there first (which may be refused), then get up here."""
         with self._lock:
             here = self.task_id()
-            if to == here and here in self._sessions:
-                session = self._sessions[here]
+            session = self._sessions.get(to)
+            if session is not None and session.holds():
                 for data in also:
                     session.note(data)
-                return session
-            session = self.session(to, also=also, take_over=take_over)
+            else:
+                self._sessions.pop(to, None)  # fenced off or given up: sit down anew, if nobody else is there
+                session = self.session(to, also=also, take_over=take_over)
             self._task = to
             name = f"client/{self.group}"
             if not self.setting.task:

@@ -170,7 +170,7 @@ class Session:
                     self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()
 
-    def _check_held(self, ledger: Ledger) -> None:
+    def check_held(self, ledger: Ledger) -> None:
         """Raise unless this session still holds the task, and its client still works on it."""
         if self.sitting.group in ledger.moved:
             raise MovedError(
@@ -210,7 +210,7 @@ class Session:
         first = self._calls
 
         def build(ledger: Ledger) -> list[Fact]:
-            self._check_held(ledger)
+            self.check_held(ledger)
             result.clear()
             self._calls = first
             facts: list[Fact] = []
@@ -324,8 +324,17 @@ class Session:
             self.task.commit(lambda _: facts, durable=False)
 
     def note(self, data: kinds.Data) -> None:
-        """Write down something that happened beside the calls."""
-        self.task.commit(lambda _: [Fact(data, SYSTEM, self.id)], durable=False)
+        """Write down something that happened beside the calls. Raises `HeldError` when another client took over."""
+
+        def build(ledger: Ledger) -> list[Fact]:
+            self.check_held(ledger)
+            return [Fact(data, SYSTEM, self.id)]
+
+        self.task.commit(build, durable=False)
+
+    def holds(self) -> bool:
+        """Whether this session still sits on the task."""
+        return self.is_open and self.id in self.task.refresh().sessions
 
 
 def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:

@@ -223,8 +223,12 @@ class _TaskCheck:
     def _take(self, chunk: list[Entry]) -> bool:
         """Check entries that follow. False: it breaks here, and the rest is not looked at."""
         report = self.report
-        odd = next((i for i, entry in enumerate(chunk) if type(entry.data) is not bytes), None)
-        result = verify_chain(chunk if odd is None else chunk[:odd], after=report.head)
+        odd: int | None = None
+        try:
+            result = verify_chain(chunk, after=report.head)
+        except TypeError:  # not bytes, but another type that SQLite takes in any column
+            odd = next(i for i, entry in enumerate(chunk) if not isinstance(entry.data, bytes))
+            result = verify_chain(chunk[:odd], after=report.head)
         if self._folding:
             for entry in chunk[: result.checked]:
                 self._look(entry)

@@ -180,10 +180,17 @@ class Gate:
             self._greeted(message.meta.get(frames.META_CLIENT), "modern")
         meta_tool = self._meta.name_of(name)
         if meta_tool:
+            verdict = self._desk.policy.judge_open(meta_tool)
+            if verdict.effect == "allow" and verdict.confirm is None:
+                self._flush()  # it sees what came before it as done
+                self._answer(batch, self._meta.handle(message, meta_tool))
+                return
             call = self._call(meta_tool, message.params, named_only=True)
         else:
             call = self._call(name, message.params)
-            if call.effectful and (place := protected_path(arguments, self._desk.setting.root, self._desk.protected)):
+            if call.effectful and (
+                place := protected_path(arguments, self._desk.setting.root, self._desk.protected)
+            ):
                 reason = f'tool "{name}" may not touch {place}: it is protected, whatever the policy says'
                 self._note(kinds.ToolDenied(reason="protected", rule=place, tool=name))
                 self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)

@@ -207,9 +207,7 @@ class Proxy:
                 continue
             name = "".join(char if char.isalnum() or char in "-_" else "-" for char in session.task.id)
             try:
-                made = checkpoint.create(
-                    session.task, name, trigger=reason, session=session.id, by=session.actor
-                )
+                made = checkpoint.create(session.task, name, trigger=reason, sitting=session)
                 path = folder.write(self.desk.store, made, self.desk.setting.root)
                 self.report.event("checkpoint", f"{path} ({ledger.calls_used} calls used)")
             except AdjournError as error:

@@ -145,9 +145,7 @@ class MetaTools:
 
         name, description = _text(arguments, "name"), _text(arguments, "description", "")
         session = self._desk.session()
-        made = checkpoint.create(
-            session.task, name, description=description, by=session.actor, session=session.id, trigger="agent"
-        )
+        made = checkpoint.create(session.task, name, description=description, sitting=session)
         path = folder.write(self._desk.store, made, self._desk.setting.root)
         return {"path": path, "message": f'Checkpoint "{name}" saved to {path}'}
 

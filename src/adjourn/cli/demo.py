@@ -1,0 +1,311 @@
+"""`adjourn demo`: a session that is killed in mid-call, and the one that goes on, told step by step.
+
+Everything is real: a third-party MCP server (mcp-server-git) on a scratch repository, the official SDK's client in both
+protocol eras, a SIGKILL. Owns: the story. Must never: touch anything but a folder of its own (and its cached
+environment), or print what it did not see happen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adjourn.errors import AdjournError
+
+SERVER = "mcp-server-git>=2026.10"
+SDK = "mcp>=2.3"
+HOOK = """#!/bin/sh
+touch hook-is-running
+sleep 2
+"""
+POLICY = """policy workspace v0
+
+goal "Mend the greeting, and nothing else"
+
+use git_status, git_log, git_diff_unstaged, git_add, git_commit
+deny git_reset, git_checkout
+confirm before git_add
+budget calls=100
+"""
+
+
+@click.command(epilog="Example: adjourn demo --keep")
+@click.option("--keep", is_flag=True, help="Leave the scratch folder, to look around in it.")
+def demo(keep: bool) -> None:
+    """Watch a session being killed in mid-call, and another client going on.
+
+    The first run installs a real MCP server and the official SDK into a cached environment of its own.
+    """
+    python = _environment()
+    folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
+    try:
+        Story(folder, python).tell()
+    finally:
+        if keep:
+            click.echo(
+                f"\nEverything is in {folder}: try `adjourn log`, `adjourn status`, `adjourn verify` there."
+            )
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment() -> Path:
+    """The Python of an environment with the server and the SDK, made on first use."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adjourn" / "demo"
+    python = cache / "bin" / "python"
+    if (cache / "ready").exists():
+        return python
+    click.echo("Preparing: installing mcp-server-git and the MCP SDK (once) …", err=True)
+    shutil.rmtree(cache, ignore_errors=True)
+    for command in (
+        [sys.executable, "-m", "venv", str(cache)],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", SERVER, SDK],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = done.stderr.strip()[-500:]
+            raise AdjournError(
+                f"cannot prepare the demonstration: {reason}", "it needs a package index, once"
+            )
+    (cache / "ready").touch()
+    return python
+
+
+class Story:
+    """One run. `folder` is the scratch workspace, `python` that of the demonstration's environment."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self.folder = folder
+        self.python = python
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))},
+            "GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@localhost",
+            "GIT_COMMITTER_NAME": "demo", "GIT_COMMITTER_EMAIL": "demo@localhost",
+        }  # fmt: skip
+        self.chapters = 0
+        self.proxy = [
+            sys.executable, "-m", "adjourn", "proxy", "--",
+            str(python), "-m", "mcp_server_git", "--repository", str(folder),
+        ]  # fmt: skip
+
+    def tell(self) -> None:
+        self._prepare()
+        self._first_session()
+        self._second_session()
+        self._verify()
+
+    # --- the chapters
+
+    def _prepare(self) -> None:
+        self._chapter("A workspace: a git repository and a policy that a person wrote")
+        self._run("git", "init", "--quiet", "--initial-branch=main")
+        (self.folder / "greeting.txt").write_text("Helo, world\n", encoding="utf-8")
+        (self.folder / ".gitignore").write_text(".aex/adjourn.db*\nhook-is-running\n", encoding="utf-8")
+        (self.folder / ".aex").mkdir()
+        (self.folder / ".aex" / "policy.aex").write_text(POLICY, encoding="utf-8")
+        self._run("git", "add", ".")
+        self._run("git", "commit", "--quiet", "--message", "first")
+        (self.folder / "greeting.txt").write_text("Hello, world\n", encoding="utf-8")
+        hook = self.folder / ".git" / "hooks" / "pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(HOOK, encoding="utf-8")
+        hook.chmod(0o755)
+        for line in POLICY.strip().splitlines()[2:]:
+            if line:
+                self._say(f"    {line}")
+
+    def _first_session(self) -> None:
+        self._chapter("Session 1: a client of the handshake era works through the proxy")
+        repository = {"repo_path": str(self.folder)}
+        client = self._client(
+            "first-client",
+            "legacy",
+            [
+                ("git_status", repository, "looks around"),
+                ("git_diff_unstaged", repository, "reads the change"),
+                ("git_reset", repository, "tries what the policy denies"),
+                ("git_add", {**repository, "files": ["greeting.txt"]}, "stages it, which a person has to confirm"),
+                ("aex.checkpoint", {"name": "greeting", "description": "Staged the mended greeting; commit is next"},
+                 "checkpoints"),
+                ("git_commit", {**repository, "message": "Mend the greeting"}, "commits"),
+            ],
+        )  # fmt: skip
+        marker = self.folder / "hook-is-running"
+        end = time.monotonic() + 20
+        while not marker.exists() and client.running and time.monotonic() < end:
+            client.read(0.05)
+        process = self._holder()
+        os.kill(process, signal.SIGKILL)
+        client.stop()
+        self._say(f"  !! kill -9 of the proxy (process {process}) while git_commit is under way")
+        time.sleep(3)  # the server may still finish what it was doing: that is what makes the call doubtful
+
+    def _second_session(self) -> None:
+        self._chapter("Session 2: another client, of the stateless era, goes on")
+        client = self._client(
+            "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes")]
+        )
+        client.finish()
+        told = json.loads(client.texts[-1])
+        self._say(
+            f"     used {told['callsUsed']}, remaining {told['budgetRemaining']} of 100: nothing is refunded"
+        )
+        self._say(f"     told: {told['description']}")
+        for doubt in told.get("inDoubt", []):
+            self._say(
+                f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')[-60:]} since {doubt['since']}"
+            )
+        for doubt in told.get("inDoubt", []):
+            self._settle(doubt["call"])
+        repository = {"repo_path": str(self.folder)}
+        steps: list[tuple[str, Any, str]] = [
+            ("git_log", {**repository, "max_count": 1}, "looks at the result")
+        ]
+        if self._commits() < 2:
+            message = {**repository, "message": "Mend the greeting"}
+            steps.insert(0, ("git_commit", message, "commits again, now that it is known to be safe"))
+        self._client(
+            "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes"), *steps]
+        ).finish()
+
+    def _settle(self, call: str) -> None:
+        happened = self._commits() > 1
+        self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so:")
+        flag = "--done" if happened else "--not-done"
+        self._adjourn("settle", call, flag, "--note", "git log says so")
+
+    def _verify(self) -> None:
+        self._chapter("Afterwards: what is left is a chain that anyone can check")
+        self._adjourn("status")
+        self._adjourn("verify")
+
+    # --- the means
+
+    def _client(self, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> Client:
+        return Client(self, name, mode, steps)
+
+    def _holder(self) -> int:
+        """The process of the session that is at work, as the task's history names it."""
+        from adjourn.engine.desk import now, open_at  # noqa: PLC0415  # the story starts faster without
+        from adjourn.engine.keys import secret  # noqa: PLC0415
+        from adjourn.engine.task import Task  # noqa: PLC0415
+
+        store = open_at(str(self.folder))
+        try:
+            for task in store.streams():
+                for session in Task(store, task, clock=now, secret=secret()).ledger.sessions.values():
+                    return session.pid
+        finally:
+            store.close()
+        raise AdjournError(
+            "the demonstration's session is gone", "run it again with --keep and look at its folder"
+        )
+
+    def _commits(self) -> int:
+        return int(self._run("git", "rev-list", "--count", "HEAD").strip())
+
+    def _adjourn(self, *arguments: str) -> None:
+        self._say(f"  $ adjourn {' '.join(arguments[:3])}")
+        text = self._run(sys.executable, "-m", "adjourn", *arguments)
+        for line in text.rstrip().splitlines():
+            self._say(f"     {line}")
+
+    def _run(self, *command: str) -> str:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise AdjournError(f"{' '.join(command)} failed: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def _chapter(self, title: str) -> None:
+        self.chapters += 1
+        click.echo(f"\n{self.chapters}. {title}")
+
+    def _say(self, line: str) -> None:
+        click.echo(line if len(line) < 160 else line[:157] + "…")
+
+
+class Client:
+    """A running `demo_client`, whose steps are told as they come."""
+
+    def __init__(self, story: Story, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> None:
+        script = {
+            "command": story.proxy,
+            "cwd": str(story.folder),
+            "env": story.environment,
+            "mode": mode,
+            "name": name,
+            "steps": [{"tool": tool, "arguments": arguments} for tool, arguments, _ in steps],
+        }
+        self._story = story
+        self._steps = steps
+        self.texts: list[str] = []
+        program = Path(__file__).with_name("demo_client.py")
+        self._process = subprocess.Popen(
+            [str(story.python), str(program), json.dumps(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=story.environment,
+            cwd=story.folder,
+        )
+        assert self._process.stdout is not None  # it was asked for above
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._rest = b""
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def read(self, seconds: float) -> None:
+        """Tell what has happened; wait `seconds` when nothing has."""
+        assert self._process.stdout is not None
+        data = self._process.stdout.read()
+        if not data:
+            time.sleep(seconds)
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._tell(json.loads(line))
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        say, step, text = self._story._say, line["step"], line["text"]  # noqa: SLF001  # they are one program
+        first = text.strip().splitlines()[0] if text.strip() else ""
+        if step == "connected":
+            say(f"  connected, protocol {text}")
+        elif step == "asked":
+            say("  ?  the person is asked, and says yes")
+        elif step == "calling":
+            say(f"  -> {self._steps[int(text)][0]:<18} {self._steps[int(text)][2]}")
+        else:
+            self.texts.append(text)
+            say(
+                f"     {'refused' if line['error'] else 'answered'}: {first[:100] if first != '{' else 'as JSON'}"
+            )
+
+    def finish(self) -> None:
+        """Tell everything until it ends. Raises `AdjournError` when it ends badly."""
+        end = time.monotonic() + 60
+        while self.running and time.monotonic() < end:
+            self.read(0.02)
+        self.read(0)
+        if self._process.wait(5):
+            raise AdjournError(
+                "the demonstration's client failed", "run it again with --keep and look at its folder"
+            )
+
+    def stop(self) -> None:
+        """End it without ceremony: its server is gone."""
+        self.read(0)
+        self._process.kill()
+        self._process.wait()

@@ -1,1 +1,18 @@
-"""cli"""
+"""The command line: one file per command, each loaded when it is asked for.
+
+Owns: `run`. Must never: load the framework just to print a version.
+"""
+
+from __future__ import annotations
+
+from adjourn import __version__
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code."""
+    if arguments in (["--version"], ["-V"]):
+        print(f"adjourn {__version__}")
+        return 0
+    from adjourn.cli.app import main  # noqa: PLC0415  # the framework, 30 ms
+
+    return main(arguments)

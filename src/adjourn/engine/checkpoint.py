@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.engine import keys
+from adjourn.engine.session import Session
 from adjourn.engine.task import SYSTEM, Fact, Task, Written
 from adjourn.engine.workspace import check_name
 from adjourn.errors import IntegrityError, InvalidError, NotFoundError

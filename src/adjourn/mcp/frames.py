@@ -57,6 +57,11 @@ _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 
 
+def is_id(value: object) -> bool:
+    """Whether a request may have this id. A `true` or a `1.0` equals 1 in Python, and is none."""
+    return type(value) is str or type(value) is int
+
+
 class FrameError(Exception):
     """A line that cannot be decided on. `code` is the JSON-RPC code, `id` the request's where it is known."""
 
@@ -123,7 +128,7 @@ def _batch(line: bytes, body: list[Any]) -> list[bytes]:
 
 def _check(line: bytes, body: dict[str, Any]) -> None:
     message_id = body.get("id")
-    if "id" in body and type(message_id) is not str and type(message_id) is not int:
+    if "id" in body and not is_id(message_id):
         if "method" in body or message_id is not None:
             raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
         message_id = None

@@ -18,7 +18,7 @@ from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import OVERSIZE
 from adjourn.proxy.gate import Gate
-from adjourn.proxy.lists import edit_tools, with_tools_capability
+from adjourn.proxy.lists import edit_tools, own_list, with_tools_capability
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.wire import Pending, Wire
 
@@ -63,7 +63,10 @@ class Answers:
                     "upstream.oversize", "the upstream sent a message longer than the limit; dropped"
                 )
                 continue
-            out += self._line(line, settled, later)
+            try:
+                out += self._line(line, settled, later)
+            except Exception as error:  # one odd message must not take others along
+                self._wire.report.event("proxy.bug", f"{type(error).__name__}: {error}")
         for session, facts in settled.items():
             try:
                 session.settle(facts)
@@ -89,10 +92,7 @@ class Answers:
             return [line]  # a request or a notification of the upstream
         pending = self._pop(reply.id)
         if pending is None:
-            self._wire.report.event(
-                "answer.unasked", f"dropped an answer to a request that is not open: {str(reply.id)[:40]}"
-            )
-            return []
+            return self._unasked(reply.id)
         if pending.kind == "call" and pending.session is not None:
             fact = _settlement(pending, reply)
             if pending.effectful:
@@ -101,16 +101,18 @@ class Answers:
                 later.append((pending.session, fact))
         elif reply.error is UNSET:
             line = self._edited(pending, line)
-        elif pending.kind == "list" and self._meta.listed():
-            line = frames.result(reply.id, {"tools": self._meta.listed()})  # an upstream without tools
+        elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
+            line = frames.result(reply.id, own_list(self._meta.listed(), modern=pending.modern))
         out = self._wire.answer(pending.batch, line)
         return [out] if out else []
 
     def _pop(self, request_id: Any) -> Pending | None:
-        try:
-            return self._wire.pending.pop(request_id, None)
-        except TypeError:  # not hashable
-            return None
+        return self._wire.pending.pop(request_id, None) if frames.is_id(request_id) else None
+
+    def _unasked(self, request_id: object) -> list[bytes]:
+        text = f"dropped an answer to a request that is not open: {str(request_id)[:40]}"
+        self._wire.report.event("answer.unasked", text)
+        return []
 
     def _odd_line(
         self,
@@ -124,7 +126,7 @@ class Answers:
         if line.isspace():
             return []
         try:
-            body = json.loads(line)
+            body = json.loads(line.decode(errors="replace"))
         except (ValueError, RecursionError):
             self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
             self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
@@ -134,10 +136,13 @@ class Answers:
                 elements = msgspec.json.decode(line, type=list[msgspec.Raw])
             except (msgspec.DecodeError, UnicodeDecodeError):
                 return []
-            return [out for element in elements for out in self._line(bytes(element) + b"\n", settled, later)]
-        pending = self._pop(body.get("id")) if isinstance(body, dict) and "method" not in body else None
-        if pending is None:
+            flat = [bytes(element) + b"\n" for element in elements if bytes(element)[:1] != b"["]
+            return [out for element in flat for out in self._line(element, settled, later)]
+        if not isinstance(body, dict) or "method" in body or "id" not in body:
             return [line]
+        pending = self._pop(body["id"])
+        if pending is None:
+            return self._unasked(body["id"])
         answer = frames.error(body["id"], frames.INTERNAL_ERROR, "the upstream's answer is not strict JSON")
         if pending.session is not None:
             fact = kinds.ToolSettled(call=pending.call, outcome="error", answer=digest(line))
@@ -203,6 +208,15 @@ class Answers:
             self._desk.session().note(data)
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
+
+
+def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
+    """Whether an upstream says that it has no such method, as those without tools do."""
+    try:
+        body = msgspec.json.decode(error) if isinstance(error, msgspec.Raw) else None
+    except msgspec.DecodeError:
+        return False
+    return isinstance(body, dict) and body.get("code") == frames.METHOD_NOT_FOUND
 
 
 def _settlement(pending: Pending, reply: Reply) -> kinds.ToolSettled:

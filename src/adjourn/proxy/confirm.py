@@ -187,7 +187,7 @@ class Asker:
     def cancelled(self, request_id: object) -> bool:
         """The client gave up a held call; it will not be forwarded."""
         with self._lock:
-            held = self._held.pop(request_id, None)
+            held = self._held.pop(request_id, None) if frames.is_id(request_id) else None
             if held is not None:
                 self._record(held.session, held.approval, yes=False, via="cancelled")
             return held is not None
@@ -211,6 +211,12 @@ class Asker:
                 elif time.monotonic() >= held.deadline:
                     self._record(held.session, held.approval, yes=False, via="timeout")
                     self._finish(request_id, held, f"nobody answered within {self._seconds} s")
+
+    def give_up(self, why: str) -> None:
+        """Refuse every held call: the session ends."""
+        with self._lock:
+            for request_id, held in list(self._held.items()):
+                self._finish(request_id, held, why)
 
     def _record(self, session: Session, approval: Approval, *, yes: bool, via: str) -> None:
         try:

@@ -62,6 +62,7 @@ class Gate:
         self._answers: list[bytes] = []
         self._calls: list[Gated] = []
         self._places: list[int] = []
+        self._unsent: set[Any] = set()
         self.read_only: dict[str, bool] = {}
         self.revision = ""
 
@@ -237,6 +238,7 @@ class Gate:
         self._forwards, self._answers = [], []
         if forwards and not self._wire.to_upstream(b"".join(forwards)):
             self._wire.report.event("upstream.gone", "the upstream does not read any more")
+        self._unsent.clear()
         if answers:
             self._wire.to_client(b"".join(answers))
 
@@ -289,6 +291,7 @@ class Gate:
             self._wire.to_client(self._wire.answer(gated.batch, self._meta_answer(gated, admitted, session)))
         else:
             self._wire.to_upstream(self._forward_line(gated, admitted, session))
+            self._unsent.discard(gated.message.id)
 
     def _meta_answer(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
         answer = self._meta.handle(gated.message, gated.call.tool)
@@ -314,6 +317,9 @@ class Gate:
     def give_up(self, lines: list[bytes]) -> None:
         """After a failure of ours: nothing of these lines is forwarded, and every request among them is answered."""
         self._calls, self._places, self._forwards, self._answers = [], [], [], []
+        for request_id in self._unsent:
+            self._wire.pending.pop(request_id, None)
+        self._unsent.clear()
         for line in lines:
             try:
                 message = frames.decode_client_line(line)
@@ -327,6 +333,7 @@ class Gate:
     # --- small things
 
     def _track(self, message: Message, pending: Pending) -> None:
+        self._unsent.add(message.id)
         self._wire.pending[message.id] = pending
 
     def _forward(self, line: bytes) -> None:

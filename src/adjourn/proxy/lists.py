@@ -61,6 +61,13 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict
     return ListEdit(_encode(body) + b"\n", names, read_only, removed)
 
 
+def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
+    """The result of tools/list for an upstream that has no tools. The stateless era wants to know how long it keeps."""
+    return {"tools": tools} | (
+        {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
+    )
+
+
 def _about(raw: Raw) -> tuple[str, bool]:
     try:
         tool = _decode(raw, type=ListedTool)

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from types import FrameType
 
 from adjourn.engine.contract import BrokenContractError, Contract, read_contract
@@ -36,6 +36,7 @@ MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
 SETTLE_SECONDS = 0.02
 HEARTBEAT_SECONDS = 20.0
 REFUSE_SECONDS = 1.0
+SHUT_DOWN_SECONDS = 15.0
 
 
 class Proxy:
@@ -54,6 +55,7 @@ class Proxy:
         self.upstream = upstream
         self.desk = Desk(setting)
         self.wire = Wire(upstream.stdin, self.report)
+        self._upstream_reader = Thread(target=self._read_upstream, daemon=True)
         self._woken = Event()
         self._ended = ""
         self.asker = Asker(
@@ -72,7 +74,7 @@ class Proxy:
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._signalled)
         Thread(target=self._read_client, daemon=True).start()
-        Thread(target=self._read_upstream, daemon=True).start()
+        self._upstream_reader.start()
         self._announce()
         self._keep_time()
         return self._shut_down()
@@ -102,24 +104,25 @@ class Proxy:
 
     def _read_client(self) -> None:
         reader = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
-        while (lines := reader.read()) is not None:
-            try:
-                self.gate.handle(lines)
-            except Exception as error:  # one odd message must not end the session
-                self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-                self.gate.give_up(lines)
-        self._end("client-eof")
+        try:
+            while (lines := reader.read()) is not None:
+                try:
+                    self.gate.handle(lines)
+                except Exception as error:  # one odd message must not end the session
+                    self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+                    self.gate.give_up(lines)
+        finally:
+            self._end("client-eof")
 
     def _read_upstream(self) -> None:
         reader = LineReader(self.upstream.stdout, MAX_UPSTREAM_MESSAGE)
-        while (lines := reader.read()) is not None:
-            try:
+        try:
+            while (lines := reader.read()) is not None:
                 self.answers.handle(lines)
-            except Exception as error:  # as above
-                self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-            if not self._woken.is_set():
-                self._woken.set()
-        self._end("upstream-exit")
+                if not self._woken.is_set():
+                    self._woken.set()
+        finally:
+            self._end("upstream-exit")
 
     def _end(self, reason: str) -> None:
         self._ended = self._ended or reason
@@ -127,7 +130,9 @@ class Proxy:
 
     def _signalled(self, signum: int, frame: FrameType | None) -> None:
         del frame
-        self._end(f"signal-{signal.Signals(signum).name}")
+        reason = f"signal-{signal.Signals(signum).name}"
+        # In a thread of its own: the signal may have come while this one holds the lock of `_woken`.
+        Thread(target=self._end, args=(reason,), daemon=True).start()
 
     # --- the main thread
 
@@ -135,10 +140,11 @@ class Proxy:
         beat = time.monotonic() + HEARTBEAT_SECONDS
         while True:
             self._woken.wait(POLL_SECONDS if self.asker.waiting else HEARTBEAT_SECONDS)
+            woken = self._woken.is_set()
+            self._woken.clear()  # before looking at what it stands for
             if self._ended:
                 return
-            if self._woken.is_set():
-                self._woken.clear()
+            if woken:
                 seen = [session.task.oldest_deferred for session in self.desk.sessions]
                 time.sleep(SETTLE_SECONDS)
                 self._settle(seen)
@@ -173,6 +179,10 @@ class Proxy:
     def _shut_down(self) -> int:
         reason = self._ended
         self.report.event("ending", reason)
+        # A client that lives but does not read can block every write to it; what matters is in the store by then.
+        watchdog = Timer(SHUT_DOWN_SECONDS, os._exit, (1,))
+        watchdog.daemon = True
+        watchdog.start()
         crashed = reason == "upstream-exit"
         if crashed:
             status = self.upstream.wait(1.0)
@@ -182,14 +192,16 @@ class Proxy:
             self._note(kinds.UpstreamCrashed(code=code, signal=signum))
         else:
             # what the upstream still answers while it ends is settled and handed over by the reading thread
+            self.wire.close_upstream()
             self.upstream.end()
-            time.sleep(SETTLE_SECONDS)
+            self._upstream_reader.join(REFUSE_SECONDS)
             self._unanswered("the session ended")
         self._checkpoint(reason)
         self.desk.close(reason)
-        return 0 if reason == "client-eof" else 1 if crashed else 0
+        return 1 if crashed else 0
 
     def _unanswered(self, why: str) -> None:
+        self.asker.give_up(why)
         for _, pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
             if pending.session is not None and pending.call:
                 try:
@@ -238,6 +250,7 @@ def run(options: Options, upstream: Upstream) -> int:
         for finding in error.findings:
             sys.stderr.write(render(finding, error.texts.get(finding.source, "")) + "\n")
         report.event("stopped", str(error))
+        os.close(upstream.stdin)
         upstream.end()
         return 1
     return Proxy(options, upstream, contract).run()

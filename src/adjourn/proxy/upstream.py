@@ -61,11 +61,7 @@ class Upstream:
         return self._status
 
     def end(self) -> int:
-        """Ask it to end by closing its input, then by SIGTERM, then kill it. Returns its wait status."""
-        try:  # noqa: SIM105  # contextlib is not loaded yet, see above
-            os.close(self.stdin)
-        except OSError:
-            pass
+        """Let it end, now that its input is closed, then ask it by SIGTERM, then kill it. Returns its wait status."""
         for wait, signum in ((GRACE_SECONDS, SIGTERM), (GRACE_SECONDS, SIGKILL)):
             status = self.wait(wait)
             if status is not None:

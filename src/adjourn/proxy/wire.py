@@ -17,7 +17,7 @@ from adjourn.mcp.stdio import write_all
 from adjourn.proxy.report import Report
 
 CLIENT_OUT = 1
-MAX_PENDING = 100_000
+CLOSE_SECONDS = 0.5
 
 
 class Batch:
@@ -84,8 +84,13 @@ class Wire:
             return b"[" + b",".join(batch.parts) + b"]\n" if batch.due == 0 else b""
 
     def close_upstream(self) -> None:
-        with self._upstream_lock, suppress(OSError):
-            os.close(self._upstream_in)
+        """Close the upstream's input, unless a write to it hangs; nothing is written to it any more."""
+        if self._upstream_lock.acquire(timeout=CLOSE_SECONDS):
+            # INVARIANT: a closed descriptor is never used again; its number may soon be that of another file.
+            closing, self._upstream_in = self._upstream_in, -1
+            self._upstream_lock.release()
+            with suppress(OSError):
+                os.close(closing)
 
     def fail_pending(self, message: str) -> list[tuple[Any, Pending]]:
         """Answer every pending request with an error; returns what was pending."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from adjourn.aex.ast import Document
     from adjourn.aex.check import examine
     from adjourn.aex.diagnostics import DIAGNOSTICS, Diagnostic, render
-    from adjourn.aex.match import TOOL_NAME_OK
+    from adjourn.aex.match import tool_name_ok
     from adjourn.aex.parser import parse
     from adjourn.aex.policy import discover, effective, from_text, load, merge
     from adjourn.aex.rules import Policy, Rule, Verdict
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIAGNOSTICS",
-    "TOOL_NAME_OK",
     "Diagnostic",
     "Document",
     "Policy",
@@ -42,12 +41,13 @@ __all__ = [
     "model",
     "parse",
     "render",
+    "tool_name_ok",
     "unparse",
 ]
 
 _HOMES = {
     "DIAGNOSTICS": "diagnostics",
-    "TOOL_NAME_OK": "match",
+    "tool_name_ok": "match",
     "Diagnostic": "diagnostics",
     "Document": "ast",
     "Policy": "rules",

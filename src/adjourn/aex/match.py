@@ -21,9 +21,6 @@ def tool_name_ok(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= TOOL_NAME_MAX and not name.strip(TOOL_NAME_CHARS)
 
 
-TOOL_NAME_OK = tool_name_ok
-
-
 def fold(name: str) -> str:
     """The spelling under which a refusal looks a name up: `Net__Work/get` and `net.work-get` are one name."""
     folded = name.lower().translate(_SEPARATORS)

@@ -12,7 +12,7 @@ import msgspec
 
 from adjourn.engine.desk import Desk
 from adjourn.engine.session import Session
-from adjourn.errors import AdjournError, StoreError
+from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.mcp import frames
@@ -70,7 +70,7 @@ class Answers:
         for session, facts in settled.items():
             try:
                 session.settle(facts)
-            except StoreError as error:
+            except AdjournError as error:
                 self._wire.report.event("store.error", str(error))
                 session.settle(facts, later=True)
         if out:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex.match import TOOL_NAME_OK
+from adjourn.aex.match import tool_name_ok
 from adjourn.engine.decide import Ask, Block, Call, Continue, Decision
 from adjourn.engine.desk import Desk
 from adjourn.engine.protect import protected_path
@@ -167,7 +167,7 @@ class Gate:
     def _tools_call(self, message: Message, batch: Batch | None) -> None:
         name = message.params.get("name")
         arguments = message.params.get("arguments")
-        if not isinstance(name, str) or not TOOL_NAME_OK(name):
+        if not isinstance(name, str) or not tool_name_ok(name):
             shown = repr(name)[:80]
             self._answer(batch, frames.error(message.id, frames.INVALID_PARAMS, f"not a tool name: {shown}"))
             self._note(kinds.MessageRefused(reason="not a tool name", sample=shown, size=len(message.raw)))
@@ -219,15 +219,18 @@ class Gate:
         if (block := self._asker.take_answer(message, call)) is not None:
             self._refuse_call(message, block, batch)
             return
-        self._calls.append(Gated(message, call, batch))
-        self._places.append(len(self._forwards))
-        self._forwards.append(b"")  # its place among the lines that pass, to keep their order
-        if (
+        alone = (
             call.tool in self._meta.definitions
             or message.meta.get(TASK_META)
             or message.params.get("requestState")
-        ):
-            self._flush()  # these see what came before them as done
+        )
+        if alone:
+            self._flush()  # it may be of another task, and sees what came before it as done
+        self._calls.append(Gated(message, call, batch))
+        self._places.append(len(self._forwards))
+        self._forwards.append(b"")  # its place among the lines that pass, to keep their order
+        if alone:
+            self._flush()
 
     def _flush(self) -> None:
         calls, places = self._calls, self._places

@@ -118,7 +118,10 @@ class Proxy:
         reader = LineReader(self.upstream.stdout, MAX_UPSTREAM_MESSAGE)
         try:
             while (lines := reader.read()) is not None:
-                self.answers.handle(lines)
+                try:
+                    self.answers.handle(lines)
+                except Exception as error:  # as above
+                    self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
                 if not self._woken.is_set():
                     self._woken.set()
         finally:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import strategies_aex as strategies
 from adjourn.aex.match import (
-    TOOL_NAME_OK,
+    tool_name_ok,
     Index,
     fold,
     glob_path,
@@ -42,7 +42,7 @@ from adjourn.aex.match import (
     ],
 )
 def test_a_tool_name_is_a_short_string_of_the_alphabet(name: object, ok: bool) -> None:
-    assert TOOL_NAME_OK(name) is ok
+    assert tool_name_ok(name) is ok
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, UsageError
 from adjourn.log import kinds
+from adjourn.log.canonical import digest
 from adjourn.store.base import EMPTY, Store
 from adjourn.store.url import open_store
 
@@ -47,7 +48,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desk:
-    """One per proxy. Thread-safe."""
+    """One per proxy. Thread-safe. `group` names the client process in this workspace: what its proxies share."""
 
     def __init__(self, setting: Setting, clock: Callable[[], int] = now) -> None:
         self.setting = setting
@@ -55,7 +56,7 @@ class Desk:
         self.client = ""
         self.era = ""
         self.process = process.current()
-        self.group = str(process.parent())
+        self.group = f"{process.parent()}/{digest(setting.root.encode())[:8]}"
         self._lock = RLock()
         self._store: Store | None = None
         self._secret = b""
@@ -97,13 +98,10 @@ class Desk:
 
     def _forget_dead_clients(self) -> None:
         for name, task in self.store.refs("client/").items():
-            host, _, rest = name.removeprefix("client/").rpartition("/")[0].rpartition("/")
-            started = name.rpartition("/")[2]
-            if rest.isdigit() and started.isdigit():
-                client = process.Process(host, int(rest), int(started))
-                if process.lives(client) is False:
-                    with suppress(ConflictError):
-                        self.store.swap(name, None, expect=task)
+            host, pid, started, _ = name.removeprefix("client/").rsplit("/", 3)
+            if process.lives(process.Process(host, int(pid), int(started))) is False:
+                with suppress(ConflictError):
+                    self.store.swap(name, None, expect=task)
 
     @cached_property
     def protected(self) -> tuple[str, ...]:

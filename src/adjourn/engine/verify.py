@@ -227,7 +227,7 @@ class _TaskCheck:
         try:
             result = verify_chain(chunk, after=report.head)
         except TypeError:  # not bytes, but another type that SQLite takes in any column
-            odd = next(i for i, entry in enumerate(chunk) if not isinstance(entry.data, bytes))
+            odd = next(i for i, entry in enumerate(chunk) if not _is_bytes(entry.data))
             result = verify_chain(chunk[:odd], after=report.head)
         if self._folding:
             for entry in chunk[: result.checked]:
@@ -377,6 +377,10 @@ class _TaskCheck:
             return entry is not None and entry.hash == event_hash and as_checkpoint(entry).data.name == name
         except (InvalidError, TypeError, UnicodeDecodeError):
             return False
+
+
+def _is_bytes(data: object) -> bool:
+    return isinstance(data, bytes)
 
 
 def _finding(

@@ -164,7 +164,7 @@ class Asker:
         yes, action = _consents(given) if isinstance(given, dict) else (False, "none")
         try:
             session = self._desk.session(sealed.task)
-            answer(
+            asked = answer(
                 session.task,
                 sealed.approval,
                 yes=yes,
@@ -178,7 +178,7 @@ class Asker:
             return None
         return Block(
             "confirm_required",
-            f'tool "{call.tool}" was not confirmed: the answer was {action}',
+            f'tool "{call.tool}" requires confirmation ({asked.cause}), and the answer was {action}',
             _later(sealed.approval),
         )
 

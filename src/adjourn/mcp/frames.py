@@ -75,7 +75,7 @@ class FrameError(Exception):
 class Message:
     """A decoded client message. `raw` is its line with the line feed; `body` the decoded object."""
 
-    __slots__ = ("body", "id", "method", "params", "raw")
+    __slots__ = ("body", "id", "meta", "method", "modern", "params", "raw")
 
     def __init__(self, raw: bytes, body: dict[str, Any]) -> None:
         self.raw = raw
@@ -84,20 +84,14 @@ class Message:
         self.method: str = body.get("method", "")
         params = body.get("params")
         self.params: dict[str, Any] = params if type(params) is dict else {}
+        meta = self.params.get("_meta")
+        self.meta: dict[str, Any] = meta if type(meta) is dict else {}
+        self.modern = META_VERSION in self.meta
+        """Whether the message is of the stateless era (2026-07-28 and later)."""
 
     @property
     def is_request(self) -> bool:
         return self.method != "" and self.id is not None
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        meta = self.params.get("_meta")
-        return meta if type(meta) is dict else {}
-
-    @property
-    def modern(self) -> bool:
-        """Whether the message is of the stateless era (2026-07-28 and later)."""
-        return META_VERSION in self.meta
 
 
 def decode_client_line(line: bytes) -> Message | list[bytes]:

@@ -231,8 +231,7 @@ class _TaskCheck:
             result = verify_chain(chunk[:odd], after=report.head)
         if self._folding:
             for entry in chunk[: result.checked]:
-                self._look(entry)
-                if not self._folding:
+                if not self._look(entry):
                     break
         report.events += result.checked
         report.head = result.head
@@ -259,8 +258,8 @@ class _TaskCheck:
 
     # --- the meaning
 
-    def _look(self, entry: Entry) -> None:
-        """Decode and fold one event whose bytes hold. What cannot be folded ends the folding, not the chain."""
+    def _look(self, entry: Entry) -> bool:
+        """Decode and fold one event whose bytes hold. False: it cannot be, which ends the folding, not the chain."""
         ledger, seq = self.ledger, self.ledger.seq + 1
         try:
             event = decode(entry.data)
@@ -271,13 +270,13 @@ class _TaskCheck:
             help_ = error.remedy or _NOT_TRUST
             severity: Literal["error", "warning"] = "warning" if newer else "error"
             self._add(code, error.message, seq=seq, hash=entry.hash, severity=severity, help=help_)
-            return
+            return False
         if event.task != ledger.task or event.seq != seq:
             self._folding = False
             code = "wrong-task" if event.task != ledger.task else "wrong-seq"
             message = f"it says that it is event {event.seq} of task {event.task[:64]}"
             self._add(code, message, seq=seq, hash=entry.hash)
-            return
+            return False
         try:
             data = data_of(event)
         except InvalidError as error:
@@ -290,9 +289,10 @@ class _TaskCheck:
         except Exception as error:  # whatever it is, it belongs into the report
             self._folding = False
             self._add("fold-failed", f"{CODES['fold-failed']}: {error}", seq=seq, hash=entry.hash)
-            return
+            return False
         if self._cached is not None and self._cached.seq == ledger.seq and self._cached != ledger:
             self._warn_of_fold()
+        return True
 
     def _look_at_checkpoint(self, checkpoint: Checkpoint) -> None:
         event, event_hash, data = checkpoint

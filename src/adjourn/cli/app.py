@@ -1,0 +1,157 @@
+"""The table of commands, and the one place where errors become lines on stderr and exit codes.
+
+Owns: `COMMANDS`, lazy loading, `main`. Must never: import a command that was not asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from adjourn.cli.output import complain, safe
+from adjourn.cli.place import example
+from adjourn.errors import AdjournError
+
+
+class Entry(NamedTuple):
+    """Where a command is, what it does in one line, and under which title `adjourn --help` lists it."""
+
+    place: str
+    summary: str
+    title: str
+
+
+_RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
+_TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
+COMMANDS = {
+    "proxy": Entry("proxy:proxy", "Stand between client and server: gate, journal, checkpoint.", _RUN),
+    "status": Entry("status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN),
+    "tasks": Entry("tasks:tasks", "List the tasks of the store.", _RUN),
+    "log": Entry("log:log", "Show what happened to a task, event by event.", _RUN),
+    "checkpoints": Entry("checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS),
+    "show": Entry("show:show", "Show one checkpoint in full.", _POINTS),
+    "resume": Entry("resume:resume", "Show what a session that resumes a checkpoint will be told.", _POINTS),
+    "export": Entry("export:export", "Write a checkpoint as a folder that verifies itself.", _POINTS),
+    "import": Entry("importing:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS),
+    "approve": Entry(
+        "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
+    ),
+    "deny": Entry("answer:deny", "Say no to a call that waits for a person.", _PEOPLE),
+    "settle": Entry(
+        "settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
+    ),
+    "verify": Entry("verify:verify", "Check that history is what was written and signed.", _TRUST),
+    "keys": Entry("keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
+    "init": Entry("init:init", "Write a first policy, or a sample task. Never overwrites.", _RULES),
+    "check": Entry("check:check", "Check contracts and policies, with every finding.", _RULES),
+    "effective": Entry("effective:effective", "Show what is permitted, and by which line.", _RULES),
+    "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
+    "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are those of `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.place.partition(":")
+        command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), name)
+        command.short_help = entry.summary
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415  # only for a slip
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            ctx.fail(f"there is no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        for title in dict.fromkeys(entry.title for entry in COMMANDS.values()):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, entry.summary) for name, entry in COMMANDS.items() if entry.title == title]
+                )
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("adjourn init --policy", "adjourn proxy -- npx -y your-mcp-server", "adjourn status"),
+)
+@click.option("-V", "--version", is_flag=True, help="Print the version.")
+@click.pass_context
+def group(ctx: click.Context, *, version: bool) -> None:
+    """adjourn: an AI agent's work outlives the session that did it.
+
+    Exit codes: 0 done, 1 the thing asked about is not so, 2 wrong usage, 3 refused by a policy or a holder.
+    """
+    if version:
+        from adjourn import __version__  # noqa: PLC0415  # rarely this way: `run` answers it
+
+        click.echo(f"adjourn {__version__}")
+    elif ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command; every failure is said on stderr, with the next step."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        result: Any = group.main(arguments, prog_name="adjourn", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        complain(
+            safe(error.format_message()),
+            f"`{context.command_path if context else 'adjourn'} --help` tells more",
+        )
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted")
+        return 130
+    except AdjournError as error:
+        _explain(error)
+        return error.exit_code
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as error:
+        complain(
+            safe(f"{error.filename or 'a file'}: {error.strerror or error}"),
+            "check the path and its permissions",
+        )
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: AdjournError) -> None:
+    findings = getattr(error, "findings", None)
+    if findings:
+        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when a contract is broken
+
+        texts: dict[str, str] = getattr(error, "texts", {})
+        for finding in findings:
+            click.echo(render(finding, texts.get(finding.source, "")), err=True)
+    complain(safe(error.message), safe(error.remedy))

@@ -1,0 +1,127 @@
+"""`adjourn checkpoints`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from adjourn.cli.output import complain, say, say_json, table
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import AdjournError
+
+
+@click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
+@click.argument("task", default="")
+@at_store
+@for_machines
+def checkpoints(place: Place, task: str, *, as_json: bool) -> int:
+    """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
+
+    SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that git or a
+    colleague brought, and that no session has taken in yet, is listed as "(folder)". Exit code 1 when one is broken.
+    """
+    names = _folders(place.root)
+    store = place.store_or_none() if names else place.store
+    told, broken = [], []
+    for name in sorted(
+        {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
+    ):
+        try:
+            told.append(_of_store(place, name))
+        except AdjournError as error:
+            broken.append((name, error))
+    known = {one["name"] for one in told} | {name for name, _ in broken}
+    told += [one for name in names if name not in known and (one := _of_folder(place.root, name))]
+    if task:
+        chosen = place.task(task).id
+        told = [one for one in told if one["task"] == chosen]
+    told.sort(key=lambda one: one["timestamp"], reverse=True)
+    if as_json:
+        say_json(
+            {
+                "checkpoints": told,
+                "broken": [{"name": name, "reason": str(failure)} for name, failure in broken],
+            }
+        )
+    elif told:
+        say(
+            table(
+                ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
+                [_row(one, place.now) for one in told],
+            )
+        )
+    elif not broken:
+        say("no checkpoints yet")
+    for name, failure in broken:
+        complain(f"checkpoint {name}: {failure.message}", "`adjourn verify` tells more")
+    return 1 if broken or any(one["signer"] == "BROKEN" for one in told) else 0
+
+
+def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+
+    used = "" if one["callsUsed"] is None else str(one["callsUsed"])
+    when = ago(one["timestamp"], now)
+    return one["name"], one["task"], when, used, one["signer"] or "unknown", one["description"]
+
+
+def _of_store(place: Place, name: str) -> dict[str, Any]:
+    from adjourn.engine.checkpoint import document, find, trusted_signer  # noqa: PLC0415  # as above
+    from adjourn.errors import IntegrityError  # noqa: PLC0415
+
+    found = find(place.store, name)
+    try:
+        signer = trusted_signer(found)
+    except IntegrityError:
+        signer = "BROKEN"
+    try:
+        stated = document(place.store, found)
+    except IntegrityError:
+        stated = {}
+    return {
+        "name": name,
+        "task": found.event.task,
+        "timestamp": found.event.timestamp,
+        "callsUsed": stated.get("callsUsed"),
+        "budget": stated.get("budget"),
+        "signer": signer,
+        "key": found.data.key,
+        "description": found.data.description,
+        "hash": found.hash,
+        "seq": found.event.seq,
+        "source": "store",
+    }
+
+
+def _of_folder(root: str, name: str) -> dict[str, Any] | None:
+    from adjourn.engine import folder  # noqa: PLC0415
+
+    try:
+        file = folder.read_published(folder.path_of(root, name)).file
+    except AdjournError:
+        return None
+    extra = file.adjourn
+    return {
+        "name": name,
+        "task": extra.task if extra else "",
+        "timestamp": file.timestamp,
+        "callsUsed": file.calls_used,
+        "budget": file.budget,
+        "signer": "(folder)",
+        "key": "",
+        "description": file.description,
+        "hash": extra.hash if extra else "",
+        "seq": extra.seq if extra else None,
+        "source": "folder",
+    }
+
+
+def _folders(root: str) -> list[str]:
+    from adjourn.engine.workspace import CHECKPOINTS, inside  # noqa: PLC0415
+
+    try:
+        return sorted(os.listdir(inside(root, CHECKPOINTS)))
+    except (OSError, AdjournError):
+        return []

@@ -1,0 +1,246 @@
+"""`adjourn doctor`: the checks, each a function that yields what it finds."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import AdjournError
+from adjourn.findings import Finding
+
+_GIT_SECONDS = 5
+_OLDEST_PYTHON = (3, 11)
+
+
+@click.command(epilog=example("adjourn doctor"))
+@at_store
+@for_machines
+def doctor(place: Place, *, as_json: bool) -> int:
+    """Look for what is wrong with this workspace, its store and your keys, and say how to mend it.
+
+    Writes nothing. Exit code 1 when there is an error; warnings are things to know.
+    """
+    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+
+    findings: list[Finding] = []
+    checks = []
+    for name, look in CHECKS.items():
+        found = list(look(place))
+        findings += found
+        checks.append(
+            {"check": name, "ok": not any(one.severity == "error" for one in found), "findings": len(found)}
+        )
+    errors = sum(one.severity == "error" for one in findings)
+    if as_json:
+        say_json({"healthy": not errors, "checks": checks, "findings": [as_told(one) for one in findings]})
+        return 1 if errors else 0
+    warnings = len(findings) - errors
+    if not findings:
+        say(f"all is well: {', '.join(CHECKS)}", "green")
+    else:
+        say(
+            f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}",
+            "red" if errors else "yellow",
+        )
+    for one in findings:
+        where = (
+            f" · {safe(one.source)}" + (f":{one.span.line}" if one.span.line else "") if one.source else ""
+        )
+        say(f"{one.severity} {one.code}{where} · {safe(one.message)}")
+        say(f"  help: {safe(one.help)}")
+    return 1 if errors else 0
+
+
+def _found(
+    code: str, message: str, remedy: str, severity: Literal["error", "warning"] = "error", source: str = ""
+) -> Finding:
+    return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
+
+
+def _python(place: Place) -> Iterator[Finding]:
+    del place
+    if sys.version_info < _OLDEST_PYTHON:
+        yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
+
+
+def _store(place: Place) -> Iterator[Finding]:
+    try:
+        store = place.store_or_none()
+        if store is None:
+            yield _found(
+                "no-store",
+                "there is no store yet",
+                "`adjourn proxy` makes it with its first session",
+                "warning",
+            )
+            return
+        store.streams()
+    except AdjournError as error:
+        yield _found("store", error.message, error.remedy)
+        return
+    if getattr(store, "writable", True) is False:
+        yield _found(
+            "store-read-only",
+            "the store can only be read",
+            "make the file and its folder writable",
+            "warning",
+        )
+
+
+def _keys(place: Place) -> Iterator[Finding]:
+    from adjourn.engine import keys  # noqa: PLC0415  # not for --help
+
+    folder = keys.folder()
+    real, root = os.path.realpath(folder), os.path.realpath(place.root)
+    if real == root or real.startswith(root.rstrip("/") + "/"):
+        yield _found(
+            "keys-in-workspace", f"the keys are inside the workspace ({folder})",
+            "move them out and set ADJOURN_CONFIG: an agent can read and write a workspace",
+        )  # fmt: skip
+    if not os.path.isdir(folder):
+        yield from _can_make(folder)
+        return
+    for name in ("", "default.key", "secret", "trusted"):
+        path = os.path.join(folder, name).rstrip("/")
+        try:
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield _found("keys", f"{path}: {error.strerror}", "make it yours: chown, chmod u+rw")
+            continue
+        open_to_all = mode & 0o022 if name in ("", "trusted") else mode & 0o077
+        if open_to_all:
+            wanted = "700" if name in ("", "trusted") else "600"
+            yield _found("keys-open", f"others may use {path} (mode {mode:o})", f"chmod {wanted} {path}")
+    try:
+        keys.trusted()
+    except AdjournError as error:
+        yield _found("keys", error.message, error.remedy)
+
+
+def _can_make(folder: str) -> Iterator[Finding]:
+    above = folder
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if not os.access(above, os.W_OK):
+        yield _found(
+            "keys-unwritable", f"no key can be made in {folder}: {above} is not writable",
+            "make it writable, or set ADJOURN_CONFIG to a folder that is",
+        )  # fmt: skip
+
+
+def _policy(place: Place) -> Iterator[Finding]:
+    from adjourn.engine.contract import BrokenContractError, read_contract  # noqa: PLC0415
+
+    try:
+        yield from read_contract(place.root).findings
+    except BrokenContractError as error:
+        if [found.code for found in error.findings] == ["AEX135"]:
+            yield _found(
+                "no-policy",
+                "there is no policy, so no proxy starts here",
+                "`adjourn init --policy`",
+                "warning",
+            )
+        else:
+            yield from error.findings
+
+
+def _git(place: Place) -> Iterator[Finding]:
+    if _run_git(place.root, "rev-parse", "--is-inside-work-tree") != 0:
+        return
+    for path in (".aex/adjourn.db", ".aex/adjourn.db-wal"):
+        if _run_git(place.root, "ls-files", "--error-unmatch", path) == 0:
+            yield _found(
+                "store-tracked",
+                f"git tracks {path}",
+                f"git rm --cached {path}; commit checkpoints instead",
+                source=path,
+            )
+        elif (
+            os.path.exists(os.path.join(place.root, path))
+            and _run_git(place.root, "check-ignore", "-q", path) == 1
+        ):
+            yield _found(
+                "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
+                "warning", path,
+            )  # fmt: skip
+    for path in (".aex/policy.aex", ".aex/checkpoints"):
+        there = os.path.exists(os.path.join(place.root, path))
+        if there and _run_git(place.root, "check-ignore", "-q", path) == 0:
+            yield _found(
+                "ignored", f"git ignores {path}, so no colleague gets it",
+                "ignore only `.aex/adjourn.db*`", "warning", path,
+            )  # fmt: skip
+
+
+def _run_git(root: str, *arguments: str) -> int:
+    """Exit code of git; -1 when there is no git, or it takes too long. Runs nothing that the repository configures."""
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=root,
+            check=False,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return -1
+    return done.returncode
+
+
+def _tasks(place: Place) -> Iterator[Finding]:
+    from adjourn.cli import view  # noqa: PLC0415
+
+    try:
+        if place.store_or_none() is None:
+            return
+        tasks = list(view.each_task(place))
+    except AdjournError:
+        return  # `_store` has said it
+    for name, task in tasks:
+        if isinstance(task, AdjournError):
+            yield _found(
+                "task-unreadable", f"task {name}: {task.message}", "`adjourn verify` tells where it breaks"
+            )
+            continue
+        ledger = task.ledger
+        sitting = view.holders(place, ledger)
+        for one in sitting:
+            if not one.alive:
+                state = "its process is gone" if one.alive is False else "it gave no sign of life"
+                yield _found(
+                    "stale-session", f"task {name}: session {one.session.id} of {view.who(one.session)} has not closed; {state}",
+                    "nothing to do: the next session on the task gives it up for dead", "warning",
+                )  # fmt: skip
+        for call in view.doubts(ledger, sitting):
+            yield _found(
+                "in-doubt", f"task {name}: nobody knows whether call {call.call} ({call.tool}) had its effect",
+                f"find out, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
+            )  # fmt: skip
+        for asked in view.questions(ledger, place.now):
+            yield _found(
+                "waiting", f"task {name}: {asked.tool} waits for an answer",
+                f"adjourn approve {asked.id}   (or deny)", "warning",
+            )  # fmt: skip
+
+
+CHECKS: dict[str, Callable[[Place], Iterator[Finding]]] = {
+    "python": _python,
+    "store": _store,
+    "keys": _keys,
+    "policy": _policy,
+    "git": _git,
+    "tasks": _tasks,
+}

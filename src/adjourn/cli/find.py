@@ -1,0 +1,116 @@
+"""Finding a checkpoint for reading: in the store, or in a folder of the workspace that somebody brought.
+
+A brought folder is verified and taken in by the engine as a resume would, but into memory: reading writes nothing.
+
+Owns: `Found`, `find`. Must never: write into the workspace's store.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from adjourn.cli.place import Place, reading_secret
+from adjourn.engine import folder
+from adjourn.engine.checkpoint import Checkpoint, as_checkpoint
+from adjourn.engine.checkpoint import find as find_named
+from adjourn.engine.resume import locate, vouched_for
+from adjourn.engine.task import Task
+from adjourn.errors import InvalidError, NotFoundError
+from adjourn.log.kinds import CheckpointCreated
+from adjourn.store.base import Store
+from adjourn.store.memory import MemoryStore
+
+MIN_HASH = 6
+_MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'
+
+
+class Found(NamedTuple):
+    """A checkpoint, where it was found, and the store that has its history: the workspace's, or one in memory."""
+
+    checkpoint: Checkpoint
+    source: Literal["store", "folder"]
+    store: Store
+
+    def task(self, place: Place) -> Task:
+        """The task it is of, as it is now."""
+        return Task(self.store, self.checkpoint.event.task, clock=place.clock, secret=reading_secret())
+
+
+def as_resumed(place: Place, name: str) -> Found:
+    """What a resume of `name` would find, and the store it would leave. Raises as that would."""
+    kept = place.store_or_none()
+    store: Store = kept or MemoryStore()
+    if folder.is_as_written(store, place.root, name) is not False:
+        if kept is None:
+            place.store  # noqa: B018  # says that there is none
+        checkpoint, source = locate(store, place.root, name)
+        return Found(checkpoint, source, store)
+    scratch = MemoryStore()
+    brought = folder.verify_named(place.root, name)
+    task = brought.checkpoint.event.task
+    if kept is not None:
+        entries = list(kept.read(task))
+        if entries:
+            scratch.append(task, entries, expect=scratch.head(task))
+        if (upto := vouched_for(kept, brought.checkpoint)) is not None:
+            scratch.swap(f"vouched/{task}", str(upto), expect=None)
+    checkpoint, source = locate(scratch, place.root, name)
+    return Found(checkpoint, source, scratch)
+
+
+def find(place: Place, name: str) -> Found:
+    """A checkpoint by its name, by six digits or more of its hash, or the last one of a task."""
+    try:
+        return _by_name(place, name)
+    except (NotFoundError, InvalidError) as error:
+        if not isinstance(error, NotFoundError) and "not a checkpoint name" not in error.message:
+            raise
+    store = place.store
+    found = _by_hash(store, name.lower()) if len(name) >= MIN_HASH and _is_hex(name) else None
+    if found is not None:
+        return Found(found, "store", store)
+    try:
+        last = place.task(name).ledger.checkpoint
+    except (NotFoundError, InvalidError):
+        raise NotFoundError(
+            f"no checkpoint or task is named {name!r}, and no checkpoint has that hash",
+            "`adjourn checkpoints` lists them",
+        ) from None
+    if not last:
+        raise NotFoundError(f"task {name} has no checkpoint", "a session makes one with aex.checkpoint")
+    return _by_name(place, last)
+
+
+def _by_name(place: Place, name: str) -> Found:
+    kept = place.store_or_none()
+    if kept is not None:
+        try:
+            return Found(find_named(kept, name), "store", kept)
+        except NotFoundError:
+            pass
+    brought = folder.verify_named(place.root, name)
+    scratch = MemoryStore()
+    scratch.append(brought.extra.task, brought.entries, expect=scratch.head(brought.extra.task))
+    for text in (brought.extra.contract, brought.extra.policy):
+        if text:
+            scratch.put_blob(text.encode())
+    return Found(brought.checkpoint, "folder", scratch)
+
+
+def _is_hex(text: str) -> bool:
+    return all(char in "0123456789abcdef" for char in text.lower())
+
+
+def _by_hash(store: Store, start: str) -> Checkpoint | None:
+    """Any version of any checkpoint: reads every event, but decodes only those."""
+    found = [
+        entry
+        for task in store.streams()
+        for entry in store.read(task)
+        if entry.hash.startswith(start) and _MARK in entry.data
+    ]
+    if len(found) > 1:
+        raise NotFoundError(
+            f"{len(found)} checkpoints have a hash that begins with {start}", "give more of it"
+        )
+    return as_checkpoint(found[0]) if found else None

@@ -1,0 +1,91 @@
+"""`adjourn import`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import complain, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.errors import ConflictError, NotFoundError
+
+if TYPE_CHECKING:
+    from adjourn.engine.checkpoint import Checkpoint
+
+
+@click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
+@click.argument("directory", metavar="DIR")
+@at_store
+@for_machines
+def import_(place: Place, directory: str, *, as_json: bool) -> None:
+    """Take in the checkpoint folder DIR, so that it can be resumed here. You vouch for it.
+
+    The folder is verified whole first. When a key signed it that is not trusted here, your import says that you trust this
+    history (not the key: `adjourn keys trust` does that). A checkpoint.json with the published fields only cannot be verified: its
+    spent calls are taken at your word, as the start of a new task.
+    """
+    from adjourn.engine.folder import JSON_FILE, read_published  # noqa: PLC0415  # not for --help
+
+    if not os.path.lexists(os.path.join(directory, JSON_FILE)):
+        raise NotFoundError(f"{directory} has no {JSON_FILE}", "name the folder of a checkpoint")
+    published = read_published(directory).file
+    store = place.make_store()
+    before = store.ref(f"checkpoint/{published.name}") or ""
+    told = _signed(place, directory) if published.adjourn else _published(place, directory, published.name)
+    earlier = before.partition(" ")[0]
+    told["replaced"] = earlier if earlier and earlier != told["task"] else ""
+    if as_json:
+        say_json(told)
+        return
+    by = f"signed by {told['key']} ({'trusted as ' + told['signer'] if told['signer'] else 'vouched for by you'})"
+    say(f"imported {told['name']}: task {told['task']}, {told['seq'] + 1} events, {by}")
+    if told["replaced"]:
+        say(
+            f"  the name stood for a checkpoint of task {safe(told['replaced'])}, which stays in that task's log"
+        )
+    say(f"  go on in any client: call aex.resume with the name {told['name']}")
+
+
+def _signed(place: Place, directory: str) -> dict[str, Any]:
+    from adjourn.engine.folder import verify  # noqa: PLC0415
+    from adjourn.engine.resume import import_folder  # noqa: PLC0415
+
+    verified = verify(directory)
+    made = import_folder(place.make_store(), verified, vouched=True)
+    return _told(made, verified.trusted_as, kind="history")
+
+
+def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
+    from adjourn.engine import folder, ids, keys  # noqa: PLC0415
+    from adjourn.engine.resume import import_published  # noqa: PLC0415
+    from adjourn.engine.task import Task  # noqa: PLC0415
+
+    store = place.make_store()
+    target = folder.path_of(place.root, name)
+    here = os.path.realpath(directory) == target
+    if not here and folder.is_as_written(store, place.root, name) is False:
+        raise ConflictError(
+            f"{target} holds another checkpoint of that name, which is not in the store",
+            "import or move that one first",
+        )
+    task = Task(store, ids.task_id(place.now), clock=place.clock, secret=keys.secret())
+    made = import_published(task, directory, person())
+    folder.write(store, made, place.root)
+    if here:
+        complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
+    return _told(made, "default", kind="published")
+
+
+def _told(made: Checkpoint, signer: str, *, kind: str) -> dict[str, Any]:
+    return {
+        "name": made.data.name,
+        "task": made.event.task,
+        "seq": made.event.seq,
+        "hash": made.hash,
+        "key": made.data.key,
+        "signer": signer,
+        "vouched": not signer or kind == "published",
+        "kind": kind,
+    }

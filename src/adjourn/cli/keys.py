@@ -1,0 +1,120 @@
+"""`adjourn keys`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from adjourn.cli.output import safe, say, say_json, table
+from adjourn.cli.place import example, for_machines
+from adjourn.errors import InvalidError
+
+_PUBLIC = 44
+"""Characters of a public key in base64."""
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=example("adjourn keys", "adjourn keys show", 'adjourn keys trust ann "7sB1...="'),
+)
+@for_machines
+@click.pass_context
+def keys(ctx: click.Context, *, as_json: bool) -> None:
+    """Your signing key, and the keys of others whose checkpoints may be resumed here.
+
+    Keys are in $ADJOURN_CONFIG/keys, else $XDG_CONFIG_HOME/adjourn/keys, else ~/.config/adjourn/keys: never in a workspace. Without
+    a subcommand they are listed.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from adjourn.engine import keys as engine  # noqa: PLC0415  # not for --help
+
+    rows = [_told(name, public) for name, public in engine.trusted().items()]
+    if as_json:
+        say_json({"folder": engine.folder(), "keys": rows})
+        return
+    if not any(row["own"] for row in rows):
+        say("you have no key yet: the first checkpoint, or `adjourn keys show`, makes it")
+    if rows:
+        say(
+            table(
+                ("NAME", "FINGERPRINT", "WHOSE"),
+                [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
+            )
+        )
+
+
+@keys.command(epilog=example("adjourn keys show"))
+@for_machines
+def show(*, as_json: bool) -> None:
+    """Print your public key, to give to others. Makes the key when there is none."""
+    from adjourn.engine import keys as engine  # noqa: PLC0415
+
+    told = _told("default", engine.own_public_key())
+    if as_json:
+        say_json(told)
+    else:
+        say(told["public"])
+
+
+@keys.command(epilog=example('adjourn keys trust ann "7sB1...="', "adjourn keys trust ann ann.pub"))
+@click.argument("name")
+@click.argument("key", metavar="KEY|FILE")
+@for_machines
+def trust(name: str, key: str, *, as_json: bool) -> None:
+    """Trust a public key under NAME.
+
+    Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints at its owner's; or a file that holds it.
+    """
+    from adjourn.engine import keys as engine  # noqa: PLC0415
+
+    public = _public(key)
+    engine.trust(name, public)
+    told = _told(name, public)
+    if as_json:
+        say_json(told)
+    else:
+        say(f"trusted as {name}: {told['key']}")
+
+
+@keys.command(epilog=example("adjourn keys distrust ann"))
+@click.argument("name")
+@for_machines
+def distrust(name: str, *, as_json: bool) -> None:
+    """Stop trusting the key of that name. What was resumed stays as it is."""
+    from adjourn.engine import keys as engine  # noqa: PLC0415
+
+    engine.distrust(name)
+    if as_json:
+        say_json({"name": name, "trusted": False})
+    else:
+        say(f"no longer trusted: {safe(name)}")
+
+
+def _told(name: str, public: bytes) -> dict[str, Any]:
+    from adjourn.log.signing import encode_bytes, fingerprint  # noqa: PLC0415
+
+    return {
+        "name": name,
+        "key": fingerprint(public),
+        "public": encode_bytes(public),
+        "own": name == "default",
+    }
+
+
+def _public(text: str) -> bytes:
+    from adjourn.engine.keys import KEY_BYTES  # noqa: PLC0415
+    from adjourn.log.signing import decode_bytes  # noqa: PLC0415
+
+    if os.path.isfile(text):
+        with open(text, encoding="ascii", errors="replace") as file:
+            text = file.read(200).strip()
+    try:
+        return decode_bytes(text, KEY_BYTES)
+    except InvalidError as error:
+        raise InvalidError(
+            f"{safe(text[:60])!r} is neither a public key nor a file that holds one",
+            f"a key is the {_PUBLIC} characters that `adjourn keys show` prints",
+        ) from error

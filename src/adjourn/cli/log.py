@@ -1,0 +1,104 @@
+"""`adjourn log`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import cut, safe, say, width
+from adjourn.cli.place import Place, at_store, example
+
+if TYPE_CHECKING:
+    from adjourn.log.event import Event
+    from adjourn.store.base import Entry
+
+_SHOWN = (
+    "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit", "approval",
+    "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note", "call",
+    "milliseconds",
+)  # fmt: skip
+_BARE = ("tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments")
+WATCH_SECONDS = 1.0
+
+
+@click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
+@click.argument("task", default="")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N events.")
+@click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C.")
+@click.option("--full", is_flag=True, help="Do not cut long lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored events as they are, one a line.")
+@at_store
+def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool) -> None:
+    """Show what happened to a task: position, local time, who, event, and what it was about.
+
+    Without TASK the same one as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
+    is its hash.
+    """
+    from adjourn.cli.view import current_task  # noqa: PLC0415  # not for --help
+
+    found = current_task(place, task)
+    store, head = place.store, found.store.head(found.id)
+    start = 0 if tail is None else max(0, head.seq + 1 - tail)
+    room = 0 if full else width()
+    _show(store.read(found.id, start, head.seq + 1), start, room, as_json=as_json)
+    while follow:
+        sys.stdout.flush()
+        newer = store.watch(found.id, head, WATCH_SECONDS)
+        if newer != head:
+            _show(store.read(found.id, head.seq + 1, newer.seq + 1), head.seq + 1, room, as_json=as_json)
+            head = newer
+
+
+def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
+    from adjourn.errors import InvalidError  # noqa: PLC0415  # as above
+    from adjourn.log.event import decode  # noqa: PLC0415
+
+    for seq, entry in enumerate(entries, start):
+        if as_json:
+            _raw(entry.data)
+            continue
+        try:
+            line = _line(decode(entry.data))
+        except InvalidError:
+            line = f"{seq:>5}  cannot be read as an event; run `adjourn verify`"
+        say(cut(line, room) if room else line)
+
+
+def _raw(data: bytes) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data + b"\n")
+        return
+    text = data.decode(errors="replace")  # the same JSON, with what a terminal would obey escaped
+    print("".join(c if c.isprintable() else "".join(f"\\u{u:04x}" for u in _units(c)) for c in text))
+
+
+def _units(char: str) -> list[int]:
+    raw = char.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(raw[i : i + 2], "big") for i in range(0, len(raw), 2)]
+
+
+def _line(event: Event) -> str:
+    from adjourn.cli.when import local  # noqa: PLC0415
+
+    who = safe(event.by.id)[:12]
+    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {_about(event)}".rstrip()
+
+
+def _about(event: Event) -> str:
+    import msgspec  # noqa: PLC0415
+
+    try:
+        data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    parts = []
+    for name in _SHOWN:
+        value = data.get(name)
+        if value not in (None, "", [], 0):
+            text = safe(", ".join(value) if isinstance(value, list) else str(value))
+            parts.append(text if name in _BARE else f"{name}={text}")
+    return " ".join(parts)

@@ -1,0 +1,157 @@
+"""How things are shown: safely, in 80 columns, coloured only for a person who can see it.
+
+Owns: cleaning of foreign text, tables, JSON, colour, progress. Must never: know a command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Self, TextIO
+from unicodedata import combining, east_asian_width
+
+WIDTH = 80
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
+_PROGRESS_AFTER = 1.0
+_PROGRESS_EVERY = 0.2
+
+
+def safe(text: str) -> str:
+    """Text of an agent or a server on one line, without anything that a terminal would obey."""
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+
+
+def safe_lines(text: str) -> str:
+    """As `safe`, but line by line, with the indentation kept."""
+    lines = text.expandtabs(4).split("\n")
+    return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)
+
+
+def width() -> int:
+    """Columns to write in: the terminal's, else 80."""
+    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def cut(text: str, room: int) -> str:
+    """The text in at most `room` columns; an ellipsis marks the cut."""
+    if cells(text) <= room:
+        return text
+    kept, used = [], 1
+    for char in text:
+        used += cells(char)
+        if used > room:
+            break
+        kept.append(char)
+    return "".join(kept) + "…" if room > 0 else ""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns under their titles. The last one takes what is left of the line; numbers stand to the right."""
+    shown = [[safe(value) for value in row] for row in rows]
+    sizes = [max(map(cells, column)) for column in zip(head, *shown, strict=True)]
+    used = sum(sizes[:-1]) + 2 * (len(head) - 1)
+    sizes[-1] = max(min(sizes[-1], width() - used), 0)
+    right = [
+        bool(shown) and all(value.isdigit() or not value for value in column)
+        for column in zip(*shown, strict=True)
+    ]
+    right = right or [False] * len(head)
+    return "\n".join(
+        "  ".join(
+            _cell(cut(value, size), size, to_right=side)
+            for value, size, side in zip(row, sizes, right, strict=True)
+        ).rstrip()
+        for row in [list(head), *shown]
+    )
+
+
+def _cell(text: str, size: int, *, to_right: bool) -> str:
+    blanks = " " * (size - cells(text))
+    return blanks + text if to_right else text + blanks
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> str:
+    """`name  value` lines; values go on below themselves where they are long. Empty values are left out."""
+    kept = [(name, safe(value)) for name, value in rows if value]
+    size = max((len(name) for name, _ in kept), default=0)
+    room = width() - size - 2
+    lines = []
+    for name, value in kept:
+        for number, part in enumerate(_wrapped(value, room)):
+            lines.append(f"{name if not number else '':<{size}}  {part}")
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) > room:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    return [*lines, line]
+
+
+def say(text: str, colour: str = "") -> None:
+    """A line of the answer."""
+    print(paint(text, colour, sys.stdout))
+
+
+def say_json(value: Any) -> None:
+    """One JSON document. Everything beyond ASCII is escaped, so that it is safe on a terminal too."""
+    import json  # noqa: PLC0415  # only for machines
+
+    print(json.dumps(value, indent=2))
+
+
+def complain(message: str, remedy: str = "") -> None:
+    """What went wrong, on stderr, and the next step."""
+    sys.stdout.flush()
+    print(f"{paint('adjourn:', 'red', sys.stderr)} {message}", file=sys.stderr)
+    if remedy:
+        print(f"  {remedy}", file=sys.stderr)
+
+
+def paint(text: str, colour: str, stream: TextIO) -> str:
+    """Coloured on a terminal, unless NO_COLOR is set."""
+    if not colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+class Progress:
+    """A line on stderr for what takes more than a second, on a terminal only. Call it with how much is done."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = time.monotonic() + _PROGRESS_AFTER
+        self._shown = False
+        self._on = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._on and time.monotonic() >= self._next:
+            share = f" {100 * done // total}%" if total else ""
+            sys.stderr.write(f"\r{self._what}: {done:,} of {total:,}{share} ")
+            sys.stderr.flush()
+            self._shown = True
+            self._next = time.monotonic() + _PROGRESS_EVERY
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K" if os.environ.get("TERM", "dumb") != "dumb" else "\n")
+            sys.stderr.flush()

@@ -1,0 +1,162 @@
+"""Where a command works: the workspace, its store, and options that every such command has.
+
+Owns: opening a store that is there (reading must never make one), tasks by a beginning of their id, who is at the
+terminal. Must never: make a store unless the command writes one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from adjourn.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from adjourn.engine.task import Task
+    from adjourn.log.event import Actor
+    from adjourn.store.base import Store
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_NO_STORE = "`adjourn proxy` makes it with its first session; -C DIR or --store URL name another place"
+
+
+class Place:
+    """The workspace that a command was started in, and its store."""
+
+    def __init__(self, url: str = "") -> None:
+        from adjourn.engine.desk import DEFAULT_STORE, now  # noqa: PLC0415  # not for --help
+
+        self.root = os.getcwd()
+        self.url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
+        self.now = now()
+        self.clock = now
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store, which must be there. Raises `NotFoundError`."""
+        store = self.store_or_none()
+        if store is None:
+            raise NotFoundError(f"there is no store at {self._shown()}", _NO_STORE)
+        return store
+
+    def store_or_none(self) -> Store | None:
+        """The store, if there is one."""
+        return self.make_store() if self._store or self._exists() else None
+
+    def make_store(self) -> Store:
+        """The store, made if need be: for commands that write into it."""
+        if self._store is None:
+            from adjourn.engine.desk import open_at  # noqa: PLC0415  # not for --help
+
+            self._store = open_at(self.root, self.url)
+            if context := click.get_current_context(silent=True):
+                context.call_on_close(self._store.close)
+        return self._store
+
+    def _exists(self) -> bool:
+        scheme, colon, rest = self.url.partition(":")
+        if colon and scheme.lower() in ("postgresql", "postgres"):
+            return _is_prepared(self.url)
+        if colon and scheme.lower() == "memory":
+            return True  # refused with the right words when it is opened
+        path = rest if colon and scheme.lower() == "sqlite" else self.url
+        path = os.path.join(self.root, path.removeprefix("//") if path.startswith("///") else path)
+        return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
+
+    def _shown(self) -> str:
+        scheme, colon, _ = self.url.partition(":")
+        if colon and scheme.lower() in ("postgresql", "postgres"):
+            from adjourn.store.postgres_link import describe  # noqa: PLC0415  # without the password
+
+            return describe(self.url)
+        return self.url
+
+    def task(self, name: str) -> Task:
+        """A task for reading, by its id or a beginning that only it has."""
+        from adjourn.engine.task import existing  # noqa: PLC0415
+
+        return existing(self.store, name, clock=self.clock, secret=reading_secret())
+
+    def writable(self, task: str) -> Task:
+        """A task to add facts to."""
+        from adjourn.engine import keys  # noqa: PLC0415
+        from adjourn.engine.task import existing  # noqa: PLC0415
+
+        return existing(self.store, task, clock=self.clock, secret=keys.secret())
+
+
+def reading_secret() -> bytes:
+    """The user's secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
+    from adjourn.engine import keys  # noqa: PLC0415
+
+    there = os.path.exists(os.path.join(keys.folder(), "secret"))
+    return keys.secret() if there else os.urandom(keys.KEY_BYTES)
+
+
+def _is_prepared(url: str) -> bool:
+    from adjourn.store.postgres_link import connect  # noqa: PLC0415
+
+    with connect(url) as connection:
+        found = connection.execute("SELECT to_regclass('adjourn_event')").fetchone()
+    return bool(found and found[0])
+
+
+def person() -> Actor:
+    """Who is at the terminal."""
+    import getpass  # noqa: PLC0415
+
+    from adjourn.log.event import Actor  # noqa: PLC0415
+
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a user id without an account
+        name = str(os.getuid())
+    return Actor(name, "human")
+
+
+def example(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
+def in_folder(function: _F) -> _F:
+    """Adds -C."""
+    option = click.option(
+        "-C",
+        metavar="DIR",
+        expose_value=False,
+        is_eager=True,
+        callback=_go,
+        help="Work in DIR instead of the current folder.",
+    )
+    return option(function)
+
+
+def at_store(function: _F) -> _F:
+    """Adds -C and --store; the command gets `place`."""
+    option = click.option(
+        "--store",
+        "place",
+        metavar="URL",
+        default="",
+        callback=lambda _ctx, _param, value: Place(value),
+        help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+    )
+    return in_folder(option(function))
+
+
+def for_machines(function: _F) -> _F:
+    """Adds --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+
+
+def _go(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value:
+        try:
+            os.chdir(value)
+        except OSError as error:
+            raise click.BadParameter(f"{value}: {error.strerror}", ctx, param) from error

@@ -1,0 +1,56 @@
+"""`adjourn proxy`, as the command line shows it. The run itself begins in `adjourn.__main__`, without coming here.
+
+Owns: the help, made from the proxy's own table of options. Must never: parse an option itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from adjourn.cli.place import example
+from adjourn.proxy.options import OPTIONS, Option
+
+
+class ProxyCommand(click.Command):
+    """Takes every argument as it is, but for a --help in front of the upstream's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = args[: args.index("--")] if "--" in args else args
+        if {"--help", "-h"} & set(own):
+            click.echo(ctx.get_help())
+            ctx.exit()
+        ctx.args = args
+        return args
+
+
+def _shown(option: Option) -> click.Option:
+    choice = click.Choice(option.choices) if option.choices else None
+    help_ = option.help + (f"  [${option.environment}]" if option.environment else "")
+    if not option.metavar:
+        return click.Option([option.flag], is_flag=True, help=help_)
+    return click.Option([option.flag], metavar=option.metavar, type=choice, help=help_)
+
+
+@click.command(
+    cls=ProxyCommand,
+    params=[_shown(option) for option in OPTIONS],
+    options_metavar="[OPTIONS] -- COMMAND...",
+    epilog=example(
+        "adjourn proxy -- npx -y your-mcp-server",
+        "adjourn proxy --task release-42 --policy ci.aex -- ./server",
+    ),
+)
+def proxy() -> None:
+    """Stand between an MCP client and the server that COMMAND starts.
+
+    Calls are decided on by the policy, written down before they leave, and checkpointed, so that any later session can go on.
+    Configure the client to start this instead of the server.
+
+    Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
+    """
+    sys.stdout.flush()
+    arguments = [sys.executable, "-m", "adjourn", "proxy", *click.get_current_context().args]
+    os.execv(sys.executable, arguments)  # noqa: S606  # the one way in that starts the upstream first

@@ -1,0 +1,102 @@
+"""`adjourn resume`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from adjourn.cli.output import complain, cut, facts, safe, say, say_json, width
+from adjourn.cli.place import Place, at_store, example, for_machines
+
+
+@click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
+@click.argument("name")
+@click.option(
+    "--more", default="", metavar="CURSOR", help="The `more` of an earlier answer, for older history."
+)
+@at_store
+@for_machines
+def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
+    """Show what a session that resumes the checkpoint NAME will be told. Starts no session and writes nothing.
+
+    To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
+    refused for an untrusted signer.
+    """
+    from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
+    from adjourn.cli.view import doubts  # noqa: PLC0415
+    from adjourn.engine import resume as engine  # noqa: PLC0415
+    from adjourn.engine.checkpoint import document, trusted_signer  # noqa: PLC0415
+    from adjourn.errors import RefusedError  # noqa: PLC0415
+
+    found = as_resumed(place, name)
+    if not trusted_signer(found.checkpoint) and engine.vouched_for(found.store, found.checkpoint) is None:
+        raise RefusedError(
+            f'checkpoint "{name}" is signed by {found.checkpoint.data.key}, which is not trusted here',
+            "if you know that key: `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
+        )
+    document(found.store, found.checkpoint)
+    ledger = found.task(place).ledger
+    held = _held(place, found.store, ledger)
+    for call in doubts(ledger, held):
+        ledger.doubts[call.call] = call
+    told = engine.answer(
+        found.store, ledger, found.checkpoint, budget=_budget(place, found.store, ledger), more=more
+    )
+    if as_json:
+        say_json(told)
+    else:
+        _print(told, place.now)
+    for holder in held:
+        if holder.alive:
+            complain(
+                f"task {ledger.task} is held by {safe(holder.session.client) or 'a client'}, process {holder.session.pid}",
+                "another client's resume is refused until that session ends, or it starts with --take-over",
+            )
+
+
+def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
+    from adjourn.cli.view import Holder  # noqa: PLC0415
+    from adjourn.engine.session import is_alive  # noqa: PLC0415
+
+    return [
+        Holder(session, is_alive(store, ledger.task, session, place.now))
+        for session in ledger.sessions.values()
+    ]
+
+
+def _budget(place: Place, store: Any, ledger: Any) -> int | None:
+    """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last one's."""
+    from adjourn.engine.contract import for_task, read_contract  # noqa: PLC0415
+    from adjourn.errors import AdjournError  # noqa: PLC0415
+
+    try:
+        return for_task(read_contract(place.root), store, ledger.contract).policy.budget
+    except AdjournError:
+        budget: int | None = ledger.budget
+        return budget
+
+
+def _print(told: dict[str, Any], now: int) -> None:
+    from adjourn.cli.when import ago  # noqa: PLC0415
+
+    rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
+    unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""
+    say(f"{told['name']}: task {safe(told['task'])}, {told['callsUsed']} calls used{rest}{unsure}")
+    rows = [
+        ("goal", told.get("goal", "")),
+        ("description", told.get("description", "")),
+        ("made", ago(told["checkpointedAt"], now)),
+        ("tools", ", ".join(told["toolsCalled"])),
+    ]
+    rows += [
+        ("in doubt", f"{call['call']} {call['tool']} {call.get('arguments', '')}")
+        for call in told.get("inDoubt", [])
+    ]
+    say(facts(rows))
+    say("what happened")
+    for entry in told["auditSummary"]:
+        about = " ".join(f"{value}" for value in entry["data"].values())
+        say(cut(f"  {safe(entry['event']):<18} {safe(about)}", width()))
+    if "more" in told:
+        say(f"  older: adjourn resume {told['name']} --more {told['more']}")

@@ -1,0 +1,89 @@
+"""`adjourn settle`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import facts, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.errors import AdjournError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.state.ledger import Call
+
+
+@click.command(
+    epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"')
+)
+@click.argument("call", default="")
+@click.option("--done", is_flag=True, help="Its effect happened.")
+@click.option("--not-done", "not_done", is_flag=True, help="Its effect did not happen.")
+@click.option("--note", default="", metavar="TEXT", help="How you know.")
+@at_store
+@for_machines
+def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as_json: bool) -> None:
+    """Record whether a call in doubt had its effect; without CALL, list the calls in doubt.
+
+    A call is in doubt when it was sent and its session ended before an answer came. Look at what it would have changed, then say
+    what is true. CALL is its id or a beginning of it.
+    """
+    from adjourn.engine.session import lose_dead, settle_doubt  # noqa: PLC0415  # not for --help
+
+    known = _in_doubt(place)
+    if not call:
+        if done or not_done or note:
+            raise UsageError("which call?", "`adjourn settle` without options lists those in doubt")
+        _list(known, place.now, as_json=as_json)
+        return
+    if done == not_done:
+        raise UsageError("did its effect happen?", "say --done or --not-done")
+    task, found = _one(known, call)
+    writable = place.writable(task)
+    lose_dead(writable)
+    settle_doubt(writable, found.call, happened=done, by=person(), note=note)
+    outcome = "done" if done else "not-done"
+    if as_json:
+        say_json({"call": found.call, "task": task, "tool": found.tool, "outcome": outcome})
+    else:
+        say(f"settled as {outcome}: {found.call} {safe(found.tool)} {safe(found.arguments)}".rstrip())
+
+
+def _in_doubt(place: Place) -> list[tuple[str, Call]]:
+    from adjourn.cli.view import doubts, each_task, holders  # noqa: PLC0415
+
+    found = []
+    for name, task in each_task(place):
+        if not isinstance(task, AdjournError):
+            found += [(name, one) for one in doubts(task.ledger, holders(place, task.ledger))]
+    return found
+
+
+def _one(known: list[tuple[str, Call]], start: str) -> tuple[str, Call]:
+    found = [pair for pair in known if pair[1].call == start] or [
+        pair for pair in known if pair[1].call.startswith(start)
+    ]
+    if len(found) != 1:
+        count = (
+            f"{len(found)} calls in doubt begin with {start!r}" if found else f"no call {start!r} is in doubt"
+        )
+        raise NotFoundError(count, "`adjourn settle` lists those in doubt")
+    return found[0]
+
+
+def _list(known: list[tuple[str, Call]], now: int, *, as_json: bool) -> None:
+    from adjourn.cli.when import ago  # noqa: PLC0415
+
+    if as_json:
+        import msgspec  # noqa: PLC0415
+
+        say_json({"inDoubt": [msgspec.to_builtins(one) | {"task": task} for task, one in known]})
+        return
+    if not known:
+        say("no call is in doubt")
+        return
+    say(f"{len(known)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
+    for task, one in known:
+        say(f"\n{safe(one.call)}  {safe(one.tool)}")
+        say(facts([("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task)]))

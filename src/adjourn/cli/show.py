@@ -1,0 +1,129 @@
+"""`adjourn show`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from adjourn.cli.output import facts, safe, safe_lines, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+
+
+@click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
+@click.argument("name")
+@click.option(
+    "--policy", is_flag=True, help="With the texts of the policy and the contract it was made under."
+)
+@at_store
+@for_machines
+def show(place: Place, name: str, *, policy: bool, as_json: bool) -> None:
+    """Show one checkpoint in full: what was done, who signed it, and what it stands on.
+
+    NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
+    folder has is verified and shown.
+    """
+    from adjourn.cli.find import Found, find  # noqa: PLC0415  # not for --help
+    from adjourn.engine.checkpoint import trusted_signer  # noqa: PLC0415
+
+    found: Found = find(place, name)
+    told = _told(place, found) | {"signer": trusted_signer(found.checkpoint)}
+    texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
+    if as_json:
+        say_json(told | {f"{key}Text": text for key, text in texts.items()})
+        return
+    _print(place, told)
+    for key, text in texts.items():
+        if text:
+            say(f"\n# {key} {told[key][:12]}\n{safe_lines(text.rstrip())}")
+        elif text is None and told[key]:
+            say(f"\n# the text of the {key} {told[key][:12]} is not in the store")
+
+
+def _text(found: Any, text_digest: str) -> str | None:
+    stored = found.store.get_blob(text_digest) if text_digest else None
+    return None if stored is None else stored.decode(errors="replace")
+
+
+def _told(place: Place, found: Any) -> dict[str, Any]:
+    from adjourn.engine import folder  # noqa: PLC0415
+    from adjourn.engine.checkpoint import document_of  # noqa: PLC0415
+    from adjourn.errors import AdjournError  # noqa: PLC0415
+    from adjourn.log.event import decode  # noqa: PLC0415
+    from adjourn.log.kinds import data_of  # noqa: PLC0415
+    from adjourn.state.ledger import Ledger  # noqa: PLC0415
+
+    event, event_hash, data = found.checkpoint
+    stored = found.store.get_blob(data.document)
+    if stored is not None:
+        import msgspec  # noqa: PLC0415
+
+        stated = msgspec.json.decode(stored, type=dict[str, Any])
+    else:  # an older version of an imported history: what it said follows from the events
+        ledger = Ledger(task=event.task)
+        for entry in found.store.read(event.task, 0, event.seq):
+            past = decode(entry.data)
+            ledger.apply(past, entry.hash, data_of(past))
+        stated = document_of(ledger, data.name, data.description)
+    try:
+        as_written = folder.is_as_written(place.store_or_none() or found.store, place.root, data.name)
+        state = {None: "none", True: "as written", False: "brought or changed"}[as_written]
+    except AdjournError as error:
+        state = error.message
+    kept = ("goal", "callsUsed", "callsRefused", "budget", "tools", "inDoubt", "policy", "contract")
+    return {
+        "name": data.name,
+        "task": event.task,
+        "seq": event.seq,
+        "hash": event_hash,
+        "timestamp": event.timestamp,
+        "by": event.by.id,
+        "trigger": data.trigger,
+        "description": data.description,
+        **{key: stated.get(key) for key in kept},
+        "key": data.key,
+        "document": data.document,
+        "root": data.root,
+        "previous": data.previous,
+        "source": found.source,
+        "folder": state,
+    }
+
+
+def _print(place: Place, told: dict[str, Any]) -> None:
+    from adjourn.cli.when import ago, local  # noqa: PLC0415
+
+    signed = (
+        f"signed by {told['signer']}"
+        if told["signer"]
+        else f"signed by {told['key']}, which is not trusted here"
+    )
+    say(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}")
+    used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
+    tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
+    doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])
+    say(
+        facts(
+            [
+                ("goal", told["goal"] or ""),
+                ("description", told["description"]),
+                (
+                    "made",
+                    f"{local(told['timestamp'])} ({ago(told['timestamp'], place.now)}) by {told['by']}, {told['trigger']}",
+                ),
+                ("calls", f"{used} used, {told['callsRefused']} refused"),
+                ("tools", tools),
+                ("in doubt", doubts or "nothing"),
+                ("position", f"event {told['seq']}"),
+                ("hash", told["hash"]),
+                ("previous", told["previous"]),
+                ("document", told["document"]),
+                ("root", told["root"]),
+                ("key", told["key"]),
+                ("policy", told["policy"] or ""),
+                ("contract", told["contract"] or ""),
+                ("found in", told["source"]),
+                ("folder", told["folder"]),
+            ]
+        )
+    )

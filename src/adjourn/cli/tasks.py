@@ -1,0 +1,66 @@
+"""`adjourn tasks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from adjourn.cli.output import Progress, complain, say, say_json, table
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import AdjournError
+
+
+@click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))
+@at_store
+@for_machines
+def tasks(place: Place, *, as_json: bool) -> int:
+    """List the tasks of the store, the one touched last first.
+
+    Exit code 1 when a task cannot be read.
+    """
+    from adjourn.cli.view import as_told, each_task  # noqa: PLC0415  # not for --help
+
+    told: list[dict[str, Any]] = []
+    broken: list[tuple[str, AdjournError]] = []
+    with Progress("reading tasks") as progress:
+        total = len(place.store.streams())
+        for number, (name, task) in enumerate(each_task(place)):
+            if isinstance(task, AdjournError):
+                broken.append((name, task))
+            else:
+                told.append(as_told(place, task.ledger))
+            progress(number + 1, total)
+    told.sort(key=lambda one: one["touched"], reverse=True)
+    if as_json:
+        unreadable = [{"task": name, "reason": str(error)} for name, error in broken]
+        say_json({"tasks": told, "unreadable": unreadable})
+    elif told:
+        say(
+            table(
+                ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "GOAL"),
+                [_row(one, place.now) for one in told],
+            )
+        )
+    elif not broken:
+        say("no tasks yet")
+    for name, error in broken:
+        complain(f"task {name} cannot be read: {error.message}", "`adjourn verify` tells more")
+    return 1 if broken else 0
+
+
+def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
+    from adjourn.cli.when import ago  # noqa: PLC0415
+
+    used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
+    living = sum(session["alive"] is True for session in told["sessions"])
+    over = len(told["sessions"]) - living
+    sessions = ", ".join(f"{count} {word}" for count, word in ((living, "open"), (over, "dead")) if count)
+    return (
+        told["task"],
+        used,
+        sessions,
+        ago(told["touched"], now),
+        str(len(told["inDoubt"]) or ""),
+        told["goal"],
+    )

@@ -1,0 +1,137 @@
+"""`adjourn verify`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import Progress, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import UsageError
+
+if TYPE_CHECKING:
+    from adjourn.engine.verify import Located, Report
+
+
+@click.command(
+    epilog=example(
+        "adjourn verify",
+        "adjourn verify 20261121 --expect-head 9f86d081884c7d65...",
+        "adjourn verify .aex/checkpoints/fix-auth",
+    )
+)
+@click.argument("what", default="")
+@click.option("--expect-head", default="", metavar="HASH", help="The hash that the last event must have.")
+@click.option(
+    "--quick", is_flag=True, help="Only the hash chain: nothing is decoded, no signature is checked."
+)
+@at_store
+@for_machines
+def verify(place: Place, what: str, *, expect_head: str, quick: bool, as_json: bool) -> int:
+    """Check that history is what was written and signed, and say where it breaks.
+
+    WHAT is a task, or a checkpoint's folder (a path). Without it: every task of the store. Exit code 1 when anything does not
+    hold. A signature by a key that is not trusted is a warning.
+
+    No check finds a missing end without a hash that you kept elsewhere: `adjourn status --json` prints `head`.
+    """
+    from adjourn.engine.verify import verify_folder, verify_store, verify_task  # noqa: PLC0415  # not for --help
+
+    if what and (os.path.isdir(what) or os.sep in what):
+        report = verify_folder(what, expect_head=expect_head)
+    else:
+        with Progress("verifying") as progress:
+            if what:
+                task = _task_id(place, what)
+                report = verify_task(
+                    place.store, task, expect_head=expect_head, deep=not quick, progress=progress
+                )
+            elif expect_head:
+                raise UsageError("--expect-head is the hash of one task", "name the task")
+            else:
+                report = verify_store(place.store, deep=not quick, progress=progress)
+    if as_json:
+        say_json(_told(report))
+    else:
+        _print(report)
+    return 0 if report.valid else 1
+
+
+def _task_id(place: Place, start: str) -> str:
+    """The id itself, without loading the task: loading refuses what is to be looked at here."""
+    from adjourn.errors import NotFoundError  # noqa: PLC0415
+
+    names = list(place.store.streams())
+    found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
+    if len(found) != 1:
+        count = f"{len(found)} tasks begin with it" if found else "no task has that id"
+        raise NotFoundError(
+            f"task {start!r}: {count}", "`adjourn tasks` lists them; a folder is named by its path"
+        )
+    return found[0]
+
+
+def _told(report: Report) -> dict[str, Any]:
+    return {
+        "valid": report.valid,
+        "deep": report.deep,
+        "checked": {
+            "tasks": len(report.tasks),
+            "events": report.events,
+            "checkpoints": report.checkpoints,
+            "documents": report.documents,
+        },
+        "tasks": [
+            {
+                "task": task.task,
+                "events": task.events,
+                "total": task.total,
+                "head": task.head,
+                "valid": task.valid,
+            }
+            for task in report.tasks
+        ],
+        "findings": [_finding(found) for found in report.findings],
+    }
+
+
+def _finding(found: Located) -> dict[str, Any]:
+    return {
+        "code": found.finding.code,
+        "severity": found.finding.severity,
+        "message": found.finding.message,
+        "help": found.finding.help,
+        "task": found.task,
+        "seq": found.seq if found.seq >= 0 else None,
+        "hash": found.hash,
+    }
+
+
+def _print(report: Report) -> None:
+    errors = [found for found in report.findings if found.finding.severity == "error"]
+    parts = [_count(len(report.tasks), "task"), _count(report.events, "event")]
+    if report.deep:
+        parts += [_count(report.checkpoints, "checkpoint"), _count(report.documents, "document")]
+    checked = ", ".join(parts) + ("" if report.deep else " (chain only)")
+    if errors:
+        say(f"BROKEN: {_where(errors[0])}: {errors[0].finding.code}", "red")
+        say(f"checked: {checked}")
+    else:
+        say(f"valid: {checked}", "green")
+    for found in report.findings:
+        finding = found.finding
+        say(f"{finding.severity} {finding.code} · {_where(found)} · {safe(finding.message)}")
+        if found.hash:
+            say(f"  hash: {safe(found.hash)}")
+        say(f"  help: {safe(finding.help)}")
+
+
+def _where(found: Located) -> str:
+    task = safe(found.task) or "this folder"
+    return f"event {found.seq} of task {task}" if found.seq >= 0 else f"task {task}" if found.task else task
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,868 @@
+"""The command line as people and scripts meet it: real processes, on what a real proxy session left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from harness import Workspace
+
+from adjourn.log.event import GENESIS
+from adjourn.proxy.options import OPTIONS
+
+NASTY = "half\x1b[31m done\x07 \u202edesrever\nnext: \x9b2J deploy"
+PERSON_SECONDS = 10.0
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Desk:
+    """A workspace, a configuration, and the commands that a person runs there."""
+
+    def __init__(self, root: Path, config: Path) -> None:
+        self.root = root
+        self.config = config
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("ADJOURN_")}
+        return kept | {"ADJOURN_CONFIG": str(self.config)}
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "adjourn", *arguments],
+            check=False, cwd=cwd or self.root, env=self.environment if env is None else env,
+            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *arguments: str) -> Done:
+        done = self.run(*arguments)
+        assert done.code == 0, done
+        return done
+
+    @property
+    def database(self) -> Path:
+        return self.root / ".aex" / "adjourn.db"
+
+    def sql(self, statement: str, *values: object) -> list[Any]:
+        """Change the store behind everybody's back."""
+        with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def rows(self) -> list[tuple[int, str, bytes]]:
+        return self.sql("SELECT seq, hash, data FROM event ORDER BY seq")
+
+    def seq_of(self, kind: str) -> int:
+        return next(seq for seq, _, data in self.rows() if f'"event":"{kind}"'.encode() in data)
+
+    def copy(self, to: Path) -> Desk:
+        shutil.copytree(self.root.parent, to, dirs_exist_ok=True)
+        return Desk(to / self.root.name, to / self.config.name)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """What a session left that was killed while a call was on its way and a question open. Not to be changed."""
+    policy = (
+        "use echo, file.*, slow, secrets.read, silent",
+        "deny network.*",
+        "budget calls=20",
+        "confirm before secrets.read",
+    )
+    path = tmp_path_factory.mktemp("cli")
+    with Workspace(path, *policy) as workspace:
+        client = workspace.client(name="claude-code")
+        client.call("echo", {"text": "hi"})
+        client.call("file.read", {"path": "notes"})
+        client.call("network.fetch")
+        client.meta("aex.checkpoint", name="fix-auth", description=NASTY)
+        client.call("file.write", {"path": "x/y", "text": "new", "token": "sk-secret"})
+        client.begin("secrets.read", {"to": "ann@example.org"})
+        client.begin("silent", {"release": "42"})
+        deadline = time.monotonic() + PERSON_SECONDS
+        while workspace.executed().count("silent") == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    return Desk(workspace.root, workspace.config)
+
+
+@pytest.fixture
+def desk(left: Desk, tmp_path: Path) -> Desk:
+    """A copy of `left` to do with as one likes."""
+    return left.copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def task(left: Desk) -> str:
+    name: str = left.ok("tasks", "--json").json["tasks"][0]["task"]
+    return name
+
+
+READING: dict[str, tuple[str, ...]] = {
+    "tasks": ("tasks",),
+    "status": ("status",),
+    "log": ("log",),
+    "checkpoints": ("checkpoints",),
+    "show": ("show", "fix-auth"),
+    "resume": ("resume", "fix-auth"),
+    "verify": ("verify",),
+    "verify-quick": ("verify", "--quick"),
+    "verify-folder": ("verify", ".aex/checkpoints/fix-auth"),
+    "approve": ("approve",),
+    "deny": ("deny",),
+    "settle": ("settle",),
+    "keys": ("keys",),
+    "check": ("check", ".aex/policy.aex"),
+    "effective": ("effective",),
+    "doctor": ("doctor",),
+}
+reading = pytest.mark.parametrize("command", READING.values(), ids=READING)
+
+
+def is_clean(text: str) -> bool:
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
+# --- every reading command
+
+
+@reading
+def test_text_fits_80_columns_and_holds_nothing_a_terminal_would_obey(
+    left: Desk, command: tuple[str, ...]
+) -> None:
+    done = left.ok(*command)
+    assert done.out.strip()
+    assert is_clean(done.out + done.err)
+    if command[0] not in ("effective", "doctor"):  # those print paths and remedies whole
+        assert max(map(len, done.out.splitlines())) <= 80
+
+
+@reading
+def test_json_is_one_document(left: Desk, command: tuple[str, ...]) -> None:
+    done = left.ok(*command, "--json")
+    if command == ("log",):
+        assert [json.loads(line)["seq"] for line in done.out.splitlines()] == list(range(len(left.rows())))
+    else:
+        assert isinstance(done.json, dict)
+        assert done.out.isascii()
+
+
+@reading
+def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
+    left: Desk, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    done = left.run(*command, env={"HOME": str(home)})
+    # Without the key the signer is a stranger, from whom nothing is resumed.
+    assert done.code == (3 if command[0] == "resume" else 0), done
+    assert list(home.iterdir()) == []
+
+
+@reading
+def test_reading_works_in_a_workspace_that_cannot_be_written(desk: Desk, command: tuple[str, ...]) -> None:
+    desk.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    mount = subprocess.run(
+        ["mount", "--bind", desk.root, desk.root], check=False, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    if mount.returncode != 0:
+        pytest.skip("cannot mount here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(desk.root)], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            (desk.root / "probe").touch()
+        desk.ok(*command)
+    finally:
+        subprocess.run(["umount", str(desk.root)], check=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tasks",), ("status",), ("log",), ("checkpoints",), ("show", "x"), ("resume", "x"), ("verify",),
+        ("approve",), ("approve", "abc"), ("deny", "abc"), ("settle",), ("settle", "a.1", "--done"), ("export", "x"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tuple[str, ...]) -> None:
+    empty = Desk(tmp_path / "empty", tmp_path / "config")
+    empty.root.mkdir()
+    done = empty.run(*command)
+    assert done.code == 1
+    assert done.out == ""
+    assert "store" in done.err
+    assert "adjourn proxy" in done.err
+    assert list(empty.root.iterdir()) == []
+
+
+def test_another_folder_and_another_store_can_be_named(left: Desk, tmp_path: Path) -> None:
+    assert left.run("tasks", "-C", str(left.root), "--json", cwd=tmp_path).code == 0
+    assert left.run("tasks", "--store", f"sqlite:{left.database}", "--json", cwd=tmp_path).code == 0
+    environment = left.environment | {"ADJOURN_STORE": str(left.database)}
+    assert left.run("tasks", env=environment, cwd=tmp_path).code == 0
+    assert left.run("tasks", "-C", str(tmp_path / "nowhere")).code == 2
+
+
+# --- what they say
+
+
+def test_status_tells_budget_doubts_questions_and_the_next_step(left: Desk, task: str) -> None:
+    first, *rest = left.ok("status").out.splitlines()
+    assert first == f"{task}: 4 of 20 calls used, 16 left; 1 waiting, 1 in doubt"
+    text = "\n".join(rest)
+    assert "(dead)" in text
+    assert "silent" in text
+    assert "adjourn approve" in text
+    told = left.ok("status", task[:11], "--json").json
+    assert (told["task"], told["callsUsed"], told["budgetRemaining"]) == (task, 4, 16)
+    assert [call["tool"] for call in told["inDoubt"]] == ["silent"]
+    assert [asked["tool"] for asked in told["questions"]] == ["secrets.read"]
+    assert told["sessions"][0]["alive"] is False
+    assert told["next"].startswith("answer: adjourn approve ")
+
+
+def test_tasks_lists_each_with_its_count(left: Desk, task: str) -> None:
+    head, row = left.ok("tasks").out.splitlines()
+    assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "GOAL"]
+    assert row.startswith(f"{task}  4/20  1 dead")
+
+
+def test_log_tells_who_did_what(left: Desk) -> None:
+    lines = left.ok("log", "--full").out.splitlines()
+    assert len(lines) == len(left.rows())
+    assert "task.opened" in lines[0]
+    assert any("tool.denied" in line and "network.fetch" in line for line in lines)
+    assert "sk-secret" not in "\n".join(lines)
+    assert left.ok("log", "--full", "--tail", "2").out.splitlines() == lines[-2:]
+    assert left.ok("log", "--tail", "0").out == ""
+
+
+def test_log_as_json_is_the_stored_bytes(left: Desk) -> None:
+    lines = left.ok("log", "--json").out.encode().splitlines()
+    assert [hashlib.sha256(line).hexdigest() for line in lines] == [row[1] for row in left.rows()]
+
+
+def test_log_follows_what_others_write(desk: Desk) -> None:
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
+        cwd=desk.root, env=desk.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert follower.stdout is not None
+    assert follower.stdout.readline()
+    question = desk.ok("approve", "--json").json["questions"][0]["approval"]
+    desk.ok("approve", question)
+    assert "confirm.approved" in follower.stdout.readline()
+    follower.send_signal(signal.SIGINT)
+    _, err = follower.communicate(timeout=PERSON_SECONDS)
+    assert follower.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: Desk, task: str) -> None:
+    told = left.ok("show", "fix-auth", "--json").json
+    assert told["task"] == task
+    assert told["signer"] == "default"
+    assert (told["callsUsed"], told["callsRefused"], told["folder"]) == (2, 1, "as written")
+    assert left.ok("show", told["hash"][:10], "--json").json == told
+    assert left.ok("show", task, "--json").json == told
+    assert "policyText" not in told
+    assert (
+        "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy", "--json").json["policyText"]
+    )
+    assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
+
+
+def test_resume_tells_what_a_session_is_told(desk: Desk, task: str) -> None:
+    before = desk.rows()
+    told = desk.ok("resume", "fix-auth", "--json").json
+    assert desk.rows() == before
+    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+        heard = workspace.client(name="other").meta("aex.resume", name="fix-auth")
+    for key in (
+        "name",
+        "description",
+        "task",
+        "toolsCalled",
+        "callsUsed",
+        "budgetRemaining",
+        "inDoubt",
+        "advice",
+    ):
+        assert told[key] == heard[key], key
+    assert told["task"] == task
+
+
+def test_checkpoints_without_a_store_lists_what_git_brought(desk: Desk) -> None:
+    for path in (desk.root / ".aex").glob("adjourn.db*"):
+        path.unlink()
+    told = desk.ok("checkpoints", "--json").json["checkpoints"]
+    assert [(one["name"], one["source"]) for one in told] == [("fix-auth", "folder")]
+    assert desk.ok("resume", "fix-auth", "--json").json["callsUsed"] == 2
+    assert desk.ok("show", "fix-auth").code == 0
+    assert not desk.database.exists()
+
+
+def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "use echo") as workspace:
+        mine = workspace.client()
+        mine.call("echo")
+        task = workspace.tasks()[0]
+        other = workspace.client("--task", "newer", foreign=True)
+        other.call("echo")
+        desk = Desk(workspace.root, workspace.config)
+        assert desk.ok("status", "--json").json["task"] == task
+        environment = desk.environment | {"ADJOURN_TASK": "newer"}
+        assert desk.run("status", "--json", env=environment).json["task"] == "newer"
+        assert mine.close() == 0
+        assert desk.ok("status", "newer", "--json").json["sessions"][0]["alive"] is True
+        assert desk.ok("resume", task).err == ""
+        other.meta("aex.checkpoint", name="theirs")
+        assert "is held by" in desk.ok("resume", "theirs").err
+
+
+def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
+    import psycopg  # noqa: PLC0415  # an extra
+
+    desk, url = Desk(tmp_path, tmp_path / "config"), new_postgres_url()
+    done = desk.run("tasks", "--store", url)
+    assert done.code == 1
+    assert "there is no store at postgresql://" in done.err
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('adjourn_event')").fetchone() == (None,)
+    (tmp_path / "old").mkdir()
+    published = {"name": "old", "timestamp": "2026-01-02T03:04:05.678Z", "callsUsed": 7, "toolHistory": []}
+    (tmp_path / "old" / "checkpoint.json").write_text(json.dumps(published))
+    desk.ok("import", "old", "--store", url)
+    assert desk.ok("status", "--store", url, "--json").json["callsUsed"] == 7
+    assert desk.ok("verify", "--store", url, "--json").json["checked"]["events"] == 3
+
+
+# --- a person decides
+
+
+def question(desk: Desk) -> str:
+    name: str = desk.ok("approve", "--json").json["questions"][0]["approval"]
+    return name
+
+
+def test_a_yes_lets_the_repeated_call_pass_once(desk: Desk) -> None:
+    listed = desk.ok("approve").out
+    assert "ann@example.org" in listed
+    assert "confirm secrets.read" in listed
+    assert "min left" in listed
+    name = question(desk)
+    assert desk.ok("approve", name[:3]).out.startswith('approved: secrets.read {"to":"ann@example.org"}')
+    assert desk.ok("approve").out == "nothing waits for an answer\n"
+    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+        client = workspace.client(name="other")
+        client.meta("aex.resume", name="fix-auth")
+        assert not client.call("secrets.read", {"to": "ann@example.org"})["result"].get("isError")
+        events = workspace.events()
+    answered = [event for event in events if event.event == "confirm.approved"]
+    assert [event.by.type for event in answered] == ["human"]
+
+
+def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "use echo", "confirm before echo") as workspace:
+        client = workspace.client()
+        call = client.begin("echo", {"text": "x"})
+        desk = Desk(workspace.root, workspace.config)
+        deadline = time.monotonic() + PERSON_SECONDS
+        while not (desk.database.exists() and desk.run("approve", "--json").out.count("approval")):
+            assert time.monotonic() < deadline
+        desk.ok("approve", question(desk))
+        assert not client.answer(call)["result"].get("isError")
+
+
+def test_a_no_is_written_down(desk: Desk) -> None:
+    done = desk.ok("deny", question(desk), "--json")
+    assert done.json["answer"] == "denied"
+    assert "confirm.denied" in desk.ok("log", "--tail", "1").out
+    assert desk.run("approve", "zzzzzz").code == 1
+
+
+def test_settling_ends_the_doubt(desk: Desk) -> None:
+    call = desk.ok("settle", "--json").json["inDoubt"][0]["call"]
+    assert desk.run("settle", call).code == 2
+    assert desk.run("settle", call, "--done", "--not-done").code == 2
+    assert desk.run("settle", "zzz", "--done").code == 1
+    done = desk.ok("settle", call, "--not-done", "--note", "looked")
+    assert done.out.startswith(f"settled as not-done: {call} silent")
+    assert desk.ok("settle").out == "no call is in doubt\n"
+    assert desk.ok("status", "--json").json["sessions"] == []
+    assert desk.ok("verify").code == 0
+
+
+def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: Desk) -> None:
+    done = left.run("status", "nope")
+    assert done.code == 1
+    assert "adjourn tasks" in done.err
+
+
+# --- verify finds what was changed
+
+
+def tampered(desk: Desk, *, deep: bool = True) -> tuple[str, int | None]:
+    done = desk.run("verify", "--json", *(() if deep else ("--quick",)))
+    assert done.code == 1, done
+    text = desk.run("verify")
+    assert text.code == 1
+    assert text.out.startswith("BROKEN: ")
+    errors = [found for found in done.json["findings"] if found["severity"] == "error"]
+    return errors[0]["code"], errors[0]["seq"]
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_edited_bytes_are_found_where_they_are(desk: Desk, *, deep: bool) -> None:
+    data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
+    desk.sql("UPDATE event SET data = ? WHERE seq = 4", data)
+    assert tampered(desk, deep=deep) == ("hash-mismatch", 4)
+    assert desk.run("tasks").code in (0, 1)
+
+
+def test_bytes_that_became_text_are_found(desk: Desk) -> None:
+    desk.sql("UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE seq = 4")
+    assert tampered(desk) == ("hash-mismatch", 4)
+
+
+def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: Desk) -> None:
+    data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
+    desk.sql("UPDATE event SET data = ?, hash = ? WHERE seq = 4", data, hashlib.sha256(data).hexdigest())
+    assert tampered(desk) == ("parent-mismatch", 5)
+
+
+def test_a_removed_event_is_found_where_it_was(desk: Desk) -> None:
+    desk.sql("DELETE FROM event WHERE seq = 3")
+    assert tampered(desk) == ("missing-event", 3)
+
+
+def test_a_missing_end_is_found_by_the_checkpoints_name(desk: Desk) -> None:
+    made = desk.seq_of("checkpoint.created")
+    desk.sql("DELETE FROM event WHERE seq >= ?", made)
+    assert tampered(desk) == ("ref-mismatch", made)
+
+
+def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: Desk, task: str) -> None:
+    head = desk.ok("status", "--json").json["head"]
+    assert desk.ok("verify", task, "--expect-head", head).code == 0
+    desk.sql("DELETE FROM event WHERE seq = ?", len(desk.rows()) - 1)
+    assert desk.ok("verify", task).code == 0
+    done = desk.run("verify", task, "--expect-head", head, "--json")
+    assert done.code == 1
+    assert done.json["findings"][0]["code"] == "head-mismatch"
+    assert desk.run("verify", "--expect-head", head).code == 2
+
+
+def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: Desk, task: str) -> None:
+    done = left.run("verify", task, "--expect-head", left.rows()[5][1])
+    assert done.code == 1
+    assert "event 5" in done.out
+
+
+def test_a_history_written_anew_fails_at_the_signature(desk: Desk) -> None:
+    after = GENESIS
+    for seq, _, data in desk.rows():
+        new = data.replace(b'"calls":20', b'"calls":99').replace(b"file.read", b"file.rEad")
+        new = b'{"after":"' + after.encode() + new[10 + 64 :]
+        after = hashlib.sha256(new).hexdigest()
+        desk.sql("UPDATE event SET data = ?, hash = ? WHERE seq = ?", new, after, seq)
+    made = desk.seq_of("checkpoint.created")
+    found = {one["code"] for one in desk.run("verify", "--json").json["findings"] if one["seq"] == made}
+    assert {"root-mismatch", "signature-mismatch"} <= found
+    assert tampered(desk)[1] == made
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("DELETE FROM blob WHERE CAST(data AS TEXT) LIKE '%adjourn/checkpoint/1%'", "document-missing"),
+        (
+            "UPDATE blob SET data = X'7B7D' WHERE CAST(data AS TEXT) LIKE '%adjourn/checkpoint/1%'",
+            "document-changed",
+        ),
+        ("UPDATE ref SET name = 'checkpoint/other' WHERE name LIKE 'checkpoint/%'", "ref-mismatch"),
+        ("INSERT INTO ref VALUES ('checkpoint/lost', 'gone 4 abc')", "ref-mismatch"),
+        ("INSERT INTO ref VALUES ('checkpoint/junk', '\x1b[2J')", "ref-mismatch"),
+    ],
+)
+def test_changed_documents_and_names_are_found(desk: Desk, statement: str, code: str) -> None:
+    desk.sql(statement)
+    assert tampered(desk)[0] == code
+    assert is_clean(desk.run("verify").out)
+
+
+def test_a_wrong_cache_and_a_stranger_are_warnings(desk: Desk, tmp_path: Path) -> None:
+    ((name, value),) = desk.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
+    desk.sql("UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name)
+    done = desk.ok("verify", "--json").json
+    assert done["valid"]
+    assert [found["code"] for found in done["findings"]] == ["stale-fold"]
+    stranger = Desk(desk.root, tmp_path / "other")
+    codes = [found["code"] for found in stranger.ok("verify", "--json").json["findings"]]
+    assert "unknown-signer" in codes
+
+
+def test_a_folder_is_verified_whole(desk: Desk) -> None:
+    folder = desk.root / ".aex" / "checkpoints" / "fix-auth"
+    assert desk.ok("verify", str(folder)).out.startswith("valid: ")
+    for name, old, new in (
+        ("audit.jsonl", b"echo", b"ecHo"),
+        ("checkpoint.json", b'"callsUsed": 2', b'"callsUsed": 1'),
+    ):
+        path = folder / name
+        good = path.read_bytes()
+        path.write_bytes(good.replace(old, new))
+        done = desk.run("verify", str(folder), "--json")
+        assert done.code == 1
+        assert done.json["findings"][0]["code"] == "folder-broken"
+        path.write_bytes(good)
+    assert desk.run("verify", "./nowhere").code == 1
+
+
+# --- to another place and back
+
+
+@pytest.fixture
+def colleague(tmp_path: Path) -> Iterator[Desk]:
+    """Another person's workspace and keys."""
+    with Workspace(
+        tmp_path / "colleague", "use echo, file.*, slow, secrets.read, silent", "budget calls=20"
+    ) as workspace:
+        yield Desk(workspace.root, workspace.config)
+
+
+def resumed(desk: Desk, name: str) -> dict[str, Any]:
+    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+        result: dict[str, Any] = workspace.client(name="other").call("aex.resume", {"name": name})["result"]
+    return result
+
+
+@pytest.mark.parametrize("place", ["workspace", "elsewhere"])
+def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
+    desk: Desk, colleague: Desk, tmp_path: Path, place: str
+) -> None:
+    folder = (
+        colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
+    )
+    desk.ok("export", "fix-auth", "--to", str(folder))
+    assert resumed(colleague, "fix-auth").get("isError")
+    assert colleague.run("resume", "fix-auth").code == (3 if place == "workspace" else 1)
+    done = colleague.ok("import", str(folder))
+    assert done.out.startswith("imported fix-auth: ")
+    assert "vouched for by you" in done.out
+    told = colleague.ok("resume", "fix-auth", "--json").json
+    assert told["callsUsed"] == 2
+    heard = resumed(colleague, "fix-auth")
+    assert not heard.get("isError"), heard
+    assert colleague.ok("verify", "--json").json["valid"]
+
+
+def test_what_a_trusted_key_signed_is_resumed_without_more(desk: Desk, colleague: Desk) -> None:
+    key = desk.ok("keys", "show").out.strip()
+    assert colleague.ok("keys", "trust", "ann", key).out.startswith("trusted as ann: ed25519:")
+    desk.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
+    assert not resumed(colleague, "fix-auth").get("isError")
+    assert colleague.ok("checkpoints", "--json").json["checkpoints"][0]["signer"] == "ann"
+    exported = colleague.ok("export", "fix-auth", "--json").json
+    assert colleague.ok("verify", exported["path"]).code == 0
+    colleague.ok("keys", "distrust", "ann")
+    assert colleague.run("resume", "fix-auth").code == 3
+
+
+def test_a_changed_folder_is_not_imported(desk: Desk, colleague: Desk, tmp_path: Path) -> None:
+    desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
+    path = tmp_path / "sent" / "checkpoint.json"
+    path.write_bytes(path.read_bytes().replace(b'"callsUsed": 2', b'"callsUsed": 0'))
+    done = colleague.run("import", str(tmp_path / "sent"))
+    assert done.code == 1
+    assert "callsUsed" in done.err
+    assert colleague.run("tasks", "--json").json["tasks"] == []
+
+
+@pytest.mark.parametrize("place", ["workspace", "elsewhere"])
+def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
+    colleague: Desk, tmp_path: Path, place: str
+) -> None:
+    folder = colleague.root / ".aex" / "checkpoints" / "old" if place == "workspace" else tmp_path / "old"
+    folder.mkdir(parents=True)
+    published = {
+        "name": "old", "description": "from before", "timestamp": "2026-01-02T03:04:05.678Z", "callsUsed": 7, "budget": 9,
+        "toolHistory": [{"tool": "echo", "timestamp": "2026-01-02T03:04:05.678Z", "decision": "forward"}],
+    }  # fmt: skip
+    (folder / "checkpoint.json").write_text(json.dumps(published))
+    assert colleague.run("resume", "old").code == 1
+    done = colleague.ok("import", str(folder), "--json").json
+    assert (done["kind"], done["vouched"], done["signer"]) == ("published", True, "default")
+    assert colleague.ok("resume", "old", "--json").json["callsUsed"] == 7
+    heard = resumed(colleague, "old")
+    assert not heard.get("isError"), heard
+    assert colleague.ok("verify").code == 0
+
+
+def test_histories_that_parted_are_not_mixed(desk: Desk, colleague: Desk, tmp_path: Path) -> None:
+    desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
+    colleague.ok("import", str(tmp_path / "sent"))
+    assert not resumed(colleague, "fix-auth").get("isError")
+    resumed(desk, "fix-auth")
+    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+        client = workspace.client(name="other")
+        client.meta("aex.resume", name="fix-auth")
+        client.meta("aex.checkpoint", name="later")
+    desk.ok("export", "later", "--to", str(tmp_path / "later"))
+    before = colleague.rows()
+    done = colleague.run("import", str(tmp_path / "later"))
+    assert done.code == 1
+    assert "went on here and elsewhere" in done.err
+    assert colleague.rows() == before
+
+
+def test_export_leaves_other_files_alone(desk: Desk, tmp_path: Path) -> None:
+    target = tmp_path / "full"
+    target.mkdir()
+    (target / "mine.txt").write_text("x")
+    done = desk.run("export", "fix-auth", "--to", str(target))
+    assert done.code == 3
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+
+
+# --- keys
+
+
+def test_another_key_never_takes_a_trusted_name(left: Desk, tmp_path: Path) -> None:
+    me = Desk(left.root, tmp_path / "keys")
+    other = Desk(left.root, tmp_path / "others").ok("keys", "show").out.strip()
+    third = Desk(left.root, tmp_path / "third").ok("keys", "show").out.strip()
+    (tmp_path / "ann.pub").write_text(other + "\n")
+    me.ok("keys", "trust", "ann", str(tmp_path / "ann.pub"))
+    me.ok("keys", "trust", "ann", other)
+    assert me.run("keys", "trust", "ann", third).code == 1
+    assert me.run("keys", "trust", "default", third).code == 1
+    assert me.run("keys", "trust", "bob", "nonsense").code == 1
+    assert [key["name"] for key in me.ok("keys", "--json").json["keys"]] == ["ann"]
+    me.ok("keys", "show")
+    assert [key["name"] for key in me.ok("keys", "--json").json["keys"]] == ["default", "ann"]
+    assert me.run("keys", "distrust", "bob").code == 1
+
+
+# --- contracts
+
+
+def test_init_never_overwrites(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, tmp_path / "config")
+    assert desk.ok("init", "--policy").out.startswith("written: .aex/policy.aex")
+    policy = tmp_path / ".aex" / "policy.aex"
+    policy.write_text("mine")
+    done = desk.ok("init", "--policy", "--task", "a b/c", "--json").json
+    assert policy.read_text() == "mine"
+    assert done["skipped"] == [".aex/policy.aex"]
+    assert done["written"] == ["tasks/a_b_c.aex", "tasks/a_b_c.inputs.json", "tasks/a_b_c.policy.json"]
+    assert sorted(path.name for path in (tmp_path / "tasks").iterdir()) == sorted(
+        path.partition("/")[2] for path in done["written"]
+    )
+    assert desk.ok("check", "tasks/a_b_c.aex").out == "tasks/a_b_c.aex: valid task\n"
+    assert "tasks/sample-task.aex" in desk.ok("init").out
+
+
+def test_init_writes_through_no_link(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "work", tmp_path / "config")
+    desk.root.mkdir()
+    (tmp_path / "outside").mkdir()
+    (desk.root / ".aex").symlink_to(tmp_path / "outside")
+    assert desk.run("init", "--policy").code == 3
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, tmp_path / "config")
+    (tmp_path / "bad.aex").write_text('policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n')
+    desk.ok("init", "--policy")
+    done = desk.run("check", "bad.aex", ".aex/policy.aex", "missing.aex", "--json")
+    assert done.code == 1
+    assert [file["valid"] for file in done.json["files"]] == [False, True, False]
+    text = desk.run("check", "bad.aex")
+    assert text.code == 1
+    assert text.out.startswith("bad.aex: 2 errors")
+    assert "bad.aex:4" in text.out
+    assert "^" in text.out
+    assert desk.run("check").code == 2
+
+
+def test_effective_names_the_line_of_each_rule(left: Desk, tmp_path: Path) -> None:
+    told = left.ok("effective", "--json").json
+    assert [rule["pattern"] for rule in told["allow"]] == ["echo", "file.*", "slow", "secrets.read", "silent"]
+    assert told["deny"] == [{"pattern": "network.*", "source": ".aex/policy.aex", "line": 4}]
+    assert (told["budget"], told["policy"]) == (20, ".aex/policy.aex")
+    out = left.ok("effective").out
+    assert out.startswith("Policy:   .aex/policy.aex\n\nAllowed:\n  echo ")
+    contract = tmp_path / "task.aex"
+    contract.write_text('task t v0\ngoal "g"\nuse echo, other\nbudget calls=5\nreturn 1\n')
+    done = left.run("effective", "--contract", str(contract))
+    assert "calls=5" in done.out
+    assert "AEX134" in done.err
+    assert done.code == 0
+
+
+def test_effective_without_anything_says_so(tmp_path: Path) -> None:
+    done = Desk(tmp_path, tmp_path / "config").run("effective")
+    assert done.code == 1
+    assert "AEX135" in done.err
+
+
+# --- doctor
+
+
+def codes(done: Done) -> set[str]:
+    return {found["code"] for found in done.json["findings"]}
+
+
+def test_doctor_names_what_waits_and_what_is_stale(left: Desk) -> None:
+    done = left.ok("doctor", "--json")
+    assert {"stale-session", "in-doubt", "waiting"} <= codes(done)
+    assert done.json["healthy"]
+    assert left.ok("doctor").out.startswith("0 errors, ")
+
+
+def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(desk: Desk) -> None:
+    (desk.config / "keys" / "default.key").chmod(0o644)
+    (desk.root / ".aex" / "policy.aex").write_text("nonsense")
+    for command in (["init", "-q"], ["add", "-f", ".aex/adjourn.db"]):
+        subprocess.run(["git", *command], cwd=desk.root, check=True, capture_output=True)
+    done = desk.run("doctor", "--json")
+    assert done.code == 1
+    assert {"keys-open", "store-tracked", "AEX100"} <= codes(done)
+    assert not done.json["healthy"]
+    assert f"chmod 600 {desk.config}/keys/default.key" in desk.run("doctor").out
+
+
+def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(desk: Desk) -> None:
+    inside = Desk(desk.root, desk.root / "config")
+    assert inside.run("doctor").code == 1
+    assert "keys-in-workspace" in codes(inside.run("doctor", "--json"))
+    desk.database.write_bytes(b"this is no database, but it is long enough to be looked at" * 20)
+    assert "store" in codes(desk.run("doctor", "--json"))
+
+
+def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "empty", tmp_path / "config")
+    desk.root.mkdir()
+    assert codes(desk.ok("doctor", "--json")) == {"no-store", "no-policy"}
+    assert list(desk.root.iterdir()) == []
+    assert not desk.config.exists()
+
+
+# --- manners
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("nonsense",), ("taks",), ("tasks", "--nope"), ("show",), ("settle", "--done"), ("proxy",)],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2_with_a_way_on(left: Desk, command: tuple[str, ...]) -> None:
+    done = left.run(*command)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("adjourn: ")
+
+
+def test_a_slip_is_guessed(left: Desk) -> None:
+    assert "did you mean tasks?" in left.run("taks").err
+
+
+def test_the_proxys_help_is_made_from_its_options(left: Desk) -> None:
+    text = left.ok("proxy", "--help").out
+    assert all(option.flag in text for option in OPTIONS)
+    assert left.run("proxy", "--nope", "--", "true").code == 2
+
+
+def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
+    left: Desk, tmp_path: Path
+) -> None:
+    program = "import sys; from adjourn.cli import run; sys.exit(run(['proxy', *sys.argv[1:]]))"
+    for arguments in (["--nope"], ["--policy", "none.aex", "--", "true"], ["--", "/no/such/program"]):
+        direct, through = (
+            subprocess.run(
+                [sys.executable, *start, *arguments], check=False, cwd=tmp_path, env=left.environment,
+                capture_output=True, stdin=subprocess.DEVNULL, timeout=30,
+            )
+            for start in (["-m", "adjourn", "proxy"], ["-c", program])
+        )  # fmt: skip
+        assert (direct.returncode, direct.stderr) == (through.returncode, through.stderr)
+
+
+def on_a_terminal(desk: Desk, *arguments: str, **extra: str) -> str:
+    """What a terminal is sent."""
+    pid, handle = pty.fork()
+    if pid == 0:
+        os.chdir(desk.root)
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "adjourn", *arguments],
+            desk.environment | {"TERM": "xterm"} | extra,
+        )
+    shown = b""
+    while True:
+        try:
+            part = os.read(handle, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(handle)
+    os.waitpid(pid, 0)
+    return shown.decode()
+
+
+def test_colour_is_for_terminals_without_no_color(left: Desk) -> None:
+    assert "\x1b[32m" in on_a_terminal(left, "verify")
+    assert "\x1b" not in on_a_terminal(left, "verify", NO_COLOR="1")
+    assert "\x1b" not in left.ok("verify").out
+
+
+def test_raw_events_on_a_terminal_are_escaped(left: Desk) -> None:
+    shown = on_a_terminal(left, "log", "--json")
+    assert "\x9b" not in shown
+    assert "\\u009b" in shown
+    assert [json.loads(line)["seq"] for line in shown.splitlines() if line] == list(range(len(left.rows())))
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(left: Desk) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m adjourn log --json | head -n 1'],
+        check=True, cwd=left.root, env=left.environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a database at all, but long enough to be one" * 50])
+def test_a_store_that_is_none_is_said_so(desk: Desk, damage: bytes) -> None:
+    for path in (desk.root / ".aex").glob("adjourn.db-*"):
+        path.unlink()
+    desk.database.write_bytes(damage)
+    done = desk.run("tasks")
+    assert done.code == 1
+    assert "adjourn.db" in done.err
+    assert desk.database.read_bytes() == damage

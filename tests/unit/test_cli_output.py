@@ -1,0 +1,125 @@
+"""What is shown is safe, fits the line, and tells times as people do."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.cli import output, when
+from adjourn.log.event import timestamp
+
+NOON = 1_777_735_812_345
+
+anything = st.text(st.characters(), max_size=60)
+"""Every character, lone surrogates and controls included."""
+
+
+@given(anything)
+def test_safe_text_is_one_printable_line(text: str) -> None:
+    assert output.safe(text).isprintable()
+
+
+@given(anything)
+def test_safe_lines_keep_their_count_and_are_printable(text: str) -> None:
+    shown = output.safe_lines(text)
+    assert shown.count("\n") == text.count("\n")
+    assert shown.replace("\n", "").isprintable()
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=60), st.integers(1, 40))
+def test_a_cut_text_takes_no_more_columns_than_there_are(text: str, room: int) -> None:
+    shown = output.cut(text, room)
+    assert output.cells(shown) <= max(room, 1)
+    if output.cells(text) <= room:
+        assert shown == text
+
+
+@given(st.lists(st.tuples(anything, anything, anything), max_size=5))
+def test_a_table_has_one_line_a_row(rows: list[tuple[str, str, str]]) -> None:
+    lines = output.table(("A", "B", "C"), rows).split("\n")
+    assert len(lines) == len(rows) + 1
+    assert all(line.isprintable() for line in lines)
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert output.cells("測る") == 4
+    assert output.cells("e\u0301") == 1
+    assert output.cut("測る測る", 5) == "測る…"
+
+
+def test_numbers_stand_to_the_right_and_the_last_column_gives_way() -> None:
+    lines = output.table(("NAME", "N", "TEXT"), [("a", "7", "x" * 100), ("bb", "1200", "y")]).split("\n")
+    assert lines[1].startswith("a        7  xxx")
+    assert lines[1].endswith("…")
+    assert max(map(len, lines)) == 80
+
+
+def test_long_facts_go_on_below_themselves() -> None:
+    lines = output.facts([("goal", "word " * 30), ("empty", ""), ("x", "1")]).split("\n")
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].startswith("goal  word")
+    assert lines[1].startswith("      word")
+    assert lines[-1] == "x     1"
+
+
+def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert output.paint("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
+    assert output.paint("x", "red", io.StringIO()) == "x"
+    assert output.paint("x", "", Terminal()) == "x"
+    monkeypatch.setenv("TERM", "dumb")
+    assert output.paint("x", "red", Terminal()) == "x"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output.paint("x", "red", Terminal()) == "x"
+
+
+def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    clock = [0.0]
+    monkeypatch.setattr("adjourn.cli.output.time.monotonic", lambda: clock[0])
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with output.Progress("counting") as progress:
+            clock[0] += 0.5
+            progress(1, 10)
+            assert stream.getvalue() == ""
+            clock[0] += 1.0
+            progress(5, 10)
+        assert ("counting: 5 of 10 50%" in stream.getvalue()) is shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "just now"), (9, "just now"), (59, "59 s ago"), (60, "1 min ago"), (3600, "1 h ago"), (86_400, "1 day ago"),
+        (200_000, "2 days ago"), (-120, "in 2 min"),
+    ],
+)  # fmt: skip
+def test_times_are_told_as_people_do(seconds: int, text: str) -> None:
+    assert when.ago(timestamp(NOON - seconds * 1000), NOON) == text
+
+
+def test_what_is_left_is_told() -> None:
+    assert when.left(timestamp(NOON + 240_000), NOON) == "4 min left"
+    assert when.left(timestamp(NOON), NOON) == "over"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "\x1b[2J", "2026-13-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]
+)
+def test_what_is_no_time_is_shown_safely(text: str) -> None:
+    assert when.ago(text, NOON).isprintable()
+    assert when.left(text, NOON).isprintable()
+    assert when.local(text).isprintable()

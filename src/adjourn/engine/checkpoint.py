@@ -129,7 +129,12 @@ def find(store: Store, name: str) -> Checkpoint:
         raise IntegrityError(
             f'checkpoint "{name}" is not in the chain of task {task}', "run `adjourn verify`"
         )
-    return as_checkpoint(entry)
+    found = as_checkpoint(entry)
+    if found.data.name != name:
+        raise IntegrityError(
+            f'the name "{name}" points at checkpoint "{found.data.name}"', "run `adjourn verify`"
+        )
+    return found
 
 
 def names(store: Store) -> dict[str, Checkpoint]:

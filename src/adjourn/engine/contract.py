@@ -61,7 +61,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
         layer, more = from_text(text, source)
         findings += more
         parts.append((layer, text, source))
-    if parts[0][0] is None and not findings:
+    if not parts[0][2]:
         missing = Finding(
             code="AEX135",
             message="no policy: neither .aex/policy.aex nor aex.policy.aex is in the workspace",

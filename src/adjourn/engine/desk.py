@@ -56,7 +56,7 @@ class Desk:
         self.client = ""
         self.era = ""
         self.process = process.current()
-        self.group = f"{process.parent()}/{digest(setting.root.encode())[:8]}"
+        self.group = group_of(process.parent(), setting.root)
         self._lock = RLock()
         self._store: Store | None = None
         self._secret = b""
@@ -98,9 +98,9 @@ class Desk:
 
     def _forget_dead_clients(self) -> None:
         for name, task in self.store.refs("client/").items():
-            host, pid, started, _ = name.removeprefix("client/").rsplit("/", 3)
-            if process.lives(process.Process(host, int(pid), int(started))) is False:
-                with suppress(ConflictError):
+            with suppress(ValueError, ConflictError):  # a name of another make is left alone
+                host, pid, started, _ = name.removeprefix("client/").rsplit("/", 3)
+                if process.lives(process.Process(host, int(pid), int(started))) is False:
                     self.store.swap(name, None, expect=task)
 
     @cached_property
@@ -208,6 +208,11 @@ class Desk:
             if self._store is not None:
                 self._store.close()
                 self._store = None
+
+
+def group_of(client: process.Process, root: str) -> str:
+    """One name for all proxies that a client process started in a workspace."""
+    return f"{client}/{digest(root.encode())[:8]}"
 
 
 def open_at(root: str, url: str = "") -> Store:

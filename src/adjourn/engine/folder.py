@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from adjourn.engine.checkpoint import (
     check_signature,
     document,
     document_of,
+    find,
 )
 from adjourn.engine.published import tool_history_entry
 from adjourn.engine.task import check_task_id
@@ -35,12 +37,13 @@ from adjourn.engine.workspace import (
     CHECKPOINTS,
     check_name,
     inside,
+    locked,
     make_folder,
     read_file,
     remove_file,
     write_file,
 )
-from adjourn.errors import IntegrityError, InvalidError, NotFoundError
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
@@ -56,6 +59,7 @@ MAX_HISTORY = 10_000
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_AUDIT_BYTES = 256 * 1024 * 1024
 _PAGE = 4096
+_NO_TEXT = digest(b"")
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -99,11 +103,15 @@ class VerifiedFolder(NamedTuple):
 def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
     """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
 
-    A crash in between leaves the folder as it was, or without checkpoint.json: never one that verifies and is wrong.
+    When another process has made a newer version of that name meanwhile, it is that one: the last writer must not leave
+    the older. A crash in between leaves the folder as it was, or without checkpoint.json: never one that verifies and is
+    wrong.
     """
-    relative = f"{CHECKPOINTS}/{checkpoint.data.name}"
-    file_digest = write_into(store, checkpoint, make_folder(root, relative))
-    _remember(store, checkpoint.data.name, file_digest)
+    name = checkpoint.data.name
+    relative = f"{CHECKPOINTS}/{name}"
+    path = make_folder(root, relative)
+    with locked(path):
+        _remember(store, name, write_into(store, find(store, name), path))
     return f"{relative}/"
 
 
@@ -133,14 +141,16 @@ def _remember(store: Store, name: str, file_digest: str) -> None:
     ref = f"folder/{name}"
     current = store.ref(ref)
     if current != file_digest:
-        store.swap(ref, file_digest, expect=current)
+        with suppress(
+            ConflictError
+        ):  # another workspace of this store: a wrong digest costs one verification
+            store.swap(ref, file_digest, expect=current)
 
 
 def render(store: Store, checkpoint: Checkpoint) -> CheckpointFile:
     """The content of checkpoint.json."""
     event, event_hash, data = checkpoint
     stated = document(store, checkpoint)
-    decisions = stated["callsUsed"] + stated["callsRefused"]
     history = _history(store, event.task, event.seq, MAX_HISTORY)
     texts = {key: _text(store, stated[key]) for key in ("contract", "policy")}
     return CheckpointFile(
@@ -159,13 +169,26 @@ def render(store: Store, checkpoint: Checkpoint) -> CheckpointFile:
             public_key=encode_bytes(_public_key(data.key)),
             contract=texts["contract"],
             policy=texts["policy"],
-            history_omitted=max(0, decisions - len(history)) if len(history) == MAX_HISTORY else 0,
+            history_omitted=_omitted(stated, len(history)),
         ),
     )
 
 
+def _omitted(stated: dict[str, Any], shown: int) -> int:
+    """How many decisions a `toolHistory` of `shown` entries leaves out."""
+    decisions: int = stated["callsUsed"] + stated["callsRefused"]
+    return max(0, decisions - shown) if shown == MAX_HISTORY else 0
+
+
 def _text(store: Store, text_digest: str) -> str:
-    return (store.get_blob(text_digest) or b"").decode() if text_digest else ""
+    if text_digest in ("", _NO_TEXT):
+        return ""
+    stored = store.get_blob(text_digest)
+    if stored is None:
+        raise IntegrityError(
+            f"the contract or policy {text_digest[:12]} is not in the store", "import the checkpoint again"
+        )
+    return stored.decode()
 
 
 def _public_key(key: str) -> bytes:
@@ -202,8 +225,12 @@ def _decisions(entries: Iterator[Entry] | list[Entry]) -> Iterator[dict[str, Any
 
 
 def path_of(root: str, name: str) -> str:
-    """The folder of a checkpoint in a workspace, which may not be reached by a link out of it."""
-    return inside(root, f"{CHECKPOINTS}/{check_name(name)}")
+    """The folder of a checkpoint in a workspace, which may not be reached by a link. Raises `RefusedError`."""
+    relative = f"{CHECKPOINTS}/{check_name(name)}"
+    path = inside(root, relative)
+    if path != os.path.join(os.path.realpath(root), relative):
+        raise RefusedError(f"{relative} is reached by a link", "remove it; adjourn follows no link here")
+    return path
 
 
 def is_as_written(store: Store, root: str, name: str) -> bool | None:
@@ -238,6 +265,15 @@ def read_published(folder: str) -> PublishedFile:
         ) from error
 
 
+def verify_named(root: str, name: str) -> VerifiedFolder:
+    """Test the folder of a checkpoint in a workspace: it must also hold a checkpoint of that name, not a copy of another."""
+    path = path_of(root, name)
+    verified = verify(path)
+    if verified.checkpoint.data.name != name:
+        raise IntegrityError(f'{path} holds checkpoint "{verified.checkpoint.data.name}"', _RESTORE)
+    return verified
+
+
 def verify(folder: str) -> VerifiedFolder:
     """Test a folder whole, as the module's docstring says. Raises `InvalidError`, `IntegrityError`, `NotFoundError`."""
     file = _read_json(folder)
@@ -251,17 +287,18 @@ def verify(folder: str) -> VerifiedFolder:
         raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")
     check_task_id(extra.task)
     entries = _read_audit(folder, extra)
+    checkpoint = as_checkpoint(entries[-1])
+    if checkpoint.event.task != extra.task:
+        raise IntegrityError(f"{folder}/{JSON_FILE}: adjourn.task is not that of {AUDIT_FILE}", _RESTORE)
     ledger = Ledger(task=extra.task)
     for entry in entries[:-1]:
         event = decode(entry.data)
         ledger.apply(event, entry.hash, data_of(event))
-    checkpoint = as_checkpoint(entries[-1])
-    public = decode_bytes(extra.public_key, keys.KEY_BYTES)
     if ledger.tree.root().hex() != checkpoint.data.root:
         raise IntegrityError(
             f"{folder}: the signed Merkle root is not that of audit.jsonl", "do not resume from it"
         )
-    check_signature(checkpoint, public)
+    check_signature(checkpoint, _stated_key(folder, extra))
     _check_statements(folder, file, extra, checkpoint, ledger=ledger, entries=entries)
     ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
     known = {fingerprint(key): name for name, key in keys.trusted().items()}
@@ -269,20 +306,38 @@ def verify(folder: str) -> VerifiedFolder:
     return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""))
 
 
+def _stated_key(folder: str, extra: Extra) -> bytes:
+    try:
+        return decode_bytes(extra.public_key, keys.KEY_BYTES)
+    except InvalidError as error:
+        raise InvalidError(
+            f"{folder}/{JSON_FILE}: adjourn.publicKey is no key: {error.message}", _RESTORE
+        ) from error
+
+
 def _read_audit(folder: str, extra: Extra) -> list[Entry]:
+    """The events up to the checkpoint. Later ones are left by a crash between both files: they must follow, and are
+    not looked at otherwise.
+    """
     path = os.path.join(folder, AUDIT_FILE)
     lines = read_file(path, MAX_AUDIT_BYTES).split(b"\n")
     if len(lines) <= extra.seq + 1 or extra.seq < 0:
         raise IntegrityError(
             f"{path} has {len(lines) - 1} events, not the {extra.seq + 1} that it must have", _RESTORE
         )
-    entries = [Entry(digest(line), line) for line in lines[: extra.seq + 1]]
-    result = verify_chain(entries, expect_head=extra.hash)
+    if lines.pop():
+        raise IntegrityError(f"{path} does not end with a line feed", _RESTORE)
+    entries = [Entry(digest(line), line) for line in lines]
+    result = verify_chain(entries)
     if not result.valid:
         raise IntegrityError(
             f"{path} breaks at line {(result.broken_at or 0) + 1}: {result.reason}", _RESTORE
         )
-    return entries
+    if entries[extra.seq].hash != extra.hash:
+        raise IntegrityError(
+            f"{folder}/{JSON_FILE}: adjourn.hash is not that of event {extra.seq} in {AUDIT_FILE}", _RESTORE
+        )
+    return entries[: extra.seq + 1]
 
 
 _RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
@@ -299,21 +354,29 @@ def _check_statements(
 ) -> None:
     """Every field of checkpoint.json must say what the verified chain says."""
     data = checkpoint.data
-    history = list(_decisions(entries[:-1]))
+    stated = document_of(ledger, data.name, data.description)
+    history = list(_decisions(entries[:-1]))[-MAX_HISTORY:]
     due = [
         ("name", file.name, data.name),
         ("description", file.description, data.description),
         ("timestamp", file.timestamp, checkpoint.event.timestamp),
         ("callsUsed", file.calls_used, ledger.calls_used),
         ("budget", file.budget, ledger.budget),
-        ("toolHistory", file.tool_history, history[-MAX_HISTORY:]),
-        ("adjourn.task", extra.task, checkpoint.event.task),
-        ("adjourn.document", digest(canonical(extra.document)), data.document),
-        ("adjourn.document", extra.document, document_of(ledger, data.name, data.description)),
-        ("adjourn.contract", digest(extra.contract.encode()) if extra.contract else "", ledger.contract),
-        ("adjourn.policy", digest(extra.policy.encode()) if extra.policy else "", ledger.policy),
+        ("toolHistory", file.tool_history, history),
+        ("adjourn.historyOmitted", extra.history_omitted, _omitted(stated, len(history))),
+        ("adjourn.document", _document_digest(extra.document), data.document),
+        ("adjourn.document", extra.document, stated),
+        ("adjourn.contract", digest(extra.contract.encode()), ledger.contract or _NO_TEXT),
+        ("adjourn.policy", digest(extra.policy.encode()), ledger.policy or _NO_TEXT),
     ]
     for field, says, chain_says in due:
         if says != chain_says:
             shown = f": {says!r}, where the history says {chain_says!r}" if isinstance(says, int) else ""
             raise IntegrityError(f"{folder}/{JSON_FILE}: {field} is not what was signed{shown}", _RESTORE)
+
+
+def _document_digest(stated: dict[str, Any]) -> str:
+    try:
+        return digest(canonical(stated))
+    except InvalidError:
+        return ""

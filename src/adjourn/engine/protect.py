@@ -7,6 +7,7 @@ reach any file; deny or confirm such tools.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 PROTECTED = (".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex")
@@ -14,6 +15,7 @@ FOLDER = ".aex"
 """Holds the protected ones: its files may be written, itself may not be moved or removed."""
 _COMMAND_KEYS = frozenset(("cmd", "command", "script", "code", "diff", "patch"))
 _MAX_PATH = 4096
+_FILE_URL = re.compile(r"file:(?://[^/]*)?(?=/)", re.IGNORECASE)
 
 
 def protected_path(arguments: object, root: str, also: Sequence[str] = ()) -> str | None:
@@ -23,31 +25,38 @@ def protected_path(arguments: object, root: str, also: Sequence[str] = ()) -> st
     """
     places = (*PROTECTED, *also)
     for key, text in _texts(arguments):
+        path = text.strip()
         if key in _COMMAND_KEYS:
             folded = text.casefold()
             found = next((place for place in places if place.casefold() in folded), None)
-        elif not text or len(text) > _MAX_PATH or "\0" in text or "\n" in text:
+        elif not path or len(path) > _MAX_PATH or "\0" in path or "\n" in path:
             found = None
         else:
-            found = _protected(root, os.path.expanduser(text.removeprefix("file://")), places)
+            found = _protected(root, _as_path(path), places)
         if found:
             return found
     return None
 
 
+def _as_path(text: str) -> str:
+    """The path that a text is, or that it is a `file:` URL of."""
+    url = _FILE_URL.match(text)
+    if url is None:
+        return os.path.expanduser(text)
+    from urllib.parse import unquote  # noqa: PLC0415  # few arguments are URLs
+
+    return unquote(text[url.end() :]).partition("\0")[0]
+
+
 def _protected(root: str, path: str, places: Sequence[str]) -> str | None:
-    path = os.path.join(root, path)
-    if "/" in path[len(root) + 1 :] or os.path.islink(
-        path
-    ):  # a bare name can lead elsewhere only by being a link
-        path = os.path.realpath(path)
-    folded = path.casefold()
-    if not folded.startswith(root.casefold()):
-        return None
-    if folded == f"{root}/{FOLDER}".casefold():
+    full_path = os.path.join(root, path)
+    if "/" in path or os.path.islink(full_path):  # a bare name can lead elsewhere only by being a link
+        full_path = os.path.realpath(full_path)
+    folded, base = full_path.casefold(), root.rstrip("/").casefold()
+    if folded == f"{base}/{FOLDER}":
         return FOLDER
     for place in places:
-        full = f"{root}/{place}".casefold()
+        full = f"{base}/{place.casefold()}"
         if folded == full or folded.startswith((full + "/", full + "-")):  # -wal and -shm belong to the store
             return place
     return None
@@ -65,5 +74,5 @@ def _texts(arguments: object) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             for name, item in value.items():
                 stack.append((str(name).casefold(), item))
-                if "/" in str(name):  # file.write takes a map from path to content
+                if "/" in str(name) or "." in str(name):  # file.write takes a map from path to content
                     yield key, str(name)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from adjourn.log import kinds
 from adjourn.log.event import Event
 
@@ -31,6 +33,12 @@ def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:
     """`{event, data}` with the fields that tell an agent what happened; digests and ids stay in the audit log."""
     shown = {name: getattr(data, name) for name in _SHOWN if getattr(data, name, None) not in (None, "", 0)}
     return {"event": event.event, "data": shown}
+
+
+def shown_size(value: object) -> int:
+    """Bytes of a value as answers show it: indented by two, in a list that is a member of the answer."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    return len(text) + 4 * text.count(b"\n") + 6
 
 
 AUDITED = frozenset(

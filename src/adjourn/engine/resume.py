@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from adjourn.engine import folder
-from adjourn.engine.checkpoint import Checkpoint, create, document, find, trusted_signer
+from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
-from adjourn.engine.published import AUDITED, audit_entry
+from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task
-from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.engine.workspace import check_name
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode
@@ -30,6 +29,7 @@ ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
 MAX_LISTED = 50
+MAX_CURSOR = 19
 _CHUNK = 2000
 
 
@@ -58,7 +58,7 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
     """The checkpoint and where it was found: `store` or `folder`. A folder that was brought is taken into the store."""
     as_written = folder.is_as_written(store, root, name)
     if as_written is False:
-        verified = folder.verify(folder.path_of(root, name))
+        verified = folder.verify_named(root, name)
         # INVARIANT: import_folder holds this folder to the history that the person vouched for.
         vouched = vouched_for(store, verified.checkpoint) is not None
         return import_folder(store, verified, vouched=vouched), "folder"
@@ -102,12 +102,23 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
     new = verified.entries[len(shared) :]
     for start in range(0, len(new), _CHUNK):
         head = store.append(task, new[start : start + _CHUNK], expect=head)
-    refs = {f"checkpoint/{name}": f"{task} {checkpoint.event.seq} {checkpoint.hash}"}
+    refs = {}
+    if _is_newer(store, checkpoint):
+        refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
     for ref, value in refs.items():
         store.swap(ref, value, expect=store.ref(ref))
     return checkpoint
+
+
+def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:
+    """Whether a name should stand for this checkpoint from now on: an older folder moves no name back within its task."""
+    try:
+        known = find(store, checkpoint.data.name).event
+    except AdjournError:
+        return True
+    return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
 
 
 def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
@@ -117,6 +128,12 @@ def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
     """
     stored = folder.read_published(directory)
     file = stored.file
+    check_name(file.name)
+    if len(file.description) > MAX_DESCRIPTION:
+        raise InvalidError(
+            f"{directory}: the description has {len(file.description)} characters",
+            f"at most {MAX_DESCRIPTION} are kept",
+        )
     if not 0 <= file.calls_used <= MAX_CALLS or (
         file.budget is not None and not 0 <= file.budget <= MAX_CALLS
     ):
@@ -158,8 +175,8 @@ def answer(
             "The calls in inDoubt were cut off: nobody knows whether they had their effect. Find out before repeating "
             "one; a person can record what is true with `adjourn settle CALL --done` or `--not-done`."
         )
-    room = ANSWER_BYTES - len(msgspec.json.encode(told))
-    if more and not (more.isascii() and more.isdecimal() and len(more) < 19):
+    room = ANSWER_BYTES - shown_size(told | {"more": ""}) - MAX_CURSOR
+    if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(f"not a `more` of an answer of aex.resume: {more[:40]!r}", "leave it out")
     stop = min(int(more), ledger.seq + 1) if more else ledger.seq + 1
     told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, 1000))
@@ -183,8 +200,8 @@ def _audit(store: Store, task: str, stop: int, room: int) -> tuple[list[dict[str
             if event.event not in AUDITED:
                 continue
             told = audit_entry(event, data_of(event))
-            room -= len(msgspec.json.encode(told)) + 1
-            if room < 0:
+            room -= shown_size(told)
+            if room < 0 and shown:  # a page has one entry at the least
                 return shown[::-1], event.seq + 1
             shown.append(told)
         stop = start

@@ -6,14 +6,14 @@ Owns: finding them, inside the workspace only. Must never: tell whether a file o
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
-
-import msgspec
 
 from adjourn.aex.policy import from_text
 from adjourn.engine import checkpoint, folder
+from adjourn.engine.published import shown_size
 from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
-from adjourn.errors import AdjournError, NotFoundError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.store.base import Store
 
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
@@ -27,7 +27,7 @@ def listed(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
     found += _checkpoints(store, root)
     size = 0
     for count, entry in enumerate(found):
-        size += len(msgspec.json.encode(entry)) + 8
+        size += shown_size(entry)
         if size > limit - 1000:
             return found[:count]
     return found
@@ -52,7 +52,10 @@ def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
 
 def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     """Those of the store, and those that only a folder has (git brought them)."""
-    goals = {name: found.data.description for name, found in checkpoint.names(store).items()}
+    goals = {}
+    for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
+        with suppress(InvalidError):  # one that is broken must not hide the others
+            goals[name] = checkpoint.find(store, name).data.description
     for name in _names(root, CHECKPOINTS):
         if name not in goals:
             try:

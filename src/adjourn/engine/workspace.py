@@ -5,8 +5,11 @@ Owns: where things are, `write_file`, `read_file`, and what may be followed. Mus
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
 
@@ -73,6 +76,18 @@ def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object) -> 
         sync_folder(folder)
     except OSError as error:
         raise _failed("write", path, error) from error
+
+
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Keep other processes that write into a folder out of it. The lock ends with the process, whatever happens to it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # some network file systems have none
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def remove_file(folder: str, name: str) -> None:

@@ -126,7 +126,7 @@ class Answers:
         if line.isspace():
             return []
         try:
-            body = json.loads(line.decode(errors="replace"))
+            body = json.loads(line.decode(errors="replace"), strict=False)
         except (ValueError, RecursionError):
             self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
             self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))

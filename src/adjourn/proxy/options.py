@@ -111,6 +111,6 @@ def parse(arguments: list[str]) -> Options:
         raise UsageError(
             "no upstream command", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
         )
-    if not values["--confirm-timeout"].isdigit():
+    if not values["--confirm-timeout"].isdecimal():
         raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
     return Options(values, upstream)

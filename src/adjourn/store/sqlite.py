@@ -59,6 +59,7 @@ _GET_BLOB = "SELECT data FROM blob WHERE hash = ?"
 _FORGET = "UPDATE blob SET data = NULL WHERE hash = ?"
 
 _POLL_SECONDS = 0.02
+_FETCH = 64
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 _known, _is_digest, _MAX_ENTRY = checks.known, checks.is_digest, checks.MAX_ENTRY
@@ -294,27 +295,26 @@ class SqliteStore:
 
     def _page(self, stream: str, start: int, stop: int) -> list[Entry]:
         """Some entries from `start` on, at least one, read in a transaction that ends here."""
-        page: list[Entry] = []
-        size, last = 0, start - 1
+        rows: list[tuple[str, bytes, int]] = []
+        size = 0
         try:
             with self._read_lock:
                 cursor = self._reader.execute(_READ, (stream, start, stop))
                 try:
-                    for digest, data, last in cursor:  # noqa: B007  # the last one is looked at below
-                        page.append(_new_tuple(Entry, (digest, data)))
-                        size += len(data)
-                        if size > checks.PAGE_BYTES:
-                            break
+                    while size <= checks.PAGE_BYTES and (some := cursor.fetchmany(_FETCH)):
+                        rows += some
+                        size += sum([len(data) for _, data, _ in some])
                 finally:
                     cursor.close()
         except sqlite3.Error as error:
             raise sqlite_file.failure(self.path, error) from error
-        if not page or last != start + len(page) - 1:
+        # Positions are unique and in order, so none is missing where the last one is as far on as there are rows.
+        if not rows or rows[-1][2] != start + len(rows) - 1:
             raise IntegrityError(
                 f"stream {stream!r} in {self.path} lacks entries between {start} and {stop - 1}",
                 "the file was changed by something else: restore a backup or a checkpoint",
             )
-        return page
+        return [_new_tuple(Entry, row[:2]) for row in rows]
 
     def _one(self, sql: str, parameters: tuple[str, ...]) -> Any:
         try:

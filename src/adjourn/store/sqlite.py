@@ -29,7 +29,7 @@ from adjourn.store.sqlite_wal import PAGES, LogCopier
 _APPEND = (
     "INSERT INTO event SELECT ?1, ?2, ?3, ?4"
     " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ?1 AND seq = ?2 - 1 AND hash = ?5)"
-    " OR (?2 = 0 AND ?5 = ?6) ON CONFLICT DO NOTHING"
+    " OR (?2 = 0 AND ?5 = ?6)"
 )
 # The same for several entries. The first position that is taken fails the whole statement.
 _APPEND_FEW = (
@@ -124,25 +124,9 @@ class SqliteStore:
         ):
             checks.check_append(stream, entries, refs, blobs)
         seq = expect[0] + 1
-        with self._lock:
-            cursor = self._cursor
-            if cursor is None:
-                raise sqlite_file.read_only(self.path)
-            try:
-                if durable is not self._durable:
-                    self._set_durable(cursor, durable)
-                written = cursor.execute(_APPEND, (stream, seq, digest, data, expect[1], ZERO_HASH)).rowcount
-            except sqlite3.Error as error:
-                raise sqlite_file.failure(self.path, error) from error
-            except (OverflowError, UnicodeEncodeError):
-                written = 0  # no stream has such a head
-            self._pages += 2 + (len(data) >> 12)
-            if self._pages > PAGES:
-                self._count(0)
-        if not written:
+        values = (stream, seq, digest, data, expect[1], ZERO_HASH)
+        if not self._insert(_APPEND, values, durable=durable, size=len(data)):
             raise checks.head_moved(stream, expect, self.head(stream))
-        if self._watchers:
-            self._ring()
         return _new_tuple(Head, (seq, digest))
 
     def head(self, stream: str) -> Head:
@@ -240,6 +224,13 @@ class SqliteStore:
         for seq, entry in enumerate(entries, expect[0] + 1):
             rows += (seq, *entry)
         rows += (stream, *expect, *expect, ZERO_HASH)
+        size = sum(len(data) for _, data in entries)
+        if not self._insert(_append_few(len(entries)), rows, durable=durable, size=size):
+            raise checks.head_moved(stream, expect, self.head(stream))
+        return Head(expect[0] + len(entries), entries[-1].hash)
+
+    def _insert(self, statement: str, values: Sequence[Any], *, durable: bool, size: int) -> bool:
+        """One statement, one transaction. False when the head it wants to follow is not the head."""
         with self._lock:
             cursor = self._cursor
             if cursor is None:
@@ -247,18 +238,17 @@ class SqliteStore:
             try:
                 if durable is not self._durable:
                     self._set_durable(cursor, durable)
-                written = cursor.execute(_append_few(len(entries)), rows).rowcount
+                written = cursor.execute(statement, values).rowcount
             except sqlite3.IntegrityError:
-                written = 0  # a position is taken
+                return False  # a position is taken
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
             except (OverflowError, UnicodeEncodeError):
-                written = 0  # no stream has such a head
-            self._count(sum(len(data) for _, data in entries))
-        if not written:
-            raise checks.head_moved(stream, expect, self.head(stream))
-        self._ring()
-        return Head(expect[0] + len(entries), entries[-1].hash)
+                return False  # no stream has such a head
+            self._count(size)
+        if written:
+            self._ring()
+        return bool(written)
 
     def _append_many(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import pwd
 import secrets
@@ -14,16 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import tools
+
 # --- a PostgreSQL server of our own ---------------------------------------------------------------------------------
-
-
-def _postgres_programs() -> Path | None:
-    """The folder of `initdb` and `pg_ctl`, the newest if there are several."""
-    found = [str(Path(os.path.realpath(path)).parent) for path in [shutil.which("initdb")] if path]
-    found += sorted(
-        glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]), reverse=True
-    )
-    return next((Path(path) for path in found if Path(path, "pg_ctl").exists()), None)
 
 
 def _as_server_user(command: list[str]) -> list[str]:
@@ -87,7 +79,7 @@ class PostgresServer:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Skips where PostgreSQL is not installed, except in CI, which must have it."""
-    programs = _postgres_programs()
+    programs = tools.postgres_programs()
     missing = (
         "no initdb in PATH or /usr/lib/postgresql/*/bin: apt-get install postgresql" if not programs else ""
     )

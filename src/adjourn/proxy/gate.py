@@ -114,15 +114,31 @@ class Gate:
         if message.method == "tools/call":
             self._note(kinds.MessageRefused(reason="a tools/call without id", size=len(message.raw)))
             return
-        if message.method == "notifications/cancelled" and self._asker.cancelled(
-            message.params.get("requestId")
-        ):
+        if message.method == "notifications/cancelled" and self._cancelled(message.params.get("requestId")):
             return
         name = "mcp." + message.method.replace("/", ".")
         if self._desk.policy.judge_open(name).effect == "deny":
             self._note(kinds.MessageRefused(reason=f"{name} is denied by policy", size=len(message.raw)))
             return
         self._forward(message.raw)
+
+    def _cancelled(self, request_id: object) -> bool:
+        """The client gave up a request. Returns whether the upstream need not know, since it was only held here."""
+        if not frames.is_id(request_id):
+            return False
+        if self._asker.cancelled(request_id):
+            return True
+        self._flush()  # it may be among the lines that have just come
+        pending = self._wire.give_up(request_id)
+        if pending is not None and pending.session is not None and pending.call:
+            self._settle(pending.session, kinds.ToolSettled(call=pending.call, outcome="no-answer"))
+        return False
+
+    def _settle(self, session: Session, settled: kinds.ToolSettled) -> None:
+        try:
+            session.settle([settled])
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
 
     def _request(self, message: Message, batch: Batch | None) -> None:
         if batch is not None:

@@ -205,8 +205,8 @@ class Proxy:
 
     def _unanswered(self, why: str) -> None:
         self.asker.give_up(why)
-        for _, pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
-            if pending.session is not None and pending.call:
+        for pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
+            if pending.session is not None and pending.call and not pending.cancelled:
                 try:
                     pending.session.settle([kinds.ToolSettled(call=pending.call, outcome="no-answer")])
                 except AdjournError as error:
@@ -254,6 +254,8 @@ def run(options: Options, upstream: Upstream) -> int:
             sys.stderr.write(render(finding, error.texts.get(finding.source, "")) + "\n")
         report.event("stopped", str(error))
         os.close(upstream.stdin)
+        first = next(finding for finding in error.findings if finding.severity == "error")
+        refuse_all(f"{error.message}: {first.source}:{first.span.line} {first.message}")
         upstream.end()
         return 1
     return Proxy(options, upstream, contract).run()

@@ -17,6 +17,7 @@ from adjourn.mcp.stdio import write_all
 from adjourn.proxy.report import Report
 
 CLIENT_OUT = 1
+MAX_GIVEN_UP = 1000
 CLOSE_SECONDS = 0.5
 
 
@@ -31,9 +32,12 @@ class Batch:
 
 
 class Pending:
-    """A request that has no answer yet. `session` and `call` are set when it is a journalled call."""
+    """A request that has no answer yet. `session` and `call` are set when it is a journalled call.
 
-    __slots__ = ("batch", "call", "effectful", "kind", "modern", "session", "started", "tool")
+    `cancelled`: the client gave it up. An answer may still come, and then says what became of it.
+    """
+
+    __slots__ = ("batch", "call", "cancelled", "effectful", "kind", "modern", "session", "started", "tool")
 
     def __init__(self, kind: str, *, modern: bool = False, batch: Batch | None = None) -> None:
         self.kind = kind
@@ -43,6 +47,7 @@ class Pending:
         self.call = ""
         self.tool = ""
         self.effectful = False
+        self.cancelled = False
         self.started = 0
 
 
@@ -55,6 +60,7 @@ class Wire:
         self._upstream_lock = Lock()
         self.report = report
         self.pending: dict[Any, Pending] = {}
+        self._given_up: list[Any] = []
         self.client_gone = False
 
     def to_upstream(self, data: bytes) -> bool:
@@ -92,12 +98,23 @@ class Wire:
             with suppress(OSError):
                 os.close(closing)
 
-    def fail_pending(self, message: str) -> list[tuple[Any, Pending]]:
-        """Answer every pending request with an error; returns what was pending."""
+    def give_up(self, request_id: Any) -> Pending | None:
+        """The client does not wait for this any more. Returns the request when that is news."""
+        pending = self.pending.get(request_id)
+        if pending is None or pending.cancelled:
+            return None
+        pending.cancelled = True
+        self._given_up.append(request_id)
+        if len(self._given_up) > MAX_GIVEN_UP:  # an upstream need not answer these, ever
+            self.pending.pop(self._given_up.pop(0), None)
+        return pending
+
+    def fail_pending(self, message: str) -> list[Pending]:
+        """Answer every pending request with an error, but those the client gave up; returns what was pending."""
         gone = list(self.pending.items())
         self.pending.clear()
         for request_id, pending in gone:
-            self.to_client(
-                self.answer(pending.batch, frames.error(request_id, frames.UPSTREAM_GONE, message))
-            )
-        return gone
+            if not pending.cancelled:
+                error = frames.error(request_id, frames.UPSTREAM_GONE, message)
+                self.to_client(self.answer(pending.batch, error))
+        return [pending for _, pending in gone]

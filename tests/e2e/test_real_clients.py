@@ -1,0 +1,189 @@
+"""Two coding agents of different makers, one after the other on one task: the second goes on where the first was killed.
+
+The models are scripts on loopback; the agents, the proxy and the MCP server (git, slow in the middle of a commit) are
+real. The agents are large, so they are installed on request only: `python tests/tools.py --clients`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from real.clients import CLAUDE, CODEX, SERVER, Agent
+from real.model import Model, Use, running
+from real.servers import SERVERS, Place
+from test_real_servers import command_of, prepare, proxied
+
+from adjourn.engine import checkpoint
+from adjourn.engine.desk import now, open_at
+from adjourn.engine.process import Process, lives
+from adjourn.engine.task import Task
+from adjourn.log import kinds
+from adjourn.log.chain import verify_chain
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+
+GIT = next(server for server in SERVERS if server.name == "git")
+POLICY = """\
+policy workspace v0
+
+goal "Commit what is ready."
+
+use *
+deny git_reset
+
+budget calls=6
+"""
+SLOW_HOOK = """\
+#!/bin/sh
+cd "$(dirname "$0")/../../.."
+test -e slow || exit 0
+touch started
+for _ in $(seq 600); do test -e slow || exit 1; sleep 0.1; done
+exit 1
+"""
+PATIENCE = 40.0
+PAIRS = [
+    pytest.param(CLAUDE, CODEX, id="claude-then-codex"),
+    pytest.param(CODEX, CLAUDE, id="codex-then-claude"),
+]
+
+
+@pytest.fixture(autouse=True)
+def agents() -> None:
+    missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
+    if missing:
+        pytest.skip(
+            f"{' and '.join(missing)} not installed (640 MB, on request): python tests/tools.py --clients"
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path / "work", "")
+    prepare(GIT, place, POLICY)
+    hook = place.site / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(SLOW_HOOK)
+    hook.chmod(0o755)
+    return place
+
+
+@contextmanager
+def at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
+    """The agent, started; killed at the end, if it still runs."""
+    home = place.root / "home" / agent.name
+    command = proxied(command_of(GIT, place), "--confirm-timeout", "5")
+    command = ["sh", "-c", 'exec "$@" 2>>"$0"', str(home / "proxy.log"), *command]
+    process = agent.start(place.root, home, model.address, command, place.environment())
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], bool], what: str, home: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            logs = "\n".join(log.read_text(errors="replace")[-3000:] for log in sorted(home.glob("*/*.log")))
+            pytest.fail(f"{what} did not happen within {PATIENCE:.0f} s\n{logs}")
+        time.sleep(0.05)
+
+
+class History(NamedTuple):
+    """What the store holds about the task of a checkpoint."""
+
+    task: Task
+    events: list[kinds.Data]
+    sittings: list[kinds.SessionOpened]
+    broken: str
+
+
+def history(place: Place, name: str) -> History:
+    store = open_at(str(place.root))
+    found = checkpoint.find(store, name)
+    entries = list(store.read(found.event.task, 0))
+    data = [data_of(decode(entry.data)) for entry in entries]
+    verified = verify_chain((entry.hash, entry.data) for entry in entries)
+    known = [event for event in data if event is not None]
+    return History(
+        Task(store, found.event.task, clock=now, secret=bytes(32)),
+        known,
+        [event for event in known if isinstance(event, kinds.SessionOpened)],
+        verified.reason or "",
+    )
+
+
+@pytest.mark.parametrize("killed", ["the agent", "the agent and its proxy"])
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_another_agent_goes_on_where_one_was_killed(
+    first: Agent, second: Agent, killed: str, place: Place
+) -> None:
+    """The first is killed in the middle of a commit. The second is told so, must not blindly repeat it, and has what is left of the budget."""
+    site = {"repo_path": str(place.site)}
+    commit = Use("git_commit", site | {"message": "ready"})
+    home = place.root / "home"
+
+    (place.root / "slow").touch()
+    begin = [
+        Use("git_status", site),
+        Use("git_add", site | {"files": ["a.txt"]}),
+        Use("aex.checkpoint", {"name": "ready", "description": "a.txt is staged"}),
+        commit,
+    ]
+    with running(begin, SERVER) as model, at_work(first, place, model) as agent:
+        until((place.root / "started").exists, "the commit", home)
+        sitting = history(place, "ready").sittings[0]
+        proxy = Process(sitting.host, sitting.pid, sitting.started)
+        if killed != "the agent":
+            os.kill(proxy.pid, signal.SIGKILL)
+        agent.kill()
+        agent.wait()
+        until(lambda: lives(proxy) is False, "the end of the proxy", home)
+        (place.root / "slow").unlink()
+
+    finish = [
+        Use("aex.resume", {"name": "ready"}),
+        Use("git_log", site),
+        commit,
+        Use("git_commit", site | {"message": "ready, the second time"}),
+        Use("git_status", site),
+        Use("git_branch", site | {"branch_type": "local"}),
+    ]
+    with running(finish, SERVER) as model, at_work(second, place, model) as agent:
+        until(lambda: agent.poll() is not None, "the end of the script", home)
+    assert len(model.results) == len(finish)
+
+    told: dict[str, Any] = json.loads(_object_in(model.results[0]))
+    assert (told["callsUsed"], told["budgetRemaining"]) == (3, 3)
+    assert told["toolsCalled"] == ["git_status", "git_add", "git_commit"]
+    assert [doubt["tool"] for doubt in told["inDoubt"]] == ["git_commit"]
+    assert "8 bytes" in model.results[1]
+    assert "ready" not in model.results[1]
+    assert "in doubt" in model.results[2]
+    assert "committed successfully" in model.results[3]
+    assert "nothing to commit" in model.results[4]
+    assert "budget exhausted" in model.results[5].lower()
+
+    after = history(place, "ready")
+    assert after.broken == ""
+    assert after.task.ledger.calls_used == 6
+    assert [doubt.tool for doubt in after.task.ledger.doubts.values()] == ["git_commit"]
+    assert [sitting.era for sitting in after.sittings] == [first.era, second.era]
+    lost = [event for event in after.events if isinstance(event, kinds.SessionLost)]
+    assert [event.reason for event in lost] == ([] if killed == "the agent" else ["dead"])
+
+
+def _object_in(text: str) -> str:
+    """The JSON object in a tool result; some agents put words of their own before it."""
+    return text[text.index("{") : text.rindex("}") + 1]

@@ -7,7 +7,7 @@ verified, or guess about a call in doubt.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from adjourn.engine import folder
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
@@ -28,9 +28,13 @@ MAX_CALLS = 10**9
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
-MAX_LISTED = 50
+DESCRIPTION_CHARACTERS, GOAL_CHARACTERS, TOOLS_BYTES, DOUBTS_BYTES = 2500, 500, 1000, 2000
+"""What the parts of an answer may take, so that there is room for the history."""
 MAX_CURSOR = 19
 _CHUNK = 2000
+
+
+Item = TypeVar("Item")
 
 
 class Resumed(NamedTuple):
@@ -158,8 +162,8 @@ def answer(
     """
     told: dict[str, Any] = {"name": checkpoint.data.name}
     if checkpoint.data.description:
-        told["description"] = checkpoint.data.description
-    told["toolsCalled"] = list(ledger.tools)[:MAX_LISTED]
+        told["description"] = _cut(checkpoint.data.description, DESCRIPTION_CHARACTERS)
+    told["toolsCalled"] = _fitting(list(ledger.tools), TOOLS_BYTES)
     told["callsUsed"] = ledger.calls_used
     if budget is not None:
         told["budgetRemaining"] = ledger.remaining(budget)
@@ -167,13 +171,13 @@ def answer(
     told["task"] = ledger.task
     told["checkpointedAt"] = checkpoint.event.timestamp
     if ledger.goal:
-        told["goal"] = ledger.goal[:1000]
-    doubts = list(ledger.doubts.values())
-    if doubts:
-        told["inDoubt"] = [_doubt(call) for call in doubts[:MAX_LISTED]]
+        told["goal"] = _cut(ledger.goal, GOAL_CHARACTERS)
+    if ledger.doubts:
+        told["inDoubt"] = _fitting([_doubt(call) for call in ledger.doubts.values()], DOUBTS_BYTES)
+        told["inDoubtCount"] = len(ledger.doubts)
         told["advice"] = (
             "The calls in inDoubt were cut off: nobody knows whether they had their effect. Find out before repeating "
-            "one; a person can record what is true with `adjourn settle CALL --done` or `--not-done`."
+            "one; a person can list and settle them with `adjourn settle`."
         )
     room = ANSWER_BYTES - shown_size(told | {"more": ""}) - MAX_CURSOR
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
@@ -183,6 +187,19 @@ def answer(
     if start > 0:
         told["more"] = str(start)
     return told
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _fitting(items: list[Item], room: int) -> list[Item]:
+    """As many of the items, from the first on, as are shown in `room` bytes."""
+    for count, item in enumerate(items):
+        room -= shown_size(item)
+        if room < 0:
+            return items[:count]
+    return items
 
 
 def _doubt(call: Call) -> dict[str, Any]:

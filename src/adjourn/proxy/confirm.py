@@ -164,6 +164,10 @@ class Asker:
         yes, action = _consents(given) if isinstance(given, dict) else (False, "none")
         try:
             session = self._desk.session(sealed.task)
+            open_now = session.task.refresh().approvals.get(sealed.approval)
+            if open_now is not None and open_now.refused:  # a state serves once; a no is not made a yes by a replay
+                reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
+                return Block("confirm_required", reason, _later(sealed.approval))
             asked = answer(
                 session.task,
                 sealed.approval,

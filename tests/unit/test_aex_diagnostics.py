@@ -102,6 +102,8 @@ CASES = [
     ("AEX133", "error", 70, "if a", TASK + DEEP + "\nreturn a"),
     ("AEX133", "warning", 6, "[" * 70 + "]" * 70, TASK + "return " + "[" * 70 + "]" * 70),
     ("AEX137", "error", 0, "", "x\n" * (MAX_FINDINGS + 1)),
+    ("AEX138", "warning", 3, "file.write:src/**", POLICY + "use file.write:src/**"),
+    ("AEX138", "warning", 3, "file.read:.env", POLICY + "deny file.read:.env"),
 ]  # fmt: skip
 
 
@@ -165,7 +167,7 @@ GOOD = [
     TASK + "  # indented as it likes\n\treturn a",
     "\ufeff" + TASK.replace("\n", "\r\n") + "return {\r\n  a: a,\r\n}\r\n",
     "allow file.read\n" + POLICY + "deny x",
-    POLICY + "use file.read:src/**, tests.run:pytest -q*\nbudget calls=0x10\nconfirm before mcp.*",
+    POLICY + "use file.read, tests.run\nbudget calls=0x10\nconfirm before mcp.*",
     TASK + "if a\n  do file.read()\n\n# outside\n\n  # inside\n  do file.read()\n\nreturn a",
     TASK + "if a\n  if a\n    do file.read()\n  do file.read()\nreturn a",
     TASK + "need b: list[int?]?\nneed c: str??\nreturn c",

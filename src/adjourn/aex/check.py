@@ -110,6 +110,16 @@ class _Declarations(_Checker):
         for word in (*document.use, *document.deny, *confirms):
             if reason := never_matches(word.text):
                 self.report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
+        for word in document.use:
+            if split_scope(word.text)[1]:
+                self.report(
+                    "AEX138", f"{quoted(word.text)} allows no call: paths are not looked at yet", word
+                )
+        for word in document.deny:
+            if split_scope(word.text)[1]:
+                self.report(
+                    "AEX138", f"{quoted(word.text)} denies the whole tool: paths are not looked at yet", word
+                )
         for keyword, words in (("use", document.use), ("deny", document.deny), ("confirm", document.confirm)):
             self.repeated(f"`{keyword}` pattern", words)
 

@@ -196,6 +196,12 @@ _TABLE = (
         "Only the first 1,000 findings of a document are kept.",
         "mend the findings above, then check again",
     ),
+    Diagnostic(
+        "AEX138", "warning", "A scope is taken strictly",
+        "A scope (`tool:glob`) is read, and the paths of a call are not compared with it yet. So that nothing is let "
+        "through, a scoped `use` allows no call, and a scoped `deny` denies the tool whole.",
+        "name the tool without a scope, and confirm it instead",
+    ),
 )  # fmt: skip
 
 DIAGNOSTICS = {entry.code: entry for entry in _TABLE}

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -233,7 +234,9 @@ class Story:
         click.echo(f"\n{self.chapters}. {title}")
 
     def _say(self, line: str) -> None:
-        click.echo(line if len(line) < 160 else line[:157] + "…")
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        for part in wrap(line, 100, subsequent_indent=indent, drop_whitespace=False, break_on_hyphens=False):
+            click.echo(part.rstrip())
 
 
 class Client:

@@ -82,7 +82,9 @@ def _print(told: dict[str, Any], now: int) -> None:
 
     rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
     unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""
-    say(f"{told['name']}: task {safe(told['task'])}, {told['callsUsed']} calls used{rest}{unsure}")
+    say(
+        f"{told['name']}: task {safe(told['task'])}, {told['callsUsed']} call{'s' * (told['callsUsed'] != 1)} used{rest}{unsure}"
+    )
     rows = [
         ("goal", told.get("goal", "")),
         ("description", told.get("description", "")),

@@ -38,7 +38,7 @@ def status(place: Place, task: str, *, as_json: bool) -> None:
         for one in sitting
     ]
     since = ledger.calls_used - ledger.calls_at_checkpoint
-    point = f"{ledger.checkpoint}, {since} calls ago" if ledger.checkpoint else "none"
+    point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
     rows = [("goal", ledger.goal), ("touched", ago(ledger.touched, place.now))]
     rows += [("held by", text) for text in held] or [("held by", "nobody")]
     rows += [("refused", str(ledger.calls_refused or "")), ("checkpoint", point)]

@@ -4,10 +4,9 @@
     .aex/checkpoints/NAME/audit.jsonl       the chain, one stored event a line, up to and including the checkpoint
 
 What is tested before anything of a folder is applied, in this order: both are regular files within bounds;
-checkpoint.json has the published fields with their types and ranges; the lines of audit.jsonl are an unbroken chain
-from the task's first event (`adjourn.log.chain`); its last event is the checkpoint, with this name; the document has
-the digest that the event names; the signature holds, over the same Merkle root; every published field says what the
-chain says (spec/events.md, section 7).
+checkpoint.json has the published fields with their types; the lines of audit.jsonl are an unbroken chain from the
+task's first event (`adjourn.log.chain`); the event it points at is a checkpoint of that task; the signature holds, over
+the Merkle root of the events before it; every field, and the document, says what the chain says (spec/events.md, section 7).
 
 Owns: writing and verifying these folders. Must never: write through a link.
 """
@@ -231,6 +230,14 @@ def path_of(root: str, name: str) -> str:
     if path != os.path.join(os.path.realpath(root), relative):
         raise RefusedError(f"{relative} is reached by a link", "remove it; adjourn follows no link here")
     return path
+
+
+def names(root: str) -> list[str]:
+    """What there is in the workspace's folder of checkpoints, whether it is one or not."""
+    try:
+        return sorted(os.listdir(inside(root, CHECKPOINTS)))
+    except (OSError, RefusedError):
+        return []
 
 
 def is_as_written(store: Store, root: str, name: str) -> bool | None:

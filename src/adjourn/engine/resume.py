@@ -7,6 +7,7 @@ verified, or guess about a call in doubt.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from adjourn.engine import folder
@@ -54,6 +55,7 @@ def resume(desk: Desk, name: str, *, take_over: bool = False) -> Resumed:
             "a person who knows that key can run `adjourn keys trust` or `adjourn import`",
         )
     document(desk.store, checkpoint)
+    take_in_later(desk.store, desk.setting.root, checkpoint)
     resumed = kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)
     return Resumed(desk.move(checkpoint.event.task, [resumed], take_over=take_over), checkpoint)
 
@@ -73,6 +75,23 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
         raise NotFoundError(
             f'no checkpoint is named "{name}"', f"there are: {known}" if known else "aex.checkpoint makes one"
         ) from None
+
+
+def take_in_later(store: Store, root: str, checkpoint: Checkpoint) -> None:
+    """Take in what other folders of the workspace have of the same task beyond the store: what was spent there is spent.
+
+    One that does not hold, is not trusted, or went another way is left alone.
+    """
+    task = checkpoint.event.task
+    for name in folder.names(root):
+        with suppress(AdjournError):
+            if folder.is_as_written(store, root, name) is not False:
+                continue
+            brought = folder.read_published(folder.path_of(root, name)).file.adjourn
+            if brought is not None and brought.task == task and brought.seq > store.head(task).seq:
+                verified = folder.verify_named(root, name)
+                vouched = vouched_for(store, verified.checkpoint) is not None
+                import_folder(store, verified, vouched=vouched)
 
 
 def vouched_for(store: Store, checkpoint: Checkpoint) -> int | None:

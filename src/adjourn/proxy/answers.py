@@ -88,8 +88,8 @@ class Answers:
             reply = self._decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._odd_line(line, settled, later)
-        if reply.method is not UNSET or reply.id is UNSET:
-            return [line]  # a request or a notification of the upstream
+        if type(reply.method) is str or reply.id is UNSET or (reply.result is UNSET and reply.error is UNSET):
+            return [line]  # a request or a notification of the upstream, or nothing that is known
         pending = self._pop(reply.id)
         if pending is None:
             return self._unasked(reply.id)
@@ -126,7 +126,9 @@ class Answers:
         if line.isspace():
             return []
         try:
-            body = json.loads(line.decode(errors="replace"), strict=False)
+            # as leniently as any client might: Python itself refuses numbers of more than 4300 digits
+            text = line.decode(errors="replace")
+            body = json.loads(text, strict=False, parse_int=lambda digits: int(digits[:4000]))
         except (ValueError, RecursionError):
             self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
             self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
@@ -138,7 +140,7 @@ class Answers:
                 return []
             flat = [bytes(element) + b"\n" for element in elements if bytes(element)[:1] != b"["]
             return [out for element in flat for out in self._line(element, settled, later)]
-        if not isinstance(body, dict) or "method" in body or "id" not in body:
+        if not isinstance(body, dict) or type(body.get("method")) is str or "id" not in body:
             return [line]
         pending = self._pop(body["id"])
         if pending is None:

@@ -165,7 +165,7 @@ class Asker:
         try:
             session = self._desk.session(sealed.task)
             open_now = session.task.refresh().approvals.get(sealed.approval)
-            if open_now is not None and open_now.refused:  # a state serves once; a no is not made a yes by a replay
+            if open_now is not None and open_now.refused:  # a replay makes no yes of a no
                 reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
                 return Block("confirm_required", reason, _later(sealed.approval))
             asked = answer(

@@ -255,7 +255,8 @@ def run(options: Options, upstream: Upstream) -> int:
         report.event("stopped", str(error))
         os.close(upstream.stdin)
         first = next(finding for finding in error.findings if finding.severity == "error")
-        refuse_all(f"{error.message}: {first.source}:{first.span.line} {first.message}")
+        place = f"{first.source}:{first.span.line}: " if first.source else ""
+        refuse_all(f"{error.message}: {place}{first.message}")
         upstream.end()
         return 1
     return Proxy(options, upstream, contract).run()

@@ -1,0 +1,50 @@
+"""Wall time of whole commands that people and hooks run often, beside an empty Python process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from peer import ADJOURN, Peer, child_environment
+from proxy_overhead import POLICY, UPSTREAM
+from sizes import Sizes
+from tables import Table, median
+
+COMMANDS = {
+    "`python -c pass`": [sys.executable, "-c", "pass"],
+    "`adjourn --version`": [ADJOURN, "--version"],
+    "`adjourn status`": [ADJOURN, "status"],
+    "`adjourn --help`": [ADJOURN, "--help"],
+}
+
+
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The table of this section; files are made in `folder`."""
+    workspace = Path(folder, "workspace")
+    (workspace / ".aex").mkdir(parents=True)
+    (workspace / ".aex/policy.aex").write_text(POLICY)
+    environment = child_environment(f"{folder}/config")
+    peer = Peer([ADJOURN, "proxy", "--", *UPSTREAM], str(workspace), environment)
+    peer.greet()
+    peer.sequential("notes.set", 20)
+    peer.close()
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for number in range(sizes.command_starts + 1):
+        for name, command in COMMANDS.items():
+            began = time.perf_counter()
+            subprocess.run(
+                command, cwd=workspace, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
+            )
+            if number:  # the first one fills the caches
+                times[name].append((time.perf_counter() - began) * 1e3)
+    table = Table(
+        "Commands: wall time",
+        ["", "min ms", "median ms", "over Python, min"],
+        f"The whole process, from start to exit; {sizes.command_starts} runs each, taking turns.",
+    )
+    floor = min(next(iter(times.values())))
+    for number, (name, mine) in enumerate(times.items()):
+        table.add(name, min(mine), median(mine), min(mine) - floor if number else None)
+    return [table]

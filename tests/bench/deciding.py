@@ -1,0 +1,74 @@
+"""Decisions: a policy of so many rules, and calls of tools it has and has not seen before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sizes import Sizes
+from tables import Table
+
+from adjourn.aex.policy import Policy, from_text
+from adjourn.engine.decide import Block, Call, Forward, decide
+from adjourn.log.canonical import digest
+from adjourn.state.ledger import Ledger
+
+KNOWN = 50
+"""Different tools that an agent calls again and again."""
+
+
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The table of this section."""
+    table = Table(
+        "Deciding, by the number of rules",
+        ["rules", "reading the policy, ms", "known tools: decisions/s", "new tools: decisions/s"],
+        f"One decision on one call, over a ledger. Known: {KNOWN} tools take turns. New: each name is asked for the first "
+        "time, so nothing is remembered of it. One rule in ten denies, one in ten asks a person, the rest allow; "
+        "one in four is a prefix (`name.*`).",
+    )
+    for count in sizes.rules:
+        text = _policy_text(count)
+        began = time.perf_counter()
+        policy, findings = from_text(text, "policy.aex")
+        reading = (time.perf_counter() - began) * 1e3
+        assert not [found for found in findings if found.severity == "error"], findings
+        rules = len(policy.allow) + len(policy.deny) + len(policy.confirm)
+        assert rules == count, rules
+        known = [_call(number % count, "get") for number in range(KNOWN)]
+        fresh = [_call(number % count, f"get{number}") for number in range(sizes.decisions)]
+        _decide(policy, known)
+        rate = sizes.decisions / _decide(policy, (known * (sizes.decisions // KNOWN + 1))[: sizes.decisions])
+        table.add(f"{count:,}", reading, rate, sizes.decisions / _decide(policy, fresh))
+    return [table]
+
+
+def _name(number: int) -> str:
+    return f"group{number % 97}.tool{number}"
+
+
+def _policy_text(count: int) -> str:
+    patterns = [
+        _name(number) + ".*" if number % 4 == 0 else _name(number) + ".get" for number in range(count)
+    ]
+    denied = patterns[0::10]
+    asked = patterns[1::10]
+    allowed = [pattern for number, pattern in enumerate(patterns) if number % 10 > 1]
+    lines = ["policy bench v0", "", 'goal "Measure."', ""]
+    lines += [f"use {pattern}" for pattern in allowed]
+    lines += [f"deny {pattern}" for pattern in denied]
+    lines += [f"confirm before {pattern}" for pattern in asked]
+    return "\n".join([*lines, ""])
+
+
+def _call(number: int, verb: str) -> Call:
+    return Call(tool=f"{_name(number)}.{verb}", digest=digest(b"{}"))
+
+
+def _decide(policy: Policy, calls: Sequence[Call]) -> float:
+    """The seconds that deciding on all of them took."""
+    ledger = Ledger(task="20260101-bench", seq=10, calls_used=5)
+    began = time.perf_counter()
+    decisions = [decide(policy, ledger, call, now=1_767_225_600_000) for call in calls]
+    took = time.perf_counter() - began
+    assert any(isinstance(decision, Forward | Block) for decision in decisions)
+    return took

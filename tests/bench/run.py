@@ -1,0 +1,99 @@
+"""The benchmarks: `make bench`, or
+
+    python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--write docs/benchmarks.md] [--folder DIR]
+
+Prints tables; nothing is asserted of a time. Every subject has a peer in the same run that does less, or nothing, and
+they take turns. Files are made in the temporary folder, or in DIR: on a file system in memory, durability is free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import checkpointing
+import cold_start
+import deciding
+import machine
+import proxy_overhead
+import resuming
+import stores
+import verifying
+from sizes import FULL, QUICK, TINY, Sizes
+from tables import Table
+
+Section = Callable[[Sizes, str], list[Table]]
+SECTIONS: dict[str, Section] = {
+    "proxy": proxy_overhead.run,
+    "start": cold_start.run,
+    "store": stores.run,
+    "checkpoint": checkpointing.run,
+    "verify": verifying.run,
+    "resume": resuming.run,
+    "decide": deciding.run,
+}
+_HEAD = """\
+# Benchmarks
+
+Written by `tests/bench/run.py` (`make bench` prints the same tables); every number was measured in the run below. Each thing
+that is measured has peers in the same run that do less, or nothing, and they take turns: ratios hold where times do not.
+*Target* is what we aim at; no test fails on a time. The disk decides what `synchronous=FULL` costs: `--folder DIR`
+measures on another.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_const", const=QUICK, dest="sizes", help="about a minute")
+    size.add_argument("--tiny", action="store_const", const=TINY, dest="sizes", help="whether it runs at all")
+    parser.add_argument("--only", choices=SECTIONS, action="append", metavar="NAME", help=", ".join(SECTIONS))
+    parser.add_argument("--json", metavar="FILE", help="the values as measured")
+    parser.add_argument("--write", metavar="FILE", help="the tables as Markdown")
+    parser.add_argument("--folder", metavar="DIR", help="where files are made; the disk matters")
+    options = parser.parse_args()
+    if options.write and options.only:
+        parser.error("--write is of all sections; leave --only out")
+    command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
+    tables: list[Table] = []
+    with tempfile.TemporaryDirectory(prefix="adjourn-bench-", dir=options.folder) as folder:
+        os.environ["ADJOURN_CONFIG"] = f"{folder}/config"
+        about = machine.describe(command, folder)
+        for name in options.only or SECTIONS:
+            tables += _run(name, options.sizes or FULL, folder)
+    about["load at the end"] = machine.load()
+    if options.json:
+        body = {"machine": about, "tables": [table.as_json() for table in tables]}
+        Path(options.json).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    if options.write:
+        Path(options.write).write_text(_markdown(about, tables), encoding="utf-8")
+
+
+def _run(name: str, sizes: Sizes, folder: str) -> list[Table]:
+    place = Path(folder, name)
+    place.mkdir()
+    began = time.monotonic()
+    tables = SECTIONS[name](sizes, str(place))
+    for table in tables:
+        print(table.text(), flush=True)
+    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return tables
+
+
+def _markdown(about: dict[str, str], tables: list[Table]) -> str:
+    rows = "\n".join(f"| {name} | {value} |" for name, value in about.items())
+    machine_ = f"| | |\n| --- | --- |\n{rows}\n"
+    return "\n".join([_HEAD, machine_, *(table.markdown() for table in tables)])
+
+
+if __name__ == "__main__":
+    main()

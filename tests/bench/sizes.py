@@ -1,0 +1,67 @@
+"""How much is measured: the real run, `--quick`, and `--tiny` for the smoke test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """`rounds` of a subject are interleaved with those of the others."""
+
+    starts: int = 25
+    rounds: int = 40
+    calls: int = 150
+    warm_up: int = 200
+    in_flight: int = 64
+    throughput_rounds: int = 8
+    throughput: int = 4_000
+    memory: tuple[int, ...] = (1_000, 20_000, 40_000)
+    command_starts: int = 20
+    entries: int = 3_000
+    entry_bytes: int = 500
+    checkpoints: int = 100
+    checkpoint_histories: tuple[int, ...] = (1_000, 20_000)
+    verified: int = 200_000
+    repeats: int = 5
+    histories: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    resumes: int = 30
+    rules: tuple[int, ...] = (10, 1_000, 10_000)
+    decisions: int = 100_000
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    starts=6,
+    rounds=8,
+    throughput_rounds=3,
+    throughput=2_000,
+    memory=(1_000, 5_000, 10_000),
+    command_starts=6,
+    entries=1_000,
+    checkpoints=20,
+    checkpoint_histories=(1_000, 5_000),
+    verified=50_000,
+    repeats=3,
+    histories=(1_000, 10_000, 100_000),
+    resumes=10,
+    decisions=20_000,
+)
+TINY = Sizes(
+    starts=1,
+    rounds=2,
+    calls=10,
+    warm_up=5,
+    throughput_rounds=1,
+    throughput=100,
+    memory=(20, 100),
+    command_starts=1,
+    entries=64,
+    checkpoints=2,
+    checkpoint_histories=(600,),
+    verified=1_000,
+    repeats=1,
+    histories=(1_000, 3_000),
+    resumes=2,
+    decisions=200,
+)

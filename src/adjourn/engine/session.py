@@ -152,7 +152,7 @@ class Session:
             if self.is_open:
                 current = self.task.store.ref(self._lease)
                 with suppress(ConflictError):  # whoever changed it has fenced us; the next call finds out
-                    self.task.store.swap(self._lease, self._lease_end(), expect=current)
+                    self.task.store.swap(self._lease, self._lease_end(), expect=current, durable=False)
 
     def close(self, reason: str, to: str = "") -> None:
         """Get up. What is still open is in doubt. `to` names the task that the client goes on with."""

@@ -168,7 +168,8 @@ class Task:
                 return
             name = f"fold/{self.id}"
             with suppress(ConflictError):  # another process has just kept one
-                self.store.swap(name, f"{self._seal(text)}:{text.decode()}", expect=self.store.ref(name))
+                value = f"{self._seal(text)}:{text.decode()}"
+                self.store.swap(name, value, expect=self.store.ref(name), durable=False)
 
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash

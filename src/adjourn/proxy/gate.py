@@ -62,6 +62,7 @@ class Gate:
         self._answers: list[bytes] = []
         self._calls: list[Gated] = []
         self._places: list[int] = []
+        self._queued: set[Any] = set()
         self._unsent: set[Any] = set()
         self.read_only: dict[str, bool] = {}
         self.revision = ""
@@ -143,15 +144,12 @@ class Gate:
     def _request(self, message: Message, batch: Batch | None) -> None:
         if batch is not None:
             batch.due += 1
-        if message.id in self._wire.pending or self._asker.holds(message.id) or self._queued(message.id):
+        if message.id in self._wire.pending or message.id in self._queued or self._asker.holds(message.id):
             self._answer(batch, frames.error(message.id, frames.INVALID_REQUEST, "this id is still in use"))
         elif message.method == "tools/call":
             self._tools_call(message, batch)
         else:
             self._other(message, batch)
-
-    def _queued(self, message_id: object) -> bool:
-        return any(gated.message.id == message_id for gated in self._calls)
 
     def _other(self, message: Message, batch: Batch | None) -> None:
         kind = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}.get(
@@ -243,6 +241,7 @@ class Gate:
         if alone:
             self._flush()  # it may be of another task, and sees what came before it as done
         self._calls.append(Gated(message, call, batch))
+        self._queued.add(message.id)
         self._places.append(len(self._forwards))
         self._forwards.append(b"")  # its place among the lines that pass, to keep their order
         if alone:
@@ -252,6 +251,7 @@ class Gate:
         calls, places = self._calls, self._places
         self._calls, self._places = [], []
         if calls:
+            self._queued.clear()
             self._admit(calls, places)
         forwards, answers = self._forwards, self._answers
         self._forwards, self._answers = [], []
@@ -336,6 +336,7 @@ class Gate:
     def give_up(self, lines: list[bytes]) -> None:
         """After a failure of ours: nothing of these lines is forwarded, and every request among them is answered."""
         self._calls, self._places, self._forwards, self._answers = [], [], [], []
+        self._queued.clear()
         for request_id in self._unsent:
             self._wire.pending.pop(request_id, None)
         self._unsent.clear()

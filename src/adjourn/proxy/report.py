@@ -8,19 +8,27 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from select import PIPE_BUF, POLLOUT, poll
+from threading import Lock
 from typing import Any
 
 import msgspec
 
 from adjourn.log.event import timestamp
 
+MAX_WAITING = 1000
+"""Lines that are kept while nobody reads; older ones are dropped."""
+
 
 class Report:
-    """Thread-safe: a line is one write. Routine lines may wait for `flush`, since a write costs more than the rest."""
+    """Thread-safe. Routine lines may wait for `flush`, since a write costs more than the rest."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
         self._waiting: list[bytes] = []
+        self._lock = Lock()
+        self._room = poll()
+        self._room.register(2, POLLOUT)
 
     def event(self, event: str, text: str = "", **data: Any) -> None:
         """Something happened. `text` is for people; without it the data is shown."""
@@ -32,12 +40,17 @@ class Report:
         self._waiting.append(self._line(event, "", data))
 
     def flush(self) -> None:
-        lines = []
-        while self._waiting:  # other threads may add meanwhile
-            lines.append(self._waiting.pop(0))
-        if lines:
-            with suppress(OSError):  # nobody reads our stderr; the work goes on
-                os.write(2, b"".join(lines))
+        """Write what waits, as far as there is room: a client that never reads our stderr must not stop the work."""
+        waiting = self._waiting  # other threads may add meanwhile
+        with self._lock:
+            with suppress(OSError):
+                while waiting and self._room.poll(0):
+                    size, count = len(waiting[0]), 1
+                    while count < len(waiting) and (size := size + len(waiting[count])) <= PIPE_BUF:
+                        count += 1
+                    os.write(2, b"".join(waiting[:count]))
+                    del waiting[:count]
+            del waiting[:-MAX_WAITING]
 
     def _line(self, event: str, text: str, data: dict[str, Any]) -> bytes:
         if self._json:

@@ -70,8 +70,11 @@ class Store(Protocol):
     def refs(self, prefix: str = "") -> dict[str, str]:
         """Refs whose name begins with `prefix`, sorted by name."""
 
-    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
-        """Set a ref (None deletes it) whose value is `expect` (None: absent), else raise `ConflictError`."""
+    def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
+        """Set a ref (None deletes it) whose value is `expect` (None: absent), else raise `ConflictError`.
+
+        `durable` as in `append`.
+        """
 
     def put_blob(self, data: bytes) -> str:
         """Keep a document, durably; returns its SHA-256 (hex). Putting it again changes nothing."""

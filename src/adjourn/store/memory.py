@@ -78,7 +78,14 @@ class MemoryStore:
             self._check_open()
             return {name: self._refs[name] for name in sorted(self._refs) if name.startswith(prefix)}
 
-    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+    def swap(  # every swap is as durable as it gets here
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expect: str | None,
+        durable: bool = True,  # noqa: ARG002
+    ) -> None:
         checks.check_name(name)
         checks.check_value(value)
         checks.check_value(expect)

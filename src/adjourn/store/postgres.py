@@ -151,7 +151,14 @@ class PostgresStore:
             checks.check_name(prefix)
         return dict(self._query(_REFS, (prefix, prefix)))
 
-    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+    def swap(  # every swap is as durable as it gets here
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expect: str | None,
+        durable: bool = True,  # noqa: ARG002
+    ) -> None:
         checks.check_name(name)
         checks.check_value(value)
         checks.check_value(expect)

@@ -26,17 +26,13 @@ from adjourn.store.sqlite_wal import PAGES, LogCopier
 
 # One statement is one transaction. The key (stream, seq) refuses a second entry at a position and the EXISTS
 # refuses a gap or another predecessor: together, a compare-and-swap on the head without reading it first.
-_APPEND = (
-    "INSERT INTO event SELECT ?1, ?2, ?3, ?4"
-    " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ?1 AND seq = ?2 - 1 AND hash = ?5)"
-    " OR (?2 = 0 AND ?5 = ?6)"
-)
-# The same for several entries. The first position that is taken fails the whole statement.
-_APPEND_FEW = (
-    "INSERT INTO event SELECT ?, column1, column2, column3 FROM (VALUES %s)"
+_APPEND_FEW = "INSERT INTO event VALUES %s"
+_APPEND_FEW_AFTER = (
+    "INSERT INTO event SELECT * FROM (VALUES %s)"
     " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ? AND seq = ? AND hash = ?) OR (? = -1 AND ? = ?)"
 )
-_FEW = 64
+_FEW = 256
+_MAX_SEEN = 1000
 _INSERT = "INSERT INTO event VALUES (?, ?, ?, ?)"
 _HEAD = "SELECT seq, hash FROM event WHERE stream = ? ORDER BY seq DESC LIMIT 1"
 _READ = "SELECT hash, data, seq FROM event WHERE stream = ? AND seq >= ? AND seq < ? ORDER BY seq"
@@ -80,6 +76,7 @@ class SqliteStore:
         self._closed = False
         self._durable: bool | None = None
         self._pages = 0
+        self._seen: dict[str, Head] = {}
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
         writer = sqlite_file.open_writer(self.path)
@@ -108,26 +105,36 @@ class SqliteStore:
         blobs: Sequence[bytes] = (),
         durable: bool = True,
     ) -> Head:
-        if len(entries) != 1 or refs or blobs:
+        # The hottest path of the product: one statement, and as little around it as can be. Calls are dear here, so
+        # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
+        for digest, data in entries:
+            if type(data) is not bytes or len(data) > _MAX_ENTRY or not _is_digest(digest):
+                checks.check_append(stream, entries, refs, blobs)
+        if refs or blobs or not 0 < len(entries) <= _FEW or stream not in _known:
             checks.check_append(stream, entries, refs, blobs)
             if refs or blobs or not 0 < len(entries) <= _FEW:
                 return self._append_many(stream, entries, refs, blobs, expect=expect, durable=durable)
-            return self._append_few(stream, entries, expect=expect, durable=durable)
-        # The hottest path of the product: one statement, and as little around it as can be. Calls are dear here, so
-        # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
-        ((digest, data),) = entries
-        if (
-            stream not in _known
-            or type(data) is not bytes
-            or len(data) > _MAX_ENTRY
-            or not _is_digest(digest)
-        ):
-            checks.check_append(stream, entries, refs, blobs)
-        seq = expect[0] + 1
-        values = (stream, seq, digest, data, expect[1], ZERO_HASH)
-        if not self._insert(_APPEND, values, durable=durable, size=len(data)):
+        seq = expect[0]
+        rows: list[Any] = []
+        size = 0
+        for digest, data in entries:
+            seq += 1
+            rows += (stream, seq, digest, data)
+            size += len(data)
+        # INVARIANT: entries never change, so a head that this store has seen needs no second look; that its successor's
+        # place is free, the key (stream, seq) makes sure.
+        if self._seen.get(stream) == expect:
+            statement = _append_few(len(entries))
+        else:
+            statement = _append_few_after(len(entries))
+            rows += (stream, *expect, *expect, ZERO_HASH)
+        if not self._insert(statement, rows, durable=durable, size=size):
             raise checks.head_moved(stream, expect, self.head(stream))
-        return _new_tuple(Head, (seq, digest))
+        head: Head = _new_tuple(Head, (seq, digest))
+        if len(self._seen) > _MAX_SEEN:
+            self._seen.clear()
+        self._seen[stream] = head
+        return head
 
     def head(self, stream: str) -> Head:
         checks.check_name(stream)
@@ -153,11 +160,11 @@ class SqliteStore:
         # The names that begin with the prefix are one run, from the prefix on.
         return dict(self._all(_REFS, (prefix,), within=prefix))
 
-    def swap(self, name: str, value: str | None, *, expect: str | None) -> None:
+    def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         checks.check_name(name)
         checks.check_value(value)
         checks.check_value(expect)
-        with self._transaction(durable=True) as cursor:
+        with self._transaction(durable=durable) as cursor:
             row = cursor.execute(_REF, (name,)).fetchone()
             found = row[0] if row else None
             if found != expect:
@@ -217,17 +224,6 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
         self._ring()
-
-    def _append_few(self, stream: str, entries: Sequence[Entry], *, expect: Head, durable: bool) -> Head:
-        """Several entries and nothing else, in one statement."""
-        rows: list[Any] = [stream]
-        for seq, entry in enumerate(entries, expect[0] + 1):
-            rows += (seq, *entry)
-        rows += (stream, *expect, *expect, ZERO_HASH)
-        size = sum(len(data) for _, data in entries)
-        if not self._insert(_append_few(len(entries)), rows, durable=durable, size=size):
-            raise checks.head_moved(stream, expect, self.head(stream))
-        return Head(expect[0] + len(entries), entries[-1].hash)
 
     def _insert(self, statement: str, values: Sequence[Any], *, durable: bool, size: int) -> bool:
         """One statement, one transaction. False when the head it wants to follow is not the head."""
@@ -382,7 +378,12 @@ class SqliteStore:
 
 @cache
 def _append_few(count: int) -> str:
-    return _APPEND_FEW % ", ".join(["(?, ?, ?)"] * count)
+    return _APPEND_FEW % ", ".join(["(?, ?, ?, ?)"] * count)
+
+
+@cache
+def _append_few_after(count: int) -> str:
+    return _APPEND_FEW_AFTER % ", ".join(["(?, ?, ?, ?)"] * count)
 
 
 def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:

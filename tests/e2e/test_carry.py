@@ -1,0 +1,274 @@
+"""A checkpoint that is carried to another machine by git alone: no database goes along, and nothing is believed unsigned."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Client, Workspace, refused, text_of
+
+from adjourn.engine import keys
+from adjourn.log.signing import fingerprint
+
+POLICY = ("use file.read", "use file.write", "use echo", "deny network.*", "budget calls=20")
+CONTRACT = 'task fix v0\ngoal "Fix the login."\nuse file.read, file.write\nbudget calls=9\nreturn 1\n'
+FOLDER = ".aex/checkpoints/fix-auth"
+
+
+class Machine(Workspace):
+    """A workspace that is a git repository, with a home, an adjourn configuration and a user of its own."""
+
+    def __init__(self, path: Path, *policy: str, clone: Machine | None = None) -> None:
+        path.mkdir()
+        self.home = path / "home"
+        self.home.mkdir()
+        self.user = path.name
+        self.work = path / "work"
+        if clone is not None:
+            self.git("clone", "--quiet", str(clone.root), str(self.work), cwd=path)
+        super().__init__(path, *policy)
+        if clone is None:
+            self.git("init", "--quiet", "--initial-branch=main")
+            (self.root / ".gitignore").write_text(".aex/adjourn.db*\n")
+            self.commit("begin")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        person = {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", self.user), ("EMAIL", f"{self.user}@example.org"))
+        }
+        return super().environment | person | {"HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+        # before the workspace is there, its environment is not either
+        environment = self.environment if hasattr(self, "config") else os.environ | {"HOME": str(self.home)}
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd or self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def commit(self, message: str) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
+
+    def pull(self, other: Machine) -> None:
+        """Take over what the other machine has committed, as git merges it."""
+        self.git("pull", "--quiet", "--no-rebase", "-X", "theirs", str(other.root), "main")
+
+    def adjourn(self, *arguments: str, code: int = 0) -> str:
+        """A command of the CLI, in the workspace."""
+        done = subprocess.run(
+            [sys.executable, "-m", "adjourn", *arguments],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def public_key(self) -> str:
+        return self.adjourn("keys", "show").strip()
+
+    def trust(self, other: Machine) -> None:
+        self.adjourn("keys", "trust", other.user, other.public_key())
+
+    def begun(self, *options: str) -> Client:
+        """A new client. Each is another program, as on another day."""
+        return self.client(*options, foreign=True)
+
+    def carried(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.root / FOLDER / "checkpoint.json").read_bytes())
+        return value
+
+
+def work(client: Client, *tools: str) -> None:
+    for tool in tools:
+        assert not refused(client.call(tool, {"path": "src/login.py"})), tool
+
+
+def save(client: Client, description: str) -> None:
+    told = client.meta("aex.checkpoint", name="fix-auth", description=description)
+    assert told["path"] == f"{FOLDER}/"
+
+
+def first_day(here: Machine) -> str:
+    """Work under a contract, a checkpoint, a crash right after it, a commit; returns the task."""
+    (here.root / "fix.aex").write_text(CONTRACT)
+    with here:
+        client = here.begun("--contract", "fix.aex")
+        work(client, "file.read", "file.write")
+        assert refused(client.call("network.fetch"))
+        save(client, "found the bug")
+        client.kill()
+    (here.root / "fix.aex").unlink()
+    here.commit("half-way")
+    assert "adjourn.db" not in here.git("ls-files")
+    task: str = here.carried()["adjourn"]["task"]
+    return task
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "ann", *POLICY)
+
+
+def cloned(here: Machine, tmp_path: Path) -> Machine:
+    there = Machine(tmp_path / "bob", clone=here)
+    assert not (there.root / ".aex" / "adjourn.db").exists()
+    assert sorted(os.listdir(there.root / FOLDER)) == ["audit.jsonl", "checkpoint.json"]
+    return there
+
+
+def test_a_checkpoint_is_carried_by_git(ann: Machine, tmp_path: Path) -> None:
+    """Refused with key and remedy until a person trusts the key; then budget, history and contract are as they were;
+    and what is done there comes back the same way.
+    """
+    task = first_day(ann)
+    bob = cloned(ann, tmp_path)
+
+    with bob:
+        client = bob.begun()
+        answer = client.call("aex.resume", {"name": "fix-auth"})
+        assert refused(answer)
+        key = re.search(r"signed by (ed25519:[0-9a-f]{32}), which is not trusted here", text_of(answer))
+        assert key is not None
+        assert "adjourn keys trust" in text_of(answer)
+        listed = client.meta("aex.list_tasks")["tasks"]
+        assert [(entry["name"], entry["type"]) for entry in listed] == [("fix-auth", "checkpoint")]
+        with bob.store() as store:
+            assert task not in store.streams()
+
+        bob.trust(ann)
+        assert key[1] in bob.adjourn("keys")
+        told = client.meta("aex.resume", name="fix-auth")
+        assert (told["task"], told["description"], told["goal"]) == (task, "found the bug", "Fix the login.")
+        assert (told["callsUsed"], told["budgetRemaining"]) == (2, 7)
+        assert told["toolsCalled"] == ["file.read", "file.write"]
+        assert {"event": "tool.denied", "data": {"tool": "network.fetch", "reason": "deny_list"}} in told[
+            "auditSummary"
+        ]
+        assert "inDoubt" not in told
+        assert refused(client.call("echo"))  # the policy would, the contract does not
+        bob.adjourn("verify")
+        bob.adjourn("verify", FOLDER)
+
+        work(client, "file.read", "file.write", "file.read")
+        save(client, "mended it")
+        client.kill()
+    bob.commit("mended")
+
+    ann.pull(bob)
+    with ann:
+        client = ann.begun()
+        answer = client.call("aex.resume", {"name": "fix-auth"})
+        assert fingerprint(_key_of(bob)) in text_of(answer)
+        ann.trust(bob)
+        told = client.meta("aex.resume", name="fix-auth")
+        assert (told["task"], told["description"]) == (task, "mended it")
+        assert (told["callsUsed"], told["budgetRemaining"]) == (5, 4)
+        work(client, "file.read")
+        ann.adjourn("verify")
+        client.close()
+    assert ann.ledger(task).calls_used == 6
+
+
+def _key_of(machine: Machine) -> bytes:
+    with machine._config():
+        return keys.own_public_key()
+
+
+def test_both_went_on(ann: Machine, tmp_path: Path) -> None:
+    """When the same checkpoint went on at both machines, the second is told where they part, and its own stays whole."""
+    task = first_day(ann)
+    bob = cloned(ann, tmp_path)
+    bob.trust(ann)
+    ann.trust(bob)
+    with bob:
+        client = bob.begun()
+        client.meta("aex.resume", name="fix-auth")
+        work(client, "file.read")
+        save(client, "bob's way")
+        client.close()
+    bob.commit("bob's way")
+
+    with ann:
+        client = ann.begun()
+        assert client.meta("aex.resume", name="fix-auth")["callsUsed"] == 2
+        work(client, "file.write", "file.write")
+        before = ann.events(task)
+        client.kill()
+    ann.pull(bob)
+    with ann:
+        client = ann.begun()
+        answer = client.call("aex.resume", {"name": "fix-auth"})
+        assert refused(answer)
+        said = re.search(
+            rf"task {task} went on here and elsewhere: .* differ from event (\d+) on", text_of(answer)
+        )
+        assert said is not None
+        assert int(said[1]) == ann.carried()["adjourn"]["document"]["callsUsed"] * 0 + _parting(
+            ann, bob, task
+        )
+        assert ann.events(task) == before
+        ann.adjourn("export", "fix-auth")  # its own version again
+        told = client.meta("aex.resume", name="fix-auth")
+        assert (told["callsUsed"], told["budgetRemaining"]) == (4, 5)
+        client.close()
+
+
+def _parting(here: Machine, there: Machine, task: str) -> int:
+    pairs = zip(here.events(task), there.events(task), strict=False)
+    return next(seq for seq, (mine, theirs) in enumerate(pairs) if mine != theirs)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (("checkpoint.json", '"callsUsed": 2,', '"callsUsed": 0,'), "callsUsed is not what was signed"),
+        (
+            ("checkpoint.json", "use file.read, file.write", "use *"),
+            r"adjourn\.contract is not what was signed",
+        ),
+        (("audit.jsonl", '"tool":"file.write"', '"tool":"file.read_"'), "breaks at line"),
+    ],
+    ids=["refunded", "widened", "rewritten"],
+)
+def test_what_was_changed_on_the_way_is_refused(
+    ann: Machine, tmp_path: Path, edit: tuple[str, str, str], reason: str
+) -> None:
+    """An edit in a commit, by whomever, is found before anything is taken in, though the signer is trusted."""
+    file, old, new = edit
+    first_day(ann)
+    path = ann.root / FOLDER / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    ann.commit("looks harmless")
+    bob = cloned(ann, tmp_path)
+    bob.trust(ann)
+    with bob:
+        client = bob.begun()
+        answer = client.call("aex.resume", {"name": "fix-auth"})
+        assert refused(answer)
+        assert re.search(reason, text_of(answer))
+        assert "restore it from version control" in text_of(answer)
+        with bob.store() as store:
+            assert store.refs("checkpoint/") == {}
+            assert store.streams() == {}
+        client.close()
+    bob.adjourn("verify", FOLDER, code=1)

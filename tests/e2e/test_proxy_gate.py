@@ -1,0 +1,470 @@
+"""What becomes of a call: forwarded, refused, counted. Asserted on what the upstream received and on the store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from harness import ERAS, MODERN, NEW, OLD, Workspace, encode, refused, text_of
+from requirements import requirement
+
+POLICY = (
+    "allow echo",
+    "allow file.*",
+    "allow secrets.*",
+    "deny secrets.read",
+    "deny network.*",
+    "confirm before file.write",
+)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@requirement("D31")
+def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path: Path, era: str) -> None:
+    with Workspace(tmp_path, *POLICY, "budget calls=3") as work:
+        client = work.client("--confirm-timeout", "0", era=era)
+        for tool in ("secrets.read", "nobody.allows", "file.write", "network.fetch"):
+            assert refused(client.call(tool)), tool
+        answers = [client.call("echo", {"n": n}) for n in range(5)]
+        assert [refused(answer) for answer in answers] == [False, False, False, True, True]
+        assert work.executed() == ["echo"] * 3
+        ledger = work.ledger()
+        assert (ledger.calls_used, ledger.calls_refused) == (3, 6)
+        assert ledger.tools == {"echo": 3}
+
+
+def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo", "budget calls=20") as work:
+        client = work.client()
+        calls = [client.call_message("echo", {"n": n}) for n in range(50)]
+        client.post(*calls)
+        answers = [client.answer(call["id"]) for call in calls]
+        assert [refused(answer) for answer in answers] == [False] * 20 + [True] * 30
+        assert [call["arguments"]["n"] for call in work.forwarded_calls()] == list(range(20))
+        assert work.ledger().calls_used == 20
+
+
+def test_a_budget_of_nothing_forwards_nothing(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo", "budget calls=0") as work:
+        client = work.client()
+        assert refused(client.call("echo"))
+        assert work.executed() == []
+
+
+REFUSALS = [
+    ("secrets.read", "deny secrets.read (.aex/policy.aex:6)"),
+    ("network.fetch", "deny network.* (.aex/policy.aex:7)"),
+    ("git.push", 'tool "git.push" is not in the allow list'),
+    ("file.write", "confirm file.write (.aex/policy.aex:8)"),
+]
+
+
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_a_refusal_is_a_tool_result_that_names_the_rule_and_its_line(tmp_path: Path, era: str) -> None:
+    with Workspace(tmp_path, *POLICY) as work:
+        client = work.client("--confirm-timeout", "0", era=era)
+        for tool, reason in REFUSALS:
+            answer = client.call(tool)
+            assert set(answer) == {"jsonrpc", "id", "result"}
+            assert answer["result"]["isError"] is True
+            assert answer["result"].get("resultType") == ("complete" if era == MODERN else None)
+            assert reason in text_of(answer)
+
+
+def test_refusals_are_protocol_errors_on_request(tmp_path: Path) -> None:
+    with Workspace(tmp_path, *POLICY, "budget calls=1") as work:
+        client = work.client("--errors", "jsonrpc", "--confirm-timeout", "0")
+        for tool, reason in REFUSALS:
+            error = client.call(tool)["error"]
+            assert (error["code"], "data" in error) == (-32600, False)
+            assert reason in error["message"]
+        assert "result" in client.call("echo")
+        error = client.call("echo")["error"]
+        assert error["code"] == -32600
+        assert "budget exhausted" in error["message"].lower()
+        assert "calls=1 (.aex/policy.aex:9)" in error["message"]
+
+
+def test_every_decision_is_in_the_history_with_its_reason(tmp_path: Path) -> None:
+    with Workspace(tmp_path, *POLICY, "budget calls=1") as work:
+        client = work.client("--confirm-timeout", "0")
+        for tool in ("secrets.read", "git.push", "file.write", "echo", "echo"):
+            client.call(tool)
+        assert [(fact.tool, fact.reason) for fact in work.facts("tool.denied")] == [
+            ("secrets.read", "deny_list"),
+            ("git.push", "not_allowed"),
+        ]
+        assert [fact.tool for fact in work.facts("confirm.required")] == ["file.write"]
+        assert [(fact.used, fact.limit) for fact in work.facts("budget.exhausted")] == [(1, 1)]
+        (allowed,) = work.facts("tool.allowed")
+        assert (allowed.tool, allowed.effectful) == ("echo", True)
+
+
+def test_what_came_of_a_call_is_written_down(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        client.tools()
+        for tool in ("echo", "fail", "error", "file.read"):
+            client.call(tool)
+        client.close()
+        outcomes = [fact.outcome for fact in work.facts("tool.settled")]
+        assert outcomes == ["ok", "tool-error", "error", "ok"]
+        assert [fact.effectful for fact in work.facts("tool.allowed")] == [True, True, True, False]
+        assert not work.ledger().open_calls
+
+
+def test_a_contract_narrows_the_policy(tmp_path: Path) -> None:
+    with Workspace(tmp_path, *POLICY, "budget calls=9") as work:
+        contract = work.root / "tasks" / "fix.aex"
+        contract.parent.mkdir()
+        contract.write_text('task fix v0\ngoal "fix it"\nuse echo\nbudget calls=2\nreturn x\n')
+        client = work.client("--contract", "tasks/fix.aex")
+        assert client.tools()[:-4] == ["echo"]
+        assert refused(client.call("file.read"))
+        assert [refused(client.call("echo")) for _ in range(3)] == [False, False, True]
+        assert work.ledger().goal == "fix it"
+
+
+@requirement("D36")
+def test_no_other_spelling_slips_past_a_deny(tmp_path: Path) -> None:
+    names = (
+        "Network.fetch", "NETWORK.FETCH", "network/fetch", "network_fetch", "network-fetch", "network..fetch",
+        "network._fetch", "nEtwork.deep.er", "network",
+    )  # fmt: skip
+    with Workspace(tmp_path, "allow *", "deny network.*") as work:
+        client = work.client()
+        for name in names:
+            assert "deny network.* (.aex/policy.aex:4)" in text_of(client.call(name)), name
+        assert work.executed() == []
+
+
+@requirement("D36", "D10")
+def test_what_is_no_tool_name_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+        client = work.client()
+        names = [
+            " secrets.read", "secrets.read ", "secrets.read\n", "\u017fecrets.read", "secrets.read\u200b", "", "x" * 129,
+            ["secrets.read"], {"name": "echo"}, 5, 1.5, True, None, "e\u0301cho", "ec ho", "e\tcho", "echo\0",
+        ]  # fmt: skip
+        for name in names:
+            message = client.message("tools/call", {"name": name, "arguments": {}})
+            client.post(message)
+            assert client.answer(message["id"])["error"]["code"] == -32602, name
+        message = client.message("tools/call", {"arguments": {}})
+        client.post(message)
+        assert client.answer(message["id"])["error"]["code"] == -32602
+        assert work.forwarded_calls() == []
+        assert not refused(client.call("echo"))
+        assert len(work.facts("message.refused")) == len(names) + 1
+
+
+@requirement("D36")
+def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow file.*") as work:
+        client = work.client()
+        for name in ("File.read", "file/read", "file_read", "FILE.READ"):
+            assert refused(client.call(name))
+        assert not refused(client.call("file.read"))
+        assert work.executed() == ["file.read"]
+
+
+@requirement("D10")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"null", -32600),
+        (b"5", -32600),
+        (b'"tools/call"', -32600),
+        (b"true", -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"2.0","id":7}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":""}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":null}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":[]}}', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":5}}', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call"}', -32602),
+        (b'{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"echo"}}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"tools/call","params":{"name":"echo"}}', -32600),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"echo"}}', -32600),
+        (b'{"jsonrpc":"2.0","id":[],"method":"tools/call","params":{"name":"echo"}}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"tools/call","params":{"name":"echo"}}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"},"result":{}}', -32600),
+        (b'{"jsonrpc":"2.0","id":7', -32700),
+        (b"[[[[", -32700),
+        (b"hello", -32700),
+    ],
+)
+def test_an_odd_message_is_answered_and_the_proxy_goes_on(odd: Workspace, line: bytes, code: int) -> None:
+    before = len(odd.forwarded())
+    (client,) = odd.clients
+    client.send(line + b"\n")
+    error = client.find(lambda body: "error" in body)
+    assert error["error"]["code"] == code
+    assert error["id"] in (None, 7)
+    assert not refused(client.call("echo"))
+    assert len(odd.forwarded()) == before + 1  # the probe alone
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """One long-living proxy for many odd messages."""
+    with Workspace(tmp_path_factory.mktemp("odd"), "allow echo") as work:
+        work.client()
+        yield work
+
+
+@requirement("D10")
+def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        odd = [
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ["a", {}]}},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": {"a": 1}}},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}},
+            {"jsonrpc": "2.0", "id": {"a": 1}, "result": {}},
+            {"jsonrpc": "2.0", "id": [1], "error": {}},
+            {"jsonrpc": "2.0", "id": None, "result": {}},
+        ]
+        for message in odd:
+            before, after = client.call_message("echo", {"n": 1}), client.message("ping")
+            client.post(
+                before, client.message("tools/list", request_id=f"list-{id(message)}"), message, after
+            )
+            assert not refused(client.answer(before["id"])), message
+            assert client.answer(f"list-{id(message)}")["result"]["tools"], message
+            assert client.answer(after["id"])["result"] == {}, message
+
+
+@requirement("D10")
+def test_arguments_nested_to_any_depth_are_decided_on(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        for depth in (10, 100, 300, 600, 900, 990, 1100, 5000, 100_000):
+            nested = b'{"a":' * depth + b"1" + b"}" * depth
+            request_id = f"n{depth}"
+            client.send(
+                b'{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"echo","arguments":%s}}\n'
+                % (request_id.encode(), nested)
+            )
+            answer = client.find(lambda body: "result" in body or "error" in body)
+            assert answer["id"] in (request_id, None), depth
+            if answer["id"] is None:
+                assert answer["error"]["code"] == -32700, depth
+        assert not refused(client.call("echo"))
+        assert "proxy.bug" not in client.stderr()
+
+
+def test_an_id_in_use_cannot_be_used_again(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        first = client.begin("slow", {"seconds": 0.5})
+        client.post(client.message("tools/call", {"name": "echo", "arguments": {}}, request_id=first))
+        assert client.answer(first)["error"]["code"] == -32600
+        assert text_of(client.answer(first)) == "slow"
+        assert work.executed() == ["slow"]
+
+
+@requirement("D32")
+def test_a_call_without_an_id_goes_nowhere_and_is_written_down(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        client.post({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "echo", "arguments": {}}})
+        assert client.silent()
+        assert not refused(client.call("echo"))
+        assert work.executed() == ["echo"]
+        (fact,) = work.facts("message.refused")
+        assert "without id" in fact.reason
+        assert work.ledger().calls_used == 1
+
+
+@requirement("D30")
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path: Path, era: str) -> None:
+    methods = [
+        "resources/list",
+        "resources/read",
+        "prompts/get",
+        "completion/complete",
+        "resources/templates/list",
+    ]
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client(era=era)
+        for method in methods:
+            assert client.ask(method, {"uri": "file:///a", "name": "p"})["result"]["method"] == method
+        assert work.ledger().calls_used == 0 if work.tasks() else True
+    rules = ("allow echo", "deny mcp.resources.*", "deny mcp.prompts.get", "deny MCP.Completion/complete")
+    with Workspace(tmp_path, *rules, name="ruled") as work:
+        client = work.client(era=era)
+        before = len(work.forwarded())
+        for method in [*methods, "Resources/Read", "resources//read"]:
+            error = client.ask(method, {"uri": "file:///a", "name": "p"})["error"]
+            assert error["code"] == -32600
+            assert ".aex/policy.aex:" in error["message"]
+        assert len(work.forwarded()) == before
+        assert client.ask("prompts/list")["result"]["method"] == "prompts/list"
+
+
+@requirement("D30")
+def test_notifications_can_be_denied(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo", "deny mcp.notifications.roots.*") as work:
+        client = work.client()
+        client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+        client.call("echo")
+        assert not any(b"roots" in line for line in work.forwarded())
+
+
+@requirement("D42")
+def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo", "budget calls=1") as work:
+        client = work.client()
+        client.call("echo")
+        assert client.meta("aex.list_tasks") == {"tasks": []}
+        assert client.meta("aex.checkpoint", name="a")["path"] == ".aex/checkpoints/a/"
+        assert client.meta("aex.resume", name="a")["callsUsed"] == 1
+        assert work.ledger().calls_used == 1
+        assert not any(b"aex." in line for line in work.forwarded())
+
+
+@requirement("D42")
+def test_meta_tools_can_be_denied_in_either_spelling(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow *", "deny aex.resume", "deny aex.checkpoint") as work:
+        client = work.client()
+        assert "aex.resume" not in client.tools()
+        for tool in ("aex.resume", "aex_resume", "aex.checkpoint"):
+            assert "(.aex/policy.aex:" in text_of(client.call(tool, {"name": "a"}))
+        assert client.meta("aex.list_tasks") == {"tasks": []}
+    with Workspace(tmp_path, "allow *", "deny *", name="all") as work:
+        client = work.client()
+        assert client.tools() == []
+
+
+@requirement("D42")
+def test_a_meta_tool_can_be_put_under_confirm(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo", "confirm before aex.resume") as work:
+        client = work.client(elicits=True)
+        client.call("echo")
+        client.meta("aex.checkpoint", name="a")
+        request = client.begin("aex.resume", {"name": "a"})
+        client.post({"jsonrpc": "2.0", "id": client.asked()["id"], "result": {"action": "accept"}})
+        assert json.loads(text_of(client.answer(request)))["name"] == "a"
+        assert work.ledger().calls_used == 1
+        assert not any(b"aex" in line for line in work.forwarded())
+
+
+@requirement("D1")
+@pytest.mark.parametrize("era", ["2024-11-05", "2025-03-26"])
+def test_each_element_of_a_batch_is_gated(tmp_path: Path, era: str) -> None:
+    with Workspace(tmp_path, "allow echo", "deny secrets.*", "budget calls=2") as work:
+        client = work.client(era=era)
+        calls = [client.call_message(tool) for tool in ("echo", "secrets.read", "echo", "echo")]
+        client.post([*calls, client.message("ping"), {"jsonrpc": "2.0", "method": "notifications/x"}, 5])
+        answers = client.find(lambda body: "batch" in body)["batch"]
+        by_id = {answer["id"]: answer for answer in answers}
+        assert len(answers) == 6
+        assert [refused(by_id[call["id"]]) for call in calls] == [False, True, False, True]
+        assert by_id[None]["error"]["code"] == -32600
+        assert work.executed() == ["echo", "echo"]
+        assert not any(line.startswith(b"[") for line in work.forwarded())
+
+
+@requirement("D1")
+@pytest.mark.parametrize("era", [OLD, NEW, MODERN])
+def test_a_revision_without_batches_refuses_them_whole(tmp_path: Path, era: str) -> None:
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client(era=era)
+        before = len(work.forwarded())
+        client.post([client.call_message("echo"), client.message("ping")])
+        assert client.find(lambda body: "error" in body)["error"]["code"] == -32600
+        client.send(b"[]\n")
+        assert client.find(lambda body: "error" in body)["error"]["code"] == -32600
+        assert len(work.forwarded()) == before
+
+
+def _call(params: bytes, around: bytes = b"%s") -> bytes:
+    return around % (b'{"jsonrpc":"2.0","id":1000,"method":"tools/call","params":%s}' % params) + b"\n"
+
+
+AMBIGUOUS = {
+    "duplicate name": _call(b'{"name":"echo","name":"secrets.read"}'),
+    "duplicate name by escape": _call(b'{"name":"secrets.read","n\\u0061me":"echo"}'),
+    "name in another case": _call(b'{"name":"echo","Name":"secrets.read"}'),
+    "name with a long s": b'{"jsonrpc":"2.0","id":1,"method":"ping","param\xc5\xbf":{"name":"x"}}\n',
+    "duplicate params": b'{"id":1,"method":"tools/call","params":{"name":"echo"},"params":{"name":"secrets.read"}}\n',
+    "duplicate method": b'{"id":1,"method":"ping","method":"tools/call","params":{"name":"secrets.read"}}\n',
+    "duplicate method by escape": b'{"id":1,"method":"ping","meth\\u006fd":"tools/call","params":{"name":"x"}}\n',
+    "method in another case": b'{"id":1,"method":"ping","Method":"tools/call","params":{"name":"secrets.read"}}\n',
+    "duplicate id": b'{"id":1,"id":2,"method":"tools/call","params":{"name":"echo"}}\n',
+    "duplicate arguments": _call(b'{"name":"echo","arguments":{"a":1},"arguments":{"a":2}}'),
+    "duplicate inside the arguments": _call(
+        b'{"name":"echo","arguments":{"path":"a","path":".aex/policy.aex"}}'
+    ),
+    "duplicate deep inside": _call(b'{"name":"echo","arguments":{"x":[{"a":1,"a" :2}]}}'),
+    "duplicate by escape inside": _call(b'{"name":"echo","arguments":{"a":1,"\\u0061":"::"}}'),
+    "NaN": _call(b'{"name":"echo","arguments":{"a":NaN}}'),
+    "Infinity": _call(b'{"name":"echo","arguments":{"a":-Infinity}}'),
+    "invalid UTF-8": _call(b'{"name":"echo","arguments":{"a":"\xff"}}'),
+    "overlong UTF-8": _call(b'{"name":"\xc1\xa5cho","arguments":{}}'),
+    "encoded surrogate": _call(b'{"name":"echo","arguments":{"a":"\xed\xa0\x80"}}'),
+    "lone surrogate escape": _call(b'{"name":"echo","arguments":{"a":"\\ud800"}}'),
+    "byte order mark": _call(b'{"name":"echo"}', b"\xef\xbb\xbf%s"),
+    "text behind": _call(b'{"name":"echo"}', b"%s {}"),
+    "text before": _call(b'{"name":"echo"}', b"x%s"),
+    "comment": _call(b'{"name":"echo"/* c */}'),
+    "trailing comma": _call(b'{"name":"echo",}'),
+    "single quotes": b"{'id':1,'method':'tools/call','params':{'name':'echo'}}\n",
+    "leading zero": _call(b'{"name":"echo","arguments":{"a":01}}'),
+    "hex number": _call(b'{"name":"echo","arguments":{"a":0x1}}'),
+    "control character": _call(b'{"name":"echo","arguments":{"a":"\x01"}}'),
+    "NUL behind": _call(b'{"name":"echo"}', b"%s\0"),
+    "huge number": _call(b'{"name":"echo","arguments":{"a":1e999}}'),
+    "long number": _call(b'{"name":"echo","arguments":{"a":%s}}' % (b"9" * 10_000)),
+    "UTF-16": _call(b'{"name":"echo"}').decode().encode("utf-16")[:-1].replace(b"\n", b" ") + b"\n",
+    "method in another spelling": _call(b'{"name":"secrets.read"}').replace(b"tools/call", b"Tools/Call"),
+    "method with a blank": _call(b'{"name":"secrets.read"}').replace(b"tools/call", b"tools/call "),
+}
+
+
+@requirement("D2")
+@pytest.mark.parametrize("kind", AMBIGUOUS)
+def test_what_two_parsers_could_read_differently_goes_nowhere(odd: Workspace, kind: str) -> None:
+    before = len(odd.forwarded())
+    refusals = len(odd.facts("message.refused"))
+    (client,) = odd.clients
+    client.send(AMBIGUOUS[kind])
+    assert client.find(lambda body: "error" in body)["error"]["code"] in (-32700, -32600)
+    assert not refused(client.call("echo", {"probe": kind}))
+    assert len(odd.forwarded()) == before + 1  # the probe alone
+    assert len(odd.facts("message.refused")) == refusals + 1
+
+
+@requirement("D44")
+def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        before = len(work.forwarded())
+        hidden = encode(client.call_message("secrets.read")).strip()
+        client.send(b'{"jsonrpc":"2.0","method":"notifications/x"}\r' + hidden + b"\n")
+        assert client.find(lambda body: "error" in body)["error"]["code"] == -32700
+        client.send(encode(client.message("ping", request_id=900)).strip() + b"\r\n")
+        assert client.answer(900)["result"] == {}
+        separators = client.call_message("echo", {"a": "\u2028\u2029\x85"})
+        client.send(json.dumps(separators, ensure_ascii=False).encode() + b"\n")
+        assert not refused(client.answer(separators["id"]))
+        assert len(work.forwarded()) == before + 2
+
+
+def test_a_line_longer_than_the_limit_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        before = len(work.forwarded())
+        client.send(b'{"jsonrpc":"2.0","id":5,"method":"ping","x":"')
+        for _ in range(65):
+            client.send(b"x" * (1 << 20))
+        client.send(b'"}\n')
+        assert client.find(lambda body: "error" in body)["error"]["code"] == -32700
+        assert not refused(client.call("echo"))
+        assert len(work.forwarded()) == before + 1

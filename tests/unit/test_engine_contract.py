@@ -1,0 +1,193 @@
+"""The contract of a session: both texts as they were read, refused when broken, and never wider than the policy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adjourn.engine.contract import BrokenContractError, Contract, for_task, read_contract
+from adjourn.errors import IntegrityError
+from adjourn.log.canonical import digest
+from adjourn.store.memory import MemoryStore
+
+POLICY = 'policy work v0\ngoal "do it"\nuse file.read\nuse file.write\ndeny network.*\nbudget calls=20\n'
+TASK = 'task look v0\ngoal "look"\nuse file.read\nbudget calls=5\nreturn 1\n'
+WIDE = 'task wide v0\ngoal "all of it"\nuse *, file.read\nreturn 1\n'
+BROKEN = "task look v0\nuse (\nfrobnicate\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    (root / ".aex").mkdir(parents=True)
+    (root / ".aex" / "policy.aex").write_text(POLICY)
+    return root
+
+
+def allowed(contract: Contract) -> list[str]:
+    return [rule.pattern for rule in contract.policy.allow]
+
+
+def codes(error: BrokenContractError) -> list[tuple[str, str]]:
+    return [(finding.code, finding.source) for finding in error.findings]
+
+
+def test_the_policy_is_found(root: Path) -> None:
+    """Its text, its place in the workspace, what it permits; there is no contract."""
+    found = read_contract(str(root))
+    assert (found.policy_text, found.policy_source) == (POLICY, ".aex/policy.aex")
+    assert (found.contract_text, found.contract_source) == ("", "")
+    assert allowed(found) == ["file.read", "file.write"]
+    assert (found.policy.budget, found.findings) == (20, ())
+
+
+def test_the_second_place(root: Path) -> None:
+    """aex.policy.aex counts where there is no .aex/policy.aex."""
+    (root / "aex.policy.aex").write_text(POLICY.replace("20", "3"))
+    assert read_contract(str(root)).policy.budget == 20
+    (root / ".aex" / "policy.aex").unlink()
+    assert read_contract(str(root)).policy_source == "aex.policy.aex"
+
+
+def test_a_contract_narrows(root: Path) -> None:
+    """What both permit, the smaller budget, the contract's goal."""
+    (root / "look.aex").write_text(TASK)
+    found = read_contract(str(root), contract="look.aex")
+    assert allowed(found) == ["file.read"]
+    assert (found.policy.budget, found.policy.goal) == (5, "look")
+    assert [rule.pattern for rule in found.policy.deny] == ["network.*"]
+    assert (found.contract_text, found.contract_source) == (TASK, "look.aex")
+
+
+def test_a_contract_widens_nothing(root: Path) -> None:
+    """A pattern that the policy does not grant whole is dropped, with a warning."""
+    (root / "wide.aex").write_text(WIDE)
+    found = read_contract(str(root), contract="wide.aex")
+    assert allowed(found) == ["file.read"]
+    assert [(finding.code, finding.source, finding.severity) for finding in found.findings] == [
+        ("AEX134", "wide.aex", "warning")
+    ]
+
+
+@pytest.mark.parametrize("spelling", ["relative", "absolute", "dotted"])
+def test_paths_are_relative_to_the_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    """Wherever the process stands; files are named as seen from the workspace."""
+    (root / "tasks").mkdir()
+    (root / "tasks" / "look.aex").write_text(TASK)
+    (root / "own.aex").write_text(POLICY)
+    monkeypatch.chdir("/")
+    where = {"relative": "", "absolute": f"{root}/", "dotted": "./"}[spelling]
+    found = read_contract(str(root), policy=f"{where}own.aex", contract=f"{where}tasks/look.aex")
+    assert os.path.normpath(found.policy_source) == "own.aex"
+    assert os.path.normpath(found.contract_source) == "tasks/look.aex"
+    assert allowed(found) == ["file.read"]
+
+
+def test_a_policy_elsewhere_is_named_by_its_path(root: Path, tmp_path: Path) -> None:
+    """A person may keep it outside the workspace."""
+    (tmp_path / "shared.aex").write_text(POLICY)
+    for path in (str(tmp_path / "shared.aex"), "../shared.aex"):
+        assert read_contract(str(root), policy=path).policy_source == path
+
+
+@pytest.mark.parametrize(
+    "contract", ["", TASK, TASK.replace("use file.read", "use file.read, file.read"), WIDE]
+)
+def test_without_a_policy_nothing_starts(root: Path, contract: str) -> None:
+    """Whatever the contract is, and whatever is found about it: a contract is no policy."""
+    (root / ".aex" / "policy.aex").unlink()
+    (root / "task.aex").write_text(contract)
+    with pytest.raises(BrokenContractError) as refusal:
+        read_contract(str(root), contract="task.aex" if contract else "")
+    assert ("AEX135", "") in codes(refusal.value)
+    missing = next(finding for finding in refusal.value.findings if finding.code == "AEX135")
+    assert "adjourn init" in missing.help
+
+
+def test_every_finding_of_both_is_told(root: Path) -> None:
+    """A broken policy and a broken contract are refused together, with the texts to show where."""
+    (root / ".aex" / "policy.aex").write_text(POLICY + "frobnicate\n")
+    (root / "broken.aex").write_text(BROKEN)
+    with pytest.raises(BrokenContractError, match=r"error\(s\) in the policy or contract") as refusal:
+        read_contract(str(root), contract="broken.aex")
+    sources = [source for _, source in codes(refusal.value)]
+    assert ".aex/policy.aex" in sources
+    assert sources.count("broken.aex") >= 2
+    assert refusal.value.texts.keys() == {".aex/policy.aex", "broken.aex"}
+    assert "adjourn check" in refusal.value.remedy
+
+
+@pytest.mark.parametrize("which", ["policy", "contract"])
+@pytest.mark.parametrize("what", ["missing", "folder", "pipe", "bytes"])
+def test_what_cannot_be_read_is_refused(root: Path, which: str, what: str) -> None:
+    """A file that was named must be there, be a file, and be text."""
+    path = root / "odd.aex"
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "bytes":
+        path.write_bytes(b"task \xff v0\n")
+    with pytest.raises(BrokenContractError) as refusal:
+        read_contract(str(root), **{which: "odd.aex"})
+    assert [source for _, source in codes(refusal.value)] == ["odd.aex"]
+
+
+def test_an_empty_policy_permits_nothing(root: Path) -> None:
+    """It is refused, or it permits nothing; it is never as if there were none."""
+    (root / ".aex" / "policy.aex").write_text("")
+    with pytest.raises(BrokenContractError):
+        read_contract(str(root))
+
+
+# --- a resumed task's contract
+
+
+def test_a_task_without_a_contract_changes_nothing(root: Path) -> None:
+    """Nor does one that was opened under the very contract of this session."""
+    (root / "look.aex").write_text(TASK)
+    base = read_contract(str(root), contract="look.aex")
+    store = MemoryStore()
+    assert for_task(base, store, "") is base
+    assert for_task(base, store, digest(TASK.encode())) is base
+
+
+def test_a_tasks_contract_narrows_on_top(root: Path) -> None:
+    """It is merged with the policy and the contract that this session has."""
+    (root / "look.aex").write_text(TASK)
+    store = MemoryStore()
+    base = read_contract(str(root))
+    narrowed = for_task(base, store, store.put_blob(TASK.encode()))
+    assert allowed(narrowed) == ["file.read"]
+    assert (narrowed.policy.budget, narrowed.policy_text) == (5, POLICY)
+    assert str(narrowed.policy.budget_rule).endswith(f"(contract {digest(TASK.encode())[:12]}:4)")
+    other = TASK.replace("file.read", "file.write").replace("calls=5", "calls=9")
+    both = for_task(read_contract(str(root), contract="look.aex"), store, store.put_blob(other.encode()))
+    assert (allowed(both), both.policy.budget) == ([], 5)
+
+
+def test_a_tasks_contract_widens_nothing(root: Path) -> None:
+    """However wide it is."""
+    store = MemoryStore()
+    assert allowed(for_task(read_contract(str(root)), store, store.put_blob(WIDE.encode()))) == ["file.read"]
+
+
+def test_a_tasks_contract_must_be_known(root: Path) -> None:
+    """Without its text the task cannot be worked on, and it says which text."""
+    lost = digest(TASK.encode())
+    with pytest.raises(IntegrityError, match=f"the contract {lost[:12]} .* is not in the store"):
+        for_task(read_contract(str(root)), MemoryStore(), lost)
+
+
+@pytest.mark.parametrize("text", [BROKEN.encode(), b"\xff\xfe"])
+def test_a_tasks_contract_must_be_sound(root: Path, text: bytes) -> None:
+    """An error in it permits nothing, and all findings are told."""
+    store = MemoryStore()
+    with pytest.raises(BrokenContractError) as refusal:
+        for_task(read_contract(str(root)), store, store.put_blob(text))
+    assert refusal.value.findings
+    assert list(refusal.value.texts) == [f"contract {digest(text)[:12]}"]

@@ -1,0 +1,162 @@
+"""Frames: a line is decoded only if no peer could read it otherwise; answers and edits keep what they do not change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adjourn.mcp import frames
+from adjourn.mcp.frames import FrameError, Message, decode_client_line, without_params
+
+KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "A", ":", '"', "a:", "é", ""])
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def decode(text: str) -> Message:
+    message = decode_client_line(text.encode() + b"\n")
+    assert isinstance(message, Message)
+    return message
+
+
+def refusal(line: str | bytes) -> FrameError:
+    with pytest.raises(FrameError) as caught:
+        decode_client_line(line.encode() + b"\n" if isinstance(line, str) else line)
+    return caught.value
+
+
+def test_a_request_a_notification_and_an_answer_are_told_apart() -> None:
+    request = decode('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"_meta":{"x":1}}}')
+    assert (request.id, request.method, request.is_request, request.meta) == (7, "ping", True, {"x": 1})
+    notification = decode('{"jsonrpc":"2.0","method":"notifications/x"}')
+    assert (notification.id, notification.is_request, notification.params) == (None, False, {})
+    answer = decode('{"jsonrpc":"2.0","id":"a","result":{}}')
+    assert (answer.id, answer.method, answer.is_request) == ("a", "", False)
+
+
+def test_the_era_is_told_by_the_message() -> None:
+    assert not decode('{"id":1,"method":"ping"}').modern
+    modern = {"id": 1, "method": "ping", "params": {"_meta": {frames.META_VERSION: "2026-07-28"}}}
+    assert decode(json.dumps(modern)).modern
+    assert not decode('{"id":1,"method":"ping","params":{"_meta":[]}}').modern
+
+
+@settings(max_examples=200, deadline=None)
+@given(JSON, st.sampled_from([(",", ":"), (", ", " : "), (" ,", ":\t")]), st.booleans())
+def test_strict_json_without_double_keys_is_taken(
+    value: Any, separators: tuple[str, str], ascii_only: bool
+) -> None:
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "x", "arguments": {"v": value}},
+    }
+    line = json.dumps(body, separators=separators, ensure_ascii=ascii_only)
+    try:
+        message = decode(line)
+    except UnicodeEncodeError:
+        return  # hypothesis made a surrogate, which is no text
+    assert message.params["name"] == "x"
+    assert message.raw == line.encode() + b"\n"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(min_size=1, max_size=8), JSON, JSON, st.integers(0, 30), st.booleans())
+def test_a_key_that_stands_twice_at_any_depth_is_refused(
+    key: str, one: Any, two: Any, depth: int, escaped: bool
+) -> None:
+    name = json.dumps(key)
+    other = '"' + "".join(f"\\u{ord(char):04x}" for char in key) + '"' if escaped and key.isascii() else name
+    inner = f"{{{name}:{json.dumps(one)},{other} :{json.dumps(two)}}}"
+    nested = '{"n":[' * depth + inner + "]}" * depth
+    error = refusal(f'{{"id":5,"method":"tools/call","params":{{"name":"x","arguments":{nested}}}}}')
+    assert error.code in (frames.INVALID_REQUEST, frames.PARSE_ERROR)
+
+
+def test_texts_that_look_like_keys_are_no_keys() -> None:
+    text = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":":","b":"\\":","c":": \\"a\\":1"}}}'
+    assert decode(text).params["arguments"] == {"a": ":", "b": '":', "c": ': "a":1'}
+
+
+@pytest.mark.parametrize(
+    "key", ["Method", "METHOD", "meth\\u006fD", "Params", "param\u017f", "Id", "ID", "Name", "Uri"]
+)
+def test_a_watched_key_in_another_case_is_refused(key: str) -> None:
+    assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","{key}":{{}}}}').reason
+    assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","params":{{"{key}":{{}}}}}}').reason
+
+
+@pytest.mark.parametrize(
+    "method", ["Tools/Call", "tools/call ", " tools/call", "TOOLS/CALL\\u0000", "tool\u017f/call"]
+)
+def test_a_method_that_could_be_read_as_a_call_is_refused(method: str) -> None:
+    assert "tools/call" in refusal(f'{{"id":1,"method":"{method}"}}').reason
+
+
+@pytest.mark.parametrize("line", [b"{}\r{}\n", b"\r{}\n", b'{"id":1,\r"method":"x"}\n'])
+def test_a_carriage_return_inside_is_refused(line: bytes) -> None:
+    assert refusal(line).code == frames.PARSE_ERROR
+
+
+def test_a_carriage_return_at_the_end_is_white_space() -> None:
+    message = decode_client_line(b'{"id":1,"method":"ping"}\r\n')
+    assert isinstance(message, Message)
+
+
+@pytest.mark.parametrize("depth", [10, 190, 250, 990, 5000, 200_000])
+def test_depth_is_bounded(depth: int) -> None:
+    line = '{"id":1,"method":"x","params":{"a":' + "[" * depth + "]" * depth + "}}"
+    if depth < frames.MAX_DEPTH - 5:
+        assert decode(line).method == "x"
+    else:
+        assert refusal(line).code == frames.PARSE_ERROR
+
+
+def test_the_id_of_a_refused_message_is_told_where_it_is_known() -> None:
+    assert refusal('{"id":"x","method":5}').id == "x"
+    assert refusal('{"id":5,"id":6,"method":"x"}').id == 6
+    assert refusal('{"id":1.5,"method":"x"}').id is None
+
+
+def test_a_batch_is_its_elements_bytes() -> None:
+    assert decode_client_line(b'[ {"a": 1.0} , 5,[1]]\n') == [b'{"a": 1.0}', b"5", b"[1]"]
+    assert refusal("[]").code == frames.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [(1, True), ("a", True), ("", True), (True, False), (1.0, False), (None, False), ([], False)],
+)
+def test_what_may_be_an_id(value: object, is_one: bool) -> None:
+    assert frames.is_id(value) is is_one
+
+
+def test_removing_params_keeps_the_text_of_every_other_value() -> None:
+    line = b'{"jsonrpc":"2.0", "id":12345678901234567890123,"params":{"a" : 1.0,"requestState":"s","b":[1e2, "\\u00e9"]},"method":"m"}\n'
+    edited = without_params(line, ("requestState", "inputResponses"))
+    assert edited.endswith(b"}\n")
+    for kept in (b'"id":12345678901234567890123', b'"a":1.0', b'"b":[1e2, "\\u00e9"]', b'"method":"m"'):
+        assert kept in edited
+    assert b"requestState" not in edited
+
+
+def test_answers_are_lines_of_json_rpc() -> None:
+    assert json.loads(frames.result("a", {"x": 1})) == {"jsonrpc": "2.0", "id": "a", "result": {"x": 1}}
+    error = json.loads(frames.error(2**70, -1, "no", {"d": 1}))
+    assert error == {"jsonrpc": "2.0", "id": 2**70, "error": {"code": -1, "message": "no", "data": {"d": 1}}}
+    assert json.loads(frames.request("q", "m", {}))["method"] == "m"
+    result = frames.tool_result("t", modern=True, is_error=True, structured={"s": 1})
+    assert result == {
+        "content": [{"type": "text", "text": "t"}],
+        "structuredContent": {"s": 1},
+        "isError": True,
+        "resultType": "complete",
+    }

@@ -1,0 +1,106 @@
+"""Lines over descriptors: split at line feeds only, whole, bounded; written whole, or an error says they were not."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adjourn.mcp.stdio import CHUNK, OVERSIZE, LineReader, write_all
+
+
+@pytest.fixture
+def pipe() -> tuple[int, int]:
+    """Both ends. Tests close what must be closed; a number that was closed may soon be that of another file."""
+    return os.pipe()
+
+
+def _read_all(reading: int, limit: int = 1 << 30) -> list[bytes]:
+    reader, lines = LineReader(reading, limit), []
+    while (more := reader.read()) is not None:
+        lines += more
+    return lines
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b"\r")), max_size=20),
+    st.integers(1, 40),
+)
+def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], piece: int) -> None:
+    reading, writing = os.pipe()
+    data = b"".join(line + b"\n" for line in lines)
+
+    def write() -> None:
+        for start in range(0, len(data), piece):
+            os.write(writing, data[start : start + piece])
+        os.close(writing)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert _read_all(reading) == [line + b"\n" for line in lines]
+    thread.join()
+    os.close(reading)
+
+
+def test_a_last_line_without_line_feed_gets_one(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.write(writing, b"a\nb")
+    os.close(writing)
+    assert _read_all(reading) == [b"a\n", b"b\n"]
+
+
+@pytest.mark.parametrize("size", [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 7])
+def test_lines_longer_than_a_read_are_whole(pipe: tuple[int, int], size: int) -> None:
+    reading, writing = pipe
+    line = b"x" * size + b"\n"
+
+    def write() -> None:
+        write_all(writing, line + b"y\n" + line)
+        os.close(writing)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert _read_all(reading) == [line, b"y\n", line]
+    thread.join()
+
+
+def test_a_line_over_the_limit_is_dropped_and_the_next_is_read(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    limit = 2 * CHUNK
+
+    def write() -> None:
+        write_all(writing, b"a\n" + b"x" * (5 * CHUNK) + b"\nb\n" + b"y" * limit)
+        os.close(writing)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    lines = _read_all(reading, limit)
+    thread.join()
+    assert lines[:3] == [b"a\n", OVERSIZE, b"b\n"]
+    assert lines[1] is OVERSIZE
+    assert lines[3:] == [b"y" * limit + b"\n"]
+
+
+def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    data = b"z" * (10 * CHUNK) + b"\n"
+    got: list[bytes] = []
+    thread = threading.Thread(target=lambda: got.extend(_read_all(reading)))
+    thread.start()
+    write_all(writing, data)
+    os.close(writing)
+    thread.join()
+    assert got == [data]
+
+
+def test_writing_to_nobody_is_an_error(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.close(reading)
+    with pytest.raises(OSError, match="Broken pipe"):
+        write_all(writing, b"x")

@@ -1,0 +1,79 @@
+"""Edits of what the upstream says about itself: hidden tools go, ours come, no other value changes its text."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from adjourn.proxy.lists import edit_tools, own_list, with_tools_capability
+
+OURS = [{"name": "aex.resume"}]
+NUMBERS = b'{"f":1.0,"l":12345678901234567890123,"e":1e2,"u":"\\u00e9"}'
+
+
+def line(*tools: bytes, more: bytes = b"") -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"result":{"tools":[' + b",".join(tools) + b"]" + more + b"}}\n"
+
+
+def tool(name: str, extra: bytes = b"") -> bytes:
+    return b'{"name":"%s","x":%s%s}' % (name.encode(), NUMBERS, extra)
+
+
+def test_hidden_tools_go_and_ours_are_appended() -> None:
+    edit = edit_tools(line(tool("a"), tool("b"), tool("c")), lambda name: name != "b", OURS)
+    assert edit.line is not None
+    assert [one["name"] for one in json.loads(edit.line)["result"]["tools"]] == ["a", "c", "aex.resume"]
+    assert edit.line.count(NUMBERS) == 2
+    assert (edit.names, edit.removed) == (["a", "c"], ["b"])
+
+
+def test_a_page_that_is_not_the_last_gets_none_of_ours() -> None:
+    assert edit_tools(line(tool("a"), more=b',"nextCursor":"x"'), lambda _: True, OURS).line is None
+    edit = edit_tools(line(tool("a"), more=b',"nextCursor":""'), lambda _: True, OURS)
+    assert edit.line is not None
+
+
+def test_what_need_not_be_edited_is_not() -> None:
+    assert edit_tools(line(tool("a")), lambda _: True, []).line is None
+
+
+def test_only_a_true_hint_makes_a_tool_read_only() -> None:
+    hints = [b"true", b"false", b"1", b'"true"', b"null"]
+    tools = [tool(f"t{n}", b',"annotations":{"readOnlyHint":%s}' % hint) for n, hint in enumerate(hints)]
+    tools.append(tool("none"))
+    tools.append(tool("odd", b',"annotations":5'))
+    edit = edit_tools(line(*tools), lambda _: True, [])
+    assert [name for name, hint in edit.read_only.items() if hint] == ["t0"]
+
+
+@pytest.mark.parametrize("odd", [b"5", b"null", b"[]", b'{"name":5}', b"{}"])
+def test_an_entry_without_a_name_is_treated_as_the_empty_name(odd: bytes) -> None:
+    edit = edit_tools(line(tool("a"), odd), lambda name: name != "", [])
+    assert edit.names == ["a"]
+
+
+@pytest.mark.parametrize("result", [b"5", b"[]", b'{"tools":5}', b'{"tools":null}', b"null"])
+def test_a_malformed_list_is_an_error(result: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        edit_tools(b'{"id":1,"result":%s}' % result, lambda _: True, OURS)
+
+
+def test_a_tools_capability_is_added_once() -> None:
+    edited = with_tools_capability(b'{"id":1,"result":{"capabilities":{"x":1.0},"n":1e2}}')
+    assert edited == b'{"id":1,"result":{"capabilities":{"x":1.0,"tools":{}},"n":1e2}}\n'
+    assert with_tools_capability(edited) is None
+    assert (
+        with_tools_capability(b'{"id":1,"result":{}}') == b'{"id":1,"result":{"capabilities":{"tools":{}}}}\n'
+    )
+
+
+def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
+    assert own_list(OURS, modern=False) == {"tools": OURS}
+    assert own_list(OURS, modern=True) == {
+        "tools": OURS,
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }

@@ -1,0 +1,61 @@
+"""The proxy's command line: one table, unknown options are errors, and everything behind them is the upstream."""
+
+from __future__ import annotations
+
+import pytest
+
+from adjourn.errors import UsageError
+from adjourn.proxy.options import OPTIONS, parse
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in OPTIONS:
+        if option.environment:
+            monkeypatch.delenv(option.environment, raising=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "server", "--flag", "--", "x"],
+        ["server", "--flag", "--", "x"],
+        ["--upstream", "server --flag -- x"],
+        ["--upstream=server --flag -- x", "--"],
+    ],
+)
+def test_the_upstream_is_what_follows(words: list[str]) -> None:
+    assert parse(words).upstream == ["server", "--flag", "--", "x"]
+
+
+def test_values_come_with_a_blank_or_an_equals_sign() -> None:
+    options = parse(["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"])
+    assert (options["--policy"], options["--task"], options["--take-over"]) == ("p.aex", "t=1", "yes")
+    assert (options["--confirm-timeout"], options["--auto-confirm"], options["--errors"]) == ("3", "", "tool")
+
+
+def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJOURN_TASK", "from-environment")
+    assert parse(["--", "s"])["--task"] == "from-environment"
+    assert parse(["--task", "given", "--", "s"])["--task"] == "given"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--"],
+        ["--nonsense", "--", "s"],
+        ["-x", "--", "s"],
+        ["--policy"],
+        ["--take-over=1", "--", "s"],
+        ["--errors", "loud", "--", "s"],
+        ["--confirm-timeout", "-1", "--", "s"],
+        ["--confirm-timeout", "1.5", "--", "s"],
+        ["--confirm-timeout", "\u00b2", "--", "s"],
+        ["--upstream", ""],
+    ],
+)
+def test_what_is_not_well_formed_is_a_usage_error(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse(words)

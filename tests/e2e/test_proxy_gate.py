@@ -449,6 +449,9 @@ def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
         hidden = encode(client.call_message("secrets.read")).strip()
         client.send(b'{"jsonrpc":"2.0","method":"notifications/x"}\r' + hidden + b"\n")
         assert client.find(lambda body: "error" in body)["error"]["code"] == -32700
+        nested = b'{"jsonrpc":"2.0","id":901,"method":"ping","params":{"x":\r' + hidden + b"\r}}\n"
+        client.send(nested)  # one message for us, three lines for a reader that splits at a carriage return
+        assert client.find(lambda body: "error" in body)["error"]["code"] == -32700
         client.send(encode(client.message("ping", request_id=900)).strip() + b"\r\n")
         assert client.answer(900)["result"] == {}
         separators = client.call_message("echo", {"a": "\u2028\u2029\x85"})

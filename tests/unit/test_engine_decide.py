@@ -125,7 +125,10 @@ def test_a_spent_budget_says_how_much_was_spent() -> None:
     """The message has the spent calls, the limit and the task."""
     decision = decide(POLICY, Ledger(task=TASK, calls_used=3), call("read_file"), now=NOON)
     assert isinstance(decision, Block)
-    assert decision.message == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
+    assert (
+        decision.message
+        == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
+    )
     assert decision.rule == "budget calls=3 (p.aex:14)"
 
 

@@ -125,13 +125,17 @@ def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy 
     text, unreadable = load(path, source=source)
     if text is None:
         return Policy(), unreadable
-    document = examine(text, source or path)
-    findings = document.findings
+    return read_layer(text, source or path, wanted)
+
+
+def read_layer(text: str, source: str, wanted: str) -> tuple[Policy, list[Finding]]:
+    """`from_text`, and a finding when the text is no `wanted`: "policy", or "contract" (a task)."""
+    document = examine(text, source)
     if document.headers and document.is_policy != (wanted == "policy"):
         kind = "policy" if document.is_policy else "task"
         message = f"a {kind} is used as the {wanted}"
-        findings.append(finding("AEX136", message, document.headers[-1].line.span, source=document.source))
-    return layer(document), findings
+        document.findings.append(finding("AEX136", message, document.headers[-1].line.span, source=source))
+    return layer(document), document.findings
 
 
 def _rules(kind: str, words: Iterable[Word], source: str) -> list[Rule]:

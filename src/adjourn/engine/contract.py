@@ -11,7 +11,7 @@ import os
 import msgspec
 
 from adjourn.aex.files import load
-from adjourn.aex.policy import Policy, discover, from_text, merge, not_granted
+from adjourn.aex.policy import Policy, discover, from_text, merge, not_granted, read_layer
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
 from adjourn.log.canonical import digest
@@ -46,7 +46,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
     texts: dict[str, str] = {}
     findings: list[Finding] = []
     parts: list[tuple[Policy | None, str, str]] = []
-    for path in (policy or discover(root) or "", contract):
+    for path, wanted in ((policy or discover(root) or "", "policy"), (contract, "contract")):
         if not path:
             parts.append((None, "", ""))
             continue
@@ -58,7 +58,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
             parts.append((None, "", source))
             continue
         texts[source] = text
-        layer, more = from_text(text, source)
+        layer, more = read_layer(text, source, wanted)
         findings += more
         parts.append((layer, text, source))
     if not parts[0][2]:

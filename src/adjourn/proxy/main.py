@@ -199,7 +199,7 @@ class Proxy:
             self.upstream.end()
             self._upstream_reader.join(REFUSE_SECONDS)
             self._unanswered("the session ended")
-        self._checkpoint(reason)
+        self._end_sessions(reason)
         self.desk.close(reason)
         return 1 if crashed else 0
 
@@ -212,19 +212,13 @@ class Proxy:
                 except AdjournError as error:
                     self.report.event("store.error", str(error))
 
-    def _checkpoint(self, reason: str) -> None:
-        """One last checkpoint of every task on which something happened since the one before."""
-        from adjourn.engine import checkpoint, folder  # noqa: PLC0415  # not on the start path
+    def _end_sessions(self, reason: str) -> None:
+        from adjourn.engine.ending import end  # noqa: PLC0415  # not on the start path
 
         for session in self.desk.sessions:
-            ledger = session.task.ledger
-            if ledger.calls_used == ledger.calls_at_checkpoint:
-                continue
-            name = "".join(char if char.isalnum() or char in "-_" else "-" for char in session.task.id)
             try:
-                made = checkpoint.create(session.task, name, trigger=reason, sitting=session)
-                path = folder.write(self.desk.store, made, self.desk.setting.root)
-                self.report.event("checkpoint", f"{path} ({ledger.calls_used} calls used)")
+                if path := end(session, reason, self.desk.setting.root):
+                    self.report.event("checkpoint", f"{path} ({session.task.ledger.calls_used} calls used)")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))
 

@@ -19,7 +19,7 @@ _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
     "privatekey", "credential", "bearer",
 )  # fmt: skip
-_SECRET = (
+_SHAPES = (
     r"(?:\b(?:sk-|[sr]k_live_|gh[opusr]_|github_pat_|glpat-|xox[bp]-|xapp-|AKIA|ASIA|AIza|eyJ|npm_|pypi-)[\w.~+/=-]{8,}"
     r"|\b(?:Bearer|Basic)\s+[\w.~+/=-]{4,}|-----BEGIN[^\x00]*)"
 )
@@ -38,7 +38,7 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
 def _redact(value: object, depth: int, room: list[int]) -> object:
     """What is shown of a value. `room[0]` counts down the characters that its JSON has at the least."""
     if isinstance(value, str):
-        shown = re.sub(_SECRET, HIDDEN, value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
+        shown = re.sub(_SHAPES, HIDDEN, value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
         room[0] -= len(shown) + 2
         return shown
     room[0] -= 1

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import strategies_aex as strategies
 from adjourn.aex.match import (
-    tool_name_ok,
     Index,
     fold,
     glob_path,
@@ -18,6 +17,7 @@ from adjourn.aex.match import (
     never_matches,
     overlap,
     split_scope,
+    tool_name_ok,
     within,
 )
 

@@ -15,7 +15,6 @@ from adjourn.aex.match import (
     matches,
     matches_folded,
     never_matches,
-    overlap,
     split_scope,
     tool_name_ok,
     within,
@@ -127,12 +126,6 @@ def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> Non
     if matches(pattern, name):
         assert matches_folded(pattern, name)
     assert fold(fold(name)) == fold(name)
-
-
-@given(strategies.patterns, strategies.patterns, strategies.tool_names)
-def test_patterns_that_share_a_name_overlap(one: str, other: str, name: str) -> None:
-    if matches(one, name) and matches(other, name):
-        assert overlap(one, other)
 
 
 @given(st.lists(strategies.patterns, max_size=12), strategies.tool_names)

@@ -153,10 +153,9 @@ def test_answers_are_lines_of_json_rpc() -> None:
     error = json.loads(frames.error(2**70, -1, "no", {"d": 1}))
     assert error == {"jsonrpc": "2.0", "id": 2**70, "error": {"code": -1, "message": "no", "data": {"d": 1}}}
     assert json.loads(frames.request("q", "m", {}))["method"] == "m"
-    result = frames.tool_result("t", modern=True, is_error=True, structured={"s": 1})
+    result = frames.tool_result("t", modern=True, is_error=True)
     assert result == {
         "content": [{"type": "text", "text": "t"}],
-        "structuredContent": {"s": 1},
         "isError": True,
         "resultType": "complete",
     }

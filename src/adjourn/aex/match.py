@@ -71,12 +71,6 @@ def _scope_within(inner: str, outer: str) -> bool:
     return inner.startswith(folder) and ".." not in inner.split("/")
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether some tool may be named by both tool patterns (folded; scopes are not compared)."""
-    first, second = fold_pattern(split_scope(one)[0]), fold_pattern(split_scope(other)[0])
-    return matches(first, second) or matches(second, first)
-
-
 def never_matches(pattern: str) -> str:
     """Why no tool name can ever match this pattern; empty when one can."""
     tool, scope = split_scope(pattern)

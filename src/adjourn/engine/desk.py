@@ -118,7 +118,7 @@ class Desk:
         session = self._sessions.get(self._task)
         return session.policy if session else self.setting.contract.policy
 
-    def session(self, task: str = "", *, also: Sequence[kinds.Data] = (), take_over: bool = False) -> Session:
+    def session(self, task: str = "", *, also: Sequence[kinds.Data] = ()) -> Session:
         """The open session on a task (default: the client's). Opens it, with `also`, when there is none.
 
         Raises `HeldError` when another client's living session holds the task, `StoreError` when it cannot be written.
@@ -130,7 +130,7 @@ class Desk:
             session = self._sessions.get(task)
             if session is None:
                 session = self._new_session(task)
-                session.open(take_over=take_over or self.setting.take_over, also=also)
+                session.open(take_over=self.setting.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
                 session.close("moved", to)
@@ -152,7 +152,7 @@ class Desk:
             auto_confirm=self.setting.auto_confirm,
         )
 
-    def move(self, to: str, also: Sequence[kinds.Data], *, take_over: bool = False) -> Session:
+    def move(self, to: str, also: Sequence[kinds.Data]) -> Session:
         """Go on with another task: sit down there first (which may be refused), then get up here."""
         with self._lock:
             here = self.task_id()
@@ -162,7 +162,7 @@ class Desk:
                     session.note(data)
             else:
                 self._sessions.pop(to, None)  # fenced off or given up: sit down anew, if nobody else is there
-                session = self.session(to, also=also, take_over=take_over)
+                session = self.session(to, also=also)
             self._task = to
             name = f"client/{self.group}"
             if not self.setting.task:

@@ -45,7 +45,7 @@ class Resumed(NamedTuple):
     checkpoint: Checkpoint
 
 
-def resume(desk: Desk, name: str, *, take_over: bool = False) -> Resumed:
+def resume(desk: Desk, name: str) -> Resumed:
     """Go on from the newest checkpoint of a name. Raises `HeldError`, `NotFoundError`, `IntegrityError`, `RefusedError`."""
     checkpoint, source = locate(desk.store, desk.setting.root, name)
     signer = trusted_signer(checkpoint)
@@ -56,8 +56,11 @@ def resume(desk: Desk, name: str, *, take_over: bool = False) -> Resumed:
         )
     document(desk.store, checkpoint)
     take_in_later(desk.store, desk.setting.root, checkpoint)
-    resumed = kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)
-    return Resumed(desk.move(checkpoint.event.task, [resumed], take_over=take_over), checkpoint)
+    facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
+    if not signer:
+        key = checkpoint.data.key
+        facts.insert(0, kinds.TaskImported(head=checkpoint.hash, seq=checkpoint.event.seq, signer=key))
+    return Resumed(desk.move(checkpoint.event.task, facts), checkpoint)
 
 
 def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["store", "folder"]]:

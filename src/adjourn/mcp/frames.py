@@ -203,13 +203,9 @@ def request(message_id: str, method: str, params: object) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": message_id, "method": method, "params": params}) + b"\n"
 
 
-def tool_result(
-    text: str, *, modern: bool, is_error: bool = False, structured: object = None
-) -> dict[str, Any]:
+def tool_result(text: str, *, modern: bool, is_error: bool = False) -> dict[str, Any]:
     """The `result` of a tools/call that is answered here."""
     value: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    if structured is not None:
-        value["structuredContent"] = structured
     if is_error:
         value["isError"] = True
     if modern:

@@ -20,7 +20,6 @@ class Annotations(msgspec.Struct, rename="camel"):
     """A tool's hints. The defaults are the protocol's: not read-only, destructive."""
 
     read_only_hint: Any = False
-    destructive_hint: Any = True
 
 
 class ListedTool(msgspec.Struct):

@@ -61,7 +61,6 @@ class Wire:
         self.report = report
         self.pending: dict[Any, Pending] = {}
         self._given_up: list[Any] = []
-        self.client_gone = False
 
     def to_upstream(self, data: bytes) -> bool:
         """Write whole lines; False when the upstream does not read any more."""
@@ -74,11 +73,8 @@ class Wire:
 
     def to_client(self, data: bytes) -> None:
         """Write whole lines. A client that has gone is noticed by the reading side."""
-        try:
-            with self._client_lock:
-                write_all(CLIENT_OUT, data)
-        except OSError:
-            self.client_gone = True
+        with suppress(OSError), self._client_lock:
+            write_all(CLIENT_OUT, data)
 
     def answer(self, batch: Batch | None, line: bytes) -> bytes:
         """What goes to the client for one answer: the line, or nothing until its batch is whole."""

@@ -162,7 +162,7 @@ def test_a_move_that_is_refused_leaves_all_as_it_was(machine: Machine) -> None:
     with pytest.raises(HeldError):
         desk.move("taken", [])
     assert desk.session() is session
-    other.close("client-eof")
+    other.session().close("client-eof")
     assert desk.move("taken", []).task.id == "taken"
 
 

@@ -264,10 +264,16 @@ def test_log_as_json_is_the_stored_bytes(left: Desk) -> None:
     assert [hashlib.sha256(line).hexdigest() for line in lines] == [row[1] for row in left.rows()]
 
 
+def obey_ctrl_c() -> None:
+    """A process started in the background of a script inherits that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_log_follows_what_others_write(desk: Desk) -> None:
     follower = subprocess.Popen(
         [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
         cwd=desk.root, env=desk.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=obey_ctrl_c,  # noqa: PLW1509  # no thread of this test is at work yet
     )  # fmt: skip
     assert follower.stdout is not None
     assert follower.stdout.readline()

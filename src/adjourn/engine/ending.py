@@ -1,8 +1,8 @@
 """Ending a sitting so that a folder carried elsewhere has all there is: the last event of a task is a checkpoint.
 
 Were anything written after it, the task could not be carried back: the other machine's history would begin one event
-earlier than this one's ends. So a session is closed first and its last checkpoint made then; and where the last event
-is a checkpoint already, the session just leaves, and is found gone.
+earlier than this one's ends. So a session is closed first, and its last checkpoint made then: the one that it made just
+before is made again, otherwise one under the task's own name.
 
 Owns: that order, the name of last checkpoints. Must never: keep a process from ending.
 """
@@ -22,13 +22,18 @@ def end(session: Session, reason: str, root: str) -> str:
     task = session.task
     task.flush()
     ledger = task.refresh()
+    last = None
     if ledger.checkpoint_seq == ledger.seq:
-        session.leave()
-        return ""
+        last = checkpoint.find(task.store, ledger.checkpoint)
+        last = last if last.event.task == task.id else None
     session.close(reason)
-    if not task.ledger.calls_used:
+    if last is not None:
+        name, description = last.data.name, last.data.description
+    elif task.ledger.calls_used:
+        name, description = name_of(task.id), ""
+    else:
         return ""
-    made = checkpoint.create(task, name_of(task.id), trigger=reason, by=session.actor)
+    made = checkpoint.create(task, name, description=description, trigger=reason, by=session.actor)
     return folder.write(task.store, made, root)
 
 

@@ -166,18 +166,9 @@ class Session:
                 return [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
 
             if not self.task.commit(build, refs=lambda _: {self._lease: None}):
-                self._drop_lease()
+                with suppress(ConflictError):  # gone already
+                    self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()
-
-    def leave(self) -> None:
-        """Get up without a word, which only a process that ends may do: the next session finds it gone."""
-        with self._lock:
-            self.is_open = False
-            self._drop_lease()
-
-    def _drop_lease(self) -> None:
-        with suppress(ConflictError):  # gone already
-            self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
 
     def check_held(self, ledger: Ledger) -> None:
         """Raise unless this session still holds the task, and its client still works on it."""

@@ -5,6 +5,7 @@ Owns: `canonical`, `digest`. Must never: accept what JCS cannot represent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 
 import msgspec
@@ -44,28 +45,30 @@ def digest(data: bytes) -> str:
 
 
 def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a JSON type, on the hot path
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
-            raise InvalidError("cannot be canonical JSON: an integer is beyond 2^53 - 1")
-        return True
-    if kind is float:
-        return False
-    if depth >= MAX_DEPTH:
-        raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")
-    if kind is dict:
-        plain = True
-        for key, item in value.items():  # type: ignore[attr-defined]  # kind is dict
-            if type(key) is not str:
-                raise InvalidError(f"cannot be canonical JSON: key {key!r} is not text")
-            # every item is looked at, since the bounds are checked on the way
-            plain = _is_plain(item, depth + 1) and key.isascii() and plain
-        return plain
-    if kind is list or kind is tuple:
-        plain = True
-        for item in value:  # type: ignore[attr-defined]  # kind is a sequence
+    """Whether msgspec's sorted encoding of a value is canonical. Every part is looked at, to find what is out of bounds."""
+    if type(value) is dict:
+        if not all(type(key) is str for key in value):
+            odd = next(key for key in value if type(key) is not str)
+            raise InvalidError(f"cannot be canonical JSON: key {odd!r} is not text")
+        plain = all(map(str.isascii, value))
+        items: Iterable[object] = value.values()
+    elif type(value) is list or type(value) is tuple:
+        plain, items = True, value
+    else:
+        plain, items = True, (value,)
+    for item in items:
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is int:
+            if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
+                raise InvalidError("cannot be canonical JSON: an integer is beyond 2^53 - 1")
+        elif kind is float:
+            plain = False
+        elif kind is dict or kind is list or kind is tuple:
+            if depth >= MAX_DEPTH - 1:
+                raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")
             plain = _is_plain(item, depth + 1) and plain
-        return plain
-    raise InvalidError(f"cannot be canonical JSON: {kind.__name__} is not a JSON type")
+        else:
+            raise InvalidError(f"cannot be canonical JSON: {kind.__name__} is not a JSON type")
+    return plain

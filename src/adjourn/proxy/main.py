@@ -33,7 +33,9 @@ from adjourn.proxy.wire import Wire
 
 CLIENT_IN = 0
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
-SETTLE_SECONDS = 0.02
+SETTLE_SECONDS = 0.25
+"""How long a deferred settlement may wait for a call to take it along. A thread that wakes more often is felt: it makes
+one call in a hundred wait for a processor."""
 HEARTBEAT_SECONDS = 20.0
 REFUSE_SECONDS = 1.0
 SHUT_DOWN_SECONDS = 15.0
@@ -57,6 +59,7 @@ class Proxy:
         self.wire = Wire(upstream.stdin, self.report)
         self._upstream_reader = Thread(target=self._read_upstream, daemon=True)
         self._woken = Event()
+        self._over = Event()
         self._ended = ""
         self.asker = Asker(
             self.wire, self.desk, seconds=int(options["--confirm-timeout"]), wake=self._woken.set
@@ -129,6 +132,7 @@ class Proxy:
 
     def _end(self, reason: str) -> None:
         self._ended = self._ended or reason
+        self._over.set()
         self._woken.set()
 
     def _signalled(self, signum: int, frame: FrameType | None) -> None:
@@ -149,7 +153,7 @@ class Proxy:
                 return
             if woken:
                 seen = [session.task.oldest_deferred for session in self.desk.sessions]
-                time.sleep(SETTLE_SECONDS)
+                self._over.wait(SETTLE_SECONDS)
                 self._settle(seen)
             self.report.flush()
             if time.monotonic() >= beat:

@@ -194,7 +194,10 @@ class SqliteStore:
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)
         with self._transaction(durable=True) as cursor:
+            # Forgotten bytes are overwritten, not only unlinked.
+            cursor.execute("PRAGMA secure_delete=ON")
             cursor.execute(_FORGET, (digest,))
+            cursor.execute("PRAGMA secure_delete=OFF")
         self._empty_log()
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:

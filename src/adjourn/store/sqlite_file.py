@@ -23,6 +23,8 @@ BUSY_SECONDS: Final = 5.0
 # Frames in the write-ahead log at which SQLite itself stops a commit to copy them into the database. A last
 # resort only (32 MiB): `sqlite_wal` normally gets there first, outside the path of an append.
 _AUTOCHECKPOINT_PAGES = 8192
+# Pages kept in memory by each connection: appends need the last few only, and a proxy should stay small.
+_CACHE_KIB = 512
 # What stays of the log file once it was copied and begun anew. Kept, not truncated: writing over a file that
 # has its size already is a third cheaper when synced than growing it.
 _WAL_BYTES_KEPT = 8 * 1024 * 1024
@@ -204,8 +206,7 @@ def _set_up(connection: sqlite3.Connection, path: str) -> None:
         _migrate(connection, path)
     connection.execute(f"PRAGMA wal_autocheckpoint={_AUTOCHECKPOINT_PAGES}").close()
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}").close()
-    # Forgotten bytes are overwritten, not only unlinked; costs an append nothing that can be measured.
-    connection.execute("PRAGMA secure_delete=ON").close()
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}").close()
     # Where fsync() does not reach the platter (macOS), ask for what does. Elsewhere this changes nothing.
     connection.execute("PRAGMA fullfsync=ON").close()
 

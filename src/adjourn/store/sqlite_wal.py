@@ -17,8 +17,8 @@ from typing import Final
 
 from adjourn.store import sqlite_file
 
-PAGES: Final = 1000
-"""Pages written since the last copy that start the next one (4 MiB)."""
+PAGES: Final = 2500
+"""Pages written since the last copy that start the next one (10 MiB)."""
 
 _FREE_ROUNDS = 3
 

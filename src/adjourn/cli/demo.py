@@ -292,9 +292,10 @@ class Client:
             say(f"  -> {self._steps[int(text)][0]:<18} {self._steps[int(text)][2]}")
         else:
             self.texts.append(text)
-            say(
-                f"     {'refused' if line['error'] else 'answered'}: {first[:100] if first != '{' else 'as JSON'}"
+            shown = (
+                json.loads(text).get("message", "what the session before it did") if first == "{" else first
             )
+            say(f"     {'refused' if line['error'] else 'answered'}: {shown}")
 
     def finish(self) -> None:
         """Tell everything until it ends. Raises `AdjournError` when it ends badly."""

@@ -108,9 +108,8 @@ class Task:
             for attempt in range(MAX_ATTEMPTS):
                 self.stamp = timestamp(self.clock())
                 facts = [*self._deferred, *build(self.ledger)]
-                if (
-                    not facts
-                ):  # nothing to hold the store to: make sure that it was decided on what is there now
+                if not facts:
+                    # Nothing to hold the store to: make sure that it was decided on what is there now.
                     seen = self.ledger.seq
                     if self.refresh().seq == seen:
                         return []

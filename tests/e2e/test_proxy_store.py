@@ -238,3 +238,15 @@ def test_a_store_elsewhere_in_the_workspace_is_protected_too(tmp_path: Path) -> 
         assert refused(client.call("file.write", {"path": "state/history.db"}))
         assert refused(client.call("file.write", {"path": "state/history.db-wal"}))
         assert os.listdir(work.root / "state")
+
+
+def test_without_a_folder_for_keys_calls_are_refused_with_the_reason(tmp_path: Path) -> None:
+    """Nothing that could not be sealed is forwarded, the answer names the file and the remedy, and the proxy lives."""
+    with Workspace(tmp_path, "use *") as workspace:
+        client = workspace.client(env={"ADJOURN_CONFIG": "/proc/nowhere"})
+        refused = client.call("echo", {"text": "x"})["result"]
+        assert refused["isError"]
+        assert "/proc/nowhere/keys/secret" in refused["content"][0]["text"]
+        assert "ADJOURN_CONFIG" in refused["content"][0]["text"]
+        assert workspace.executed() == []
+        assert client.close() == 0

@@ -151,8 +151,8 @@ def test_openers_of_a_fresh_database_all_succeed(url: str) -> None:
 
 def test_a_newer_schema_is_refused(store: PostgresStore, url: str) -> None:
     """A store of a newer adjourn is not opened."""
-    _run(url, f"UPDATE adjourn_schema SET version = {LATEST + 1}")
-    with pytest.raises(SchemaError, match=f"schema {LATEST + 1}"):
+    _run(url, f"UPDATE adjourn_schema SET version = {LATEST['postgres'] + 1}")
+    with pytest.raises(SchemaError, match=f"schema {LATEST['postgres'] + 1}"):
         PostgresStore(url)
 
 

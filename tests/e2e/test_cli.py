@@ -73,7 +73,7 @@ class Desk:
             return connection.execute(statement, values).fetchall()
 
     def rows(self) -> list[tuple[int, str, bytes]]:
-        return self.sql("SELECT seq, hash, data FROM event ORDER BY seq")
+        return self.sql("SELECT seq, hash, data FROM entry ORDER BY seq")
 
     def seq_of(self, kind: str) -> int:
         return next(seq for seq, _, data in self.rows() if f'"event":"{kind}"'.encode() in data)
@@ -443,37 +443,43 @@ def tampered(desk: Desk, *, deep: bool = True) -> tuple[str, int | None]:
 @pytest.mark.parametrize("deep", [True, False])
 def test_edited_bytes_are_found_where_they_are(desk: Desk, *, deep: bool) -> None:
     data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
-    desk.sql("UPDATE event SET data = ? WHERE seq = 4", data)
+    desk.sql("UPDATE event SET data = ? WHERE position & 1099511627775 = 4", data)
     assert tampered(desk, deep=deep) == ("hash-mismatch", 4)
     assert desk.run("tasks").code in (0, 1)
 
 
 def test_bytes_that_became_text_are_found(desk: Desk) -> None:
-    desk.sql("UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE seq = 4")
+    desk.sql(
+        "UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE position & 1099511627775 = 4"
+    )
     assert tampered(desk) == ("hash-mismatch", 4)
 
 
 def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: Desk) -> None:
     data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
-    desk.sql("UPDATE event SET data = ?, hash = ? WHERE seq = 4", data, hashlib.sha256(data).hexdigest())
+    desk.sql(
+        "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4",
+        data,
+        hashlib.sha256(data).hexdigest(),
+    )
     assert tampered(desk) == ("parent-mismatch", 5)
 
 
 def test_a_removed_event_is_found_where_it_was(desk: Desk) -> None:
-    desk.sql("DELETE FROM event WHERE seq = 3")
+    desk.sql("DELETE FROM event WHERE position & 1099511627775 = 3")
     assert tampered(desk) == ("missing-event", 3)
 
 
 def test_a_missing_end_is_found_by_the_checkpoints_name(desk: Desk) -> None:
     made = desk.seq_of("checkpoint.created")
-    desk.sql("DELETE FROM event WHERE seq >= ?", made)
+    desk.sql("DELETE FROM event WHERE position & 1099511627775 >= ?", made)
     assert tampered(desk) == ("ref-mismatch", made)
 
 
 def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: Desk, task: str) -> None:
     head = desk.ok("status", "--json").json["head"]
     assert desk.ok("verify", task, "--expect-head", head).code == 0
-    desk.sql("DELETE FROM event WHERE seq = ?", len(desk.rows()) - 1)
+    desk.sql("DELETE FROM event WHERE position & 1099511627775 = ?", len(desk.rows()) - 1)
     assert desk.ok("verify", task).code == 0
     done = desk.run("verify", task, "--expect-head", head, "--json")
     assert done.code == 1
@@ -493,7 +499,7 @@ def test_a_history_written_anew_fails_at_the_signature(desk: Desk) -> None:
         new = data.replace(b'"calls":20', b'"calls":99').replace(b"file.read", b"file.rEad")
         new = b'{"after":"' + after.encode() + new[10 + 64 :]
         after = hashlib.sha256(new).hexdigest()
-        desk.sql("UPDATE event SET data = ?, hash = ? WHERE seq = ?", new, after, seq)
+        desk.sql("UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = ?", new, after, seq)
     made = desk.seq_of("checkpoint.created")
     found = {one["code"] for one in desk.run("verify", "--json").json["findings"] if one["seq"] == made}
     assert {"root-mismatch", "signature-mismatch"} <= found

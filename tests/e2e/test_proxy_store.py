@@ -135,7 +135,7 @@ def test_a_history_that_was_changed_in_the_store_stops_the_calls(tmp_path: Path)
         table, column = "event", "data"
         changed = connection.execute(
             f"UPDATE {table} SET {column} = CAST(replace(CAST({column} AS TEXT), '\"echo\"', '\"ecko\"') AS BLOB)"
-            " WHERE seq = 2"
+            " WHERE position & 1099511627775 = 2"
         ).rowcount
         connection.commit()
         connection.close()

@@ -335,10 +335,10 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "adjourn.db"
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version={LATEST + 1}")
+    connection.execute(f"PRAGMA user_version={LATEST['sqlite'] + 1}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(SchemaError, match=f"schema {LATEST + 1}") as caught:
+    with pytest.raises(SchemaError, match=f"schema {LATEST['sqlite'] + 1}") as caught:
         SqliteStore(path)
     assert "upgrade" in caught.value.remedy
     assert path.read_bytes() == before

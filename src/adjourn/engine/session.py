@@ -6,7 +6,7 @@ Must never: speak MCP, or keep anything that the chain does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import RLock
 from typing import Literal, NamedTuple
@@ -133,10 +133,8 @@ class Session:
 
     def _leases(self, written: list[Written]) -> dict[str, str | None]:
         """Our lease, and none for those that are over."""
-        over = [kinds.data_of(event) for event, _ in written if event.event == kinds.SessionLost.KIND]
-        ended = {
-            f"lease/{self.task.id}/{data.lost}": None for data in over if isinstance(data, kinds.SessionLost)
-        }
+        over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
+        ended = {f"lease/{self.task.id}/{lost}": None for lost in over}
         return {**ended, self._lease: self._lease_end()}
 
     @property
@@ -214,53 +212,67 @@ class Session:
             result.clear()
             self._calls = first
             facts: list[Fact] = []
+            now = self.task.clock()
             spent = 0
             taken: set[str] = set()
-            asked = dict(ledger.approvals)
+            asked: dict[str, Approval] = {}
             for call in calls:
                 decision = decide(
-                    self.policy,
-                    ledger,
-                    call,
-                    now=self.task.clock(),
-                    spent=spent,
-                    auto_confirm=self._auto_confirm,
+                    self.policy, ledger, call, now=now, spent=spent, auto_confirm=self._auto_confirm
                 )
-                token = decision.approval if isinstance(decision, Forward) else getattr(decision, "call", "")
-                if token and token in taken:  # one approval, or one paused call, serves one call of a batch
-                    decision = Block(
-                        "busy", f'tool "{call.tool}" is already being answered', "call again later"
-                    )
-                taken.add(token)
-                admitted = self._admitted(call, decision, asked)
+                if token := _token(decision):
+                    if token in taken:  # one approval, or one paused call, serves one call of a batch
+                        decision = Block(
+                            "busy", f'tool "{call.tool}" is already being answered', "call again later"
+                        )
+                    taken.add(token)
+                if isinstance(decision, Forward):
+                    self._calls += 1
+                    admitted = Admitted(decision, f"{self.id}.{self._calls}")
+                    self._intend(facts, call, decision, admitted.call)
+                    spent += not call.named_only
+                elif isinstance(decision, Continue):
+                    admitted = Admitted(decision, decision.call)
+                    facts.append(Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id))
+                elif isinstance(decision, Ask):
+                    admitted = Admitted(decision, approval=self._ask(facts, call, decision, ledger, asked))
+                else:
+                    admitted = Admitted(decision)
+                    refused = self._refused(call, decision, ledger.calls_used + spent)
+                    facts.append(Fact(refused, self.actor, self.id))
                 result.append(admitted)
-                facts.extend(self._facts(call, admitted, asked, ledger.calls_used + spent))
-                spent += isinstance(decision, Forward) and not call.named_only
             return facts
 
-        durable = any(call.effectful for call in calls)
-        self.task.commit(build, durable=durable)
+        self.task.commit(build, durable=any(call.effectful for call in calls))
         return result
 
-    def _admitted(self, call: Call, decision: Decision, asked: Mapping[str, Approval]) -> Admitted:
-        if isinstance(decision, Forward):
-            self._calls += 1
-            return Admitted(decision, f"{self.id}.{self._calls}")
-        if isinstance(decision, Continue):
-            return Admitted(decision, decision.call)
-        if isinstance(decision, Ask):
-            return Admitted(decision, approval=self._question(call, decision, asked))
-        return Admitted(decision)
+    def _intend(self, facts: list[Fact], call: Call, decision: Forward, call_id: str) -> None:
+        if decision.auto:
+            facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
+        if call.named_only and not decision.approval and not decision.auto:
+            return  # nothing named it: it is not gated, and leaves no trace
+        allowed = kinds.ToolAllowed(
+            approval=decision.approval,
+            arguments=call.arguments if call.effectful else "",
+            call=call_id,
+            digest=call.digest,
+            effectful=call.effectful and not call.named_only,
+            tool=call.tool,
+            uncounted=call.named_only,
+        )
+        facts.append(Fact(allowed, self.actor, self.id))
 
-    def _question(self, call: Call, ask: Ask, open_questions: Mapping[str, Approval]) -> Approval:
-        """The question that is already open for this very call, or a new one."""
+    def _ask(
+        self, facts: list[Fact], call: Call, ask: Ask, ledger: Ledger, asked: dict[str, Approval]
+    ) -> Approval:
+        """The question that is already open for this very call, or a new one, added to `asked` and `facts`."""
         now = self.task.clock()
         stamp = timestamp(now)
-        for asked in open_questions.values():
-            same = (asked.tool, asked.digest, asked.doubt) == (call.tool, call.digest, ask.doubt)
-            if same and not asked.approved and not asked.refused and asked.expires > stamp:
-                return asked
-        return Approval(
+        for known in (*ledger.approvals.values(), *asked.values()):
+            same = (known.tool, known.digest, known.doubt) == (call.tool, call.digest, ask.doubt)
+            if same and not known.approved and not known.refused and known.expires > stamp:
+                return known
+        question = Approval(
             id=ids.approval_id(),
             tool=call.tool,
             digest=call.digest,
@@ -270,49 +282,23 @@ class Session:
             arguments=call.arguments,
             doubt=ask.doubt,
         )
+        asked[question.id] = question
+        required = kinds.ConfirmRequired(
+            approval=question.id,
+            arguments=question.arguments,
+            cause=question.cause,
+            digest=question.digest,
+            doubt=question.doubt,
+            expires=question.expires,
+            tool=question.tool,
+        )
+        facts.append(Fact(required, self.actor, self.id))
+        return question
 
-    def _facts(self, call: Call, admitted: Admitted, asked: dict[str, Approval], used: int) -> Iterator[Fact]:
-        """What is written of a decision. A new question is added to `asked`."""
-        decision = admitted.decision
-        if isinstance(decision, Forward):
-            if decision.auto:
-                yield Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id)
-            if call.named_only and not decision.approval and not decision.auto:
-                return  # nothing named it: it is not gated, and leaves no trace
-            allowed = kinds.ToolAllowed(
-                approval=decision.approval,
-                arguments=call.arguments if call.effectful else "",
-                call=admitted.call,
-                digest=call.digest,
-                effectful=call.effectful and not call.named_only,
-                tool=call.tool,
-                uncounted=call.named_only,
-            )
-            yield Fact(allowed, self.actor, self.id)
-        elif isinstance(decision, Continue):
-            yield Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id)
-        elif isinstance(decision, Ask):
-            question = admitted.approval
-            if question is not None and question.id not in asked:
-                asked[question.id] = question
-                required = kinds.ConfirmRequired(
-                    approval=question.id,
-                    arguments=question.arguments,
-                    cause=question.cause,
-                    digest=question.digest,
-                    doubt=question.doubt,
-                    expires=question.expires,
-                    tool=question.tool,
-                )
-                yield Fact(required, self.actor, self.id)
-        elif decision.reason == "budget_exhausted":
-            limit = self.policy.budget or 0
-            yield Fact(kinds.BudgetExhausted(limit=limit, tool=call.tool, used=used), self.actor, self.id)
-        else:
-            denied = kinds.ToolDenied(
-                reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL]
-            )
-            yield Fact(denied, self.actor, self.id)
+    def _refused(self, call: Call, block: Block, used: int) -> kinds.Data:
+        if block.reason == "budget_exhausted":
+            return kinds.BudgetExhausted(limit=self.policy.budget or 0, tool=call.tool, used=used)
+        return kinds.ToolDenied(reason=block.reason, rule=block.rule, tool=call.tool[:MAX_SHOWN_TOOL])
 
     def settle(self, settled: Sequence[kinds.ToolSettled], *, later: bool = False) -> None:
         """Write what came of calls. `later`: with the next commit (for calls without effect)."""
@@ -335,6 +321,13 @@ class Session:
     def holds(self) -> bool:
         """Whether this session still sits on the task."""
         return self.is_open and self.id in self.task.refresh().sessions
+
+
+def _token(decision: Decision) -> str:
+    """The approval or the paused call that a decision uses up."""
+    if isinstance(decision, Forward):
+        return decision.approval
+    return decision.call if isinstance(decision, Continue) else ""
 
 
 def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:

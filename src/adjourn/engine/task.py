@@ -18,10 +18,10 @@ import msgspec
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
-from adjourn.log.event import Actor, Event, decode, encode, encode_data, timestamp
+from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
 from adjourn.log.kinds import Data, data_of
 from adjourn.state.ledger import Ledger
-from adjourn.store.base import EMPTY, Entry, Head, Store
+from adjourn.store.base import EMPTY, NO_REFS, Entry, Head, Store
 
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
@@ -42,7 +42,7 @@ class Fact(NamedTuple):
 class Written(NamedTuple):
     """A fact that is now in the chain."""
 
-    event: Event
+    event: Envelope
     hash: str
 
 
@@ -105,36 +105,32 @@ class Task:
         are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
+            ledger = self.ledger
             for attempt in range(MAX_ATTEMPTS):
                 self.stamp = timestamp(self.clock())
-                facts = [*self._deferred, *build(self.ledger)]
+                facts = [*self._deferred, *build(ledger)]
                 if not facts:
                     # Nothing to hold the store to: make sure that it was decided on what is there now.
-                    seen = self.ledger.seq
+                    seen = ledger.seq
                     if self.refresh().seq == seen:
                         return []
                     continue
                 written, entries = self._encode(facts)
-                changes = refs(written) if refs else {}
-                last = written[-1]
+                head = Head(ledger.seq, ledger.hash)
+                changes = refs(written) if refs else NO_REFS
                 try:
                     self.store.append(
-                        self.id,
-                        entries,
-                        expect=Head(self.ledger.seq, self.ledger.hash),
-                        refs=changes,
-                        blobs=blobs,
-                        durable=durable,
+                        self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable
                     )
                 except ConflictError:
                     if attempt > 2:
                         sleep(urandom(1)[0] / 255 * min(0.05, 0.001 * 2**attempt))
                     self.refresh()
                     continue
-                for fact, (event, event_hash) in zip(facts, written, strict=True):
-                    self.ledger.apply(event, event_hash, fact.data)
+                for event, event_hash in written:
+                    ledger.apply(event, event_hash, event.data)
                 self._deferred.clear()
-                if last.event.seq - self._folded >= FOLD_EVERY:
+                if ledger.seq - self._folded >= FOLD_EVERY:
                     self.fold()
                 return written
         raise ConflictError(f"task {self.id} is written to by too many at once", "try again")
@@ -173,15 +169,15 @@ class Task:
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash
         written, entries = [], []
-        for fact in facts:
+        for data, by, session in facts:
             seq += 1
-            event = Event(
+            event = Envelope(
                 after=after,
-                by=fact.by,
-                data=encode_data(fact.data),
-                event=fact.data.KIND,
+                by=by,
+                data=data,
+                event=data.KIND,
                 seq=seq,
-                session=fact.session,
+                session=session,
                 task=self.id,
                 timestamp=self.stamp,
             )

@@ -5,13 +5,13 @@ Owns: `Event`, `Actor`, encoding, decoding and time stamps. Must never: know wha
 
 from __future__ import annotations
 
+from hashlib import sha256
 from time import gmtime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import digest
 
 VERSION = 1
 GENESIS = "0" * 64
@@ -26,16 +26,17 @@ class Actor(msgspec.Struct, frozen=True):
     type: Literal["agent", "human", "system"]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact. Its stored bytes are its fields in this (alphabetical) order, so they begin with `{"after":"`.
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact, about to be written. Its stored bytes are its fields in this (alphabetical) order, so they begin with
+    `{"after":"`.
 
-    `after` is the hash of the event before it, `seq` its 0-based position, `session` the sitting that caused it
-    (empty for a person at a terminal), `timestamp` UTC with milliseconds, `v` the format version.
+    `after` is the hash of the event before it, `data` of a type in `kinds`, `seq` its 0-based position, `session` the
+    sitting that caused it (empty for a person at a terminal), `timestamp` UTC with milliseconds, `v` the format version.
     """
 
     after: str
     by: Actor
-    data: msgspec.Raw
+    data: Any
     event: str
     seq: int
     session: str
@@ -44,23 +45,29 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     v: int = VERSION
 
 
+class Event(Envelope, frozen=True, kw_only=True):
+    """One fact, as it was read. `data` is kept as it was written."""
+
+    data: msgspec.Raw
+
+
 _encode = msgspec.json.Encoder().encode
 _decode_event = msgspec.json.Decoder(Event).decode
 
 
-def encode(event: Event) -> tuple[str, bytes]:
-    """`(hash, bytes)` of an event. `event.data` must hold canonical bytes (`encode_data`)."""
+def encode(event: Envelope) -> tuple[str, bytes]:
+    """`(hash, bytes)` of an event. The type of its data declares its fields in alphabetical order (see `kinds`)."""
     try:
         stored = _encode(event)
     except UnicodeEncodeError as error:
         raise InvalidError(f"event {event.event} cannot be written as UTF-8: {error}") from error
     if len(stored) > MAX_EVENT_BYTES:
         raise InvalidError(f"event {event.event} has {len(stored)} bytes, more than {MAX_EVENT_BYTES}")
-    return digest(stored), stored
+    return sha256(stored).hexdigest(), stored
 
 
 def encode_data(data: msgspec.Struct) -> msgspec.Raw:
-    """Canonical bytes of an event's data, whose type declares its fields in alphabetical order (see `kinds`)."""
+    """Canonical bytes of an event's data alone."""
     try:
         return msgspec.Raw(_encode(data))
     except UnicodeEncodeError as error:

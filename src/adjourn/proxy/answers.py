@@ -56,7 +56,7 @@ class Answers:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
         out: list[bytes] = []
         settled: dict[Session, list[kinds.ToolSettled]] = {}
-        later: list[tuple[Session, kinds.ToolSettled]] = []
+        later: list[tuple[Pending, Reply]] = []
         for line in lines:
             if line is OVERSIZE:
                 self._wire.report.event(
@@ -73,16 +73,18 @@ class Answers:
             except AdjournError as error:
                 self._wire.report.event("store.error", str(error))
                 session.settle(facts, later=True)
+        now = time.monotonic_ns()
         if out:
             self._wire.to_client(out[0] if len(out) == 1 else b"".join(out))
-        for session, fact in later:
-            session.settle([fact], later=True)
+        for pending, reply in later:
+            if pending.session is not None:
+                pending.session.settle([_settlement(pending, reply, now)], later=True)
 
     def _line(
         self,
         line: bytes,
         settled: dict[Session, list[kinds.ToolSettled]],
-        later: list[tuple[Session, kinds.ToolSettled]],
+        later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         try:
             reply = self._decode(line)
@@ -94,11 +96,12 @@ class Answers:
         if pending is None:
             return self._unasked(reply.id)
         if pending.kind == "call" and pending.session is not None:
-            fact = _settlement(pending, reply)
             if pending.effectful:
-                settled.setdefault(pending.session, []).append(fact)
+                settled.setdefault(pending.session, []).append(
+                    _settlement(pending, reply, time.monotonic_ns())
+                )
             else:
-                later.append((pending.session, fact))
+                later.append((pending, reply))
         elif reply.error is UNSET:
             line = self._edited(pending, line)
         elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
@@ -118,7 +121,7 @@ class Answers:
         self,
         line: bytes,
         settled: dict[Session, list[kinds.ToolSettled]],
-        later: list[tuple[Session, kinds.ToolSettled]],
+        later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         """A batch of answers; an answer that only a lenient parser reads; or no JSON at all, which passes as it is."""
         import json  # noqa: PLC0415  # rarely needed
@@ -221,8 +224,8 @@ def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
     return isinstance(body, dict) and body.get("code") == frames.METHOD_NOT_FOUND
 
 
-def _settlement(pending: Pending, reply: Reply) -> kinds.ToolSettled:
-    milliseconds = (time.monotonic_ns() - pending.started) // 1_000_000
+def _settlement(pending: Pending, reply: Reply, now: int) -> kinds.ToolSettled:
+    milliseconds = (now - pending.started) // 1_000_000
     if isinstance(reply.error, msgspec.Raw):
         return kinds.ToolSettled(
             answer=digest(bytes(reply.error)), call=pending.call, milliseconds=milliseconds, outcome="error"

@@ -21,10 +21,11 @@ MAX_WAITING = 1000
 
 
 class Report:
-    """Thread-safe. Routine lines may wait for `flush`, since a write costs more than the rest."""
+    """Thread-safe. Routine lines wait for `flush`, which also puts them into words: off the way of a call."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
+        self._said: list[tuple[str, str, dict[str, Any], int]] = []
         self._waiting: list[bytes] = []
         self._lock = Lock()
         self._room = poll()
@@ -32,17 +33,20 @@ class Report:
 
     def event(self, event: str, text: str = "", **data: Any) -> None:
         """Something happened. `text` is for people; without it the data is shown."""
-        self._waiting.append(self._line(event, text, data))
+        self._said.append((event, text, data, time.time_ns()))
         self.flush()
 
     def routine(self, event: str, **data: Any) -> None:
         """Something happened as it should. Written soon."""
-        self._waiting.append(self._line(event, "", data))
+        self._said.append((event, "", data, time.time_ns()))
 
     def flush(self) -> None:
         """Write what waits, as far as there is room: a client that never reads our stderr must not stop the work."""
-        waiting = self._waiting  # other threads may add meanwhile
         with self._lock:
+            waiting = self._waiting
+            said = self._said[:]
+            del self._said[: len(said)]
+            waiting += [self._line(*saying) for saying in said[-MAX_WAITING:]]
             with suppress(OSError):
                 while waiting and self._room.poll(0):
                     size, count = len(waiting[0]), 1
@@ -52,10 +56,10 @@ class Report:
                     del waiting[:count]
             del waiting[:-MAX_WAITING]
 
-    def _line(self, event: str, text: str, data: dict[str, Any]) -> bytes:
+    def _line(self, event: str, text: str, data: dict[str, Any], when: int) -> bytes:
         if self._json:
-            stamp = timestamp(time.time_ns() // 1_000_000)
             told = data or ({"message": text} if text else {})
+            stamp = timestamp(when // 1_000_000)
             return msgspec.json.encode({"event": event, "data": told, "timestamp": stamp}) + b"\n"
         shown = text or " ".join(f"{key}={value}" for key, value in data.items())
         return f"adjourn: {event:<18} {shown}\n".encode(errors="replace")

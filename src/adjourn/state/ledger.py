@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
-from adjourn.log.event import GENESIS, Event
+from adjourn.log.event import GENESIS, Envelope
 from adjourn.log.merkle import Frontier
 
 MAX_LISTED_TOOLS = 1000
@@ -95,7 +95,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     def remaining(self, budget: int | None) -> int | None:
         return None if budget is None else max(0, budget - self.calls_used)
 
-    def apply(self, event: Event, event_hash: str, data: kinds.Data | None) -> None:
+    def apply(self, event: Envelope, event_hash: str, data: kinds.Data | None) -> None:
         """Take in the next event. `data` is its typed data, None for a kind not known here."""
         if event.seq != self.seq + 1 or event.task != self.task or event.after != self.hash:
             raise IntegrityError(
@@ -111,13 +111,13 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
             rule(self, event, data)
 
 
-def _task_opened(ledger: Ledger, event: Event, data: kinds.TaskOpened) -> None:
+def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> None:
     ledger.goal = data.goal
     ledger.contract = data.contract
     ledger.opened = event.timestamp
 
 
-def _session_opened(ledger: Ledger, event: Event, data: kinds.SessionOpened) -> None:
+def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
     ledger.policy = data.policy
     ledger.budget = None if data.budget < 0 else data.budget
     ledger.sessions[event.session] = Session(
@@ -133,14 +133,14 @@ def _session_opened(ledger: Ledger, event: Event, data: kinds.SessionOpened) -> 
     ledger.moved.pop(data.group, None)
 
 
-def _session_closed(ledger: Ledger, event: Event, data: kinds.SessionClosed) -> None:
+def _session_closed(ledger: Ledger, event: Envelope, data: kinds.SessionClosed) -> None:
     session = ledger.sessions.pop(event.session, None)
     if session is not None and data.to:
         ledger.moved[session.group] = data.to
     _doubt_calls_of(ledger, event.session)
 
 
-def _session_lost(ledger: Ledger, event: Event, data: kinds.SessionLost) -> None:
+def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> None:
     ledger.sessions.pop(data.lost, None)
     if data.reason == "taken-over":
         ledger.fenced[data.lost] = event.timestamp
@@ -157,7 +157,7 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
             ledger.doubts[call.call] = call
 
 
-def _tool_allowed(ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> None:
+def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
     if data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
@@ -175,7 +175,7 @@ def _tool_allowed(ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> None
         ledger.doubts.pop(used.doubt, None)  # a person decided to run it again
 
 
-def _tool_continued(ledger: Ledger, event: Event, data: kinds.ToolContinued) -> None:
+def _tool_continued(ledger: Ledger, event: Envelope, data: kinds.ToolContinued) -> None:
     for state, call in ledger.paused_calls.items():
         if call.call == data.call:
             del ledger.paused_calls[state]
@@ -183,7 +183,7 @@ def _tool_continued(ledger: Ledger, event: Event, data: kinds.ToolContinued) -> 
             return
 
 
-def _tool_settled(ledger: Ledger, event: Event, data: kinds.ToolSettled) -> None:
+def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> None:
     del event
     call = ledger.open_calls.pop(data.call, None) or ledger.doubts.get(data.call)
     if call is None:
@@ -198,22 +198,22 @@ def _tool_settled(ledger: Ledger, event: Event, data: kinds.ToolSettled) -> None
             del ledger.paused_calls[next(iter(ledger.paused_calls))]
 
 
-def _effect_settled(ledger: Ledger, event: Event, data: kinds.EffectSettled) -> None:
+def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) -> None:
     del event
     ledger.doubts.pop(data.call, None)
 
 
-def _task_imported(ledger: Ledger, event: Event, data: kinds.TaskImported) -> None:
+def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) -> None:
     del event
     ledger.calls_used += max(0, data.calls)
 
 
-def _refused(ledger: Ledger, event: Event, data: kinds.Data) -> None:
+def _refused(ledger: Ledger, event: Envelope, data: kinds.Data) -> None:
     del event, data
     ledger.calls_refused += 1
 
 
-def _confirm_required(ledger: Ledger, event: Event, data: kinds.ConfirmRequired) -> None:
+def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequired) -> None:
     # Time stamps of one width compare as text; an imported one that is no time must not stop the fold half-way.
     for old in [old for old in ledger.approvals.values() if old.expires <= event.timestamp]:
         del ledger.approvals[old.id]
@@ -229,26 +229,26 @@ def _confirm_required(ledger: Ledger, event: Event, data: kinds.ConfirmRequired)
     )
 
 
-def _confirm_approved(ledger: Ledger, event: Event, data: kinds.ConfirmApproved) -> None:
+def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApproved) -> None:
     del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="")
 
 
-def _confirm_denied(ledger: Ledger, event: Event, data: kinds.ConfirmDenied) -> None:
+def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
     ledger.calls_refused += 1
     del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=False, refused=data.via)
 
 
-def _checkpoint_created(ledger: Ledger, event: Event, data: kinds.CheckpointCreated) -> None:
+def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointCreated) -> None:
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
 
 
-_RULES: dict[type | None, Callable[[Ledger, Event, Any], None]] = {
+_RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.TaskOpened: _task_opened,
     kinds.SessionOpened: _session_opened,
     kinds.SessionClosed: _session_closed,

@@ -11,25 +11,25 @@ from typing import Final, Literal
 
 from adjourn.errors import SchemaError
 
-LATEST: Final = 1
+Dialect = Literal["sqlite", "postgres"]
+LATEST: Final[dict[Dialect, int]] = {"sqlite": 2, "postgres": 1}
 """The schema this adjourn writes; equal to the highest number in `schema/`."""
 
-Dialect = Literal["sqlite", "postgres"]
 
-
-def is_current(version: int, where: str) -> bool:
+def is_current(dialect: Dialect, version: int, where: str) -> bool:
     """Whether a store has the schema of this adjourn; False: bring it up to date. Refuses a newer one."""
-    if version > LATEST:
+    latest = LATEST[dialect]
+    if version > latest:
         raise SchemaError(
-            f"{where} has schema {version}, this adjourn knows schemas up to {LATEST}",
+            f"{where} has schema {version}, this adjourn knows schemas up to {latest}",
             "upgrade adjourn (pip install -U adjourn); the store was left as it is",
         )
-    return version == LATEST
+    return version == latest
 
 
 def scripts(dialect: Dialect, version: int) -> list[str]:
     """The texts that lead from schema `version` (0: nothing there) to `LATEST`, in order."""
-    return [_read(f"{dialect}_{number:04}.sql") for number in range(version + 1, LATEST + 1)]
+    return [_read(f"{dialect}_{number:04}.sql") for number in range(version + 1, LATEST[dialect] + 1)]
 
 
 def _read(name: str) -> str:

@@ -128,16 +128,16 @@ def prepare(connection: Connection, where: str) -> None:
     psycopg = driver()
     store = f"the store {where}"
     try:
-        if migrate.is_current(_version(connection), store):
+        if migrate.is_current("postgres", _version(connection), store):
             return
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             # INVARIANT: the version is read again under the lock.
             version = _version(connection)
-            if not migrate.is_current(version, store):
+            if not migrate.is_current("postgres", version, store):
                 for script in migrate.scripts("postgres", version):
                     connection.execute(script.encode())
-                connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST,))
+                connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST["postgres"],))
     except psycopg.Error as error:
         raise failure(where, error) from error
 

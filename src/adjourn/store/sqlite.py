@@ -21,30 +21,30 @@ from typing import Any
 
 from adjourn.errors import IntegrityError
 from adjourn.store import checks, sqlite_file
-from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head
+from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
 from adjourn.store.sqlite_wal import PAGES, LogCopier
 
-# One statement is one transaction. The key (stream, seq) refuses a second entry at a position and the EXISTS
-# refuses a gap or another predecessor: together, a compare-and-swap on the head without reading it first.
+# An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
+# key refuses a second entry at a position and the EXISTS a gap or another predecessor; together, a compare-and-swap on
+# the head without reading it first.
+_SEQ_BITS = 40
+_MAX_SEQ = (1 << _SEQ_BITS) - 1
 _APPEND_FEW = "INSERT INTO event VALUES %s"
 _APPEND_FEW_AFTER = (
     "INSERT INTO event SELECT * FROM (VALUES %s)"
-    " WHERE EXISTS (SELECT 1 FROM event WHERE stream = ? AND seq = ? AND hash = ?) OR (? = -1 AND ? = ?)"
+    " WHERE EXISTS (SELECT 1 FROM event WHERE position = ? AND hash = ?)"
 )
 _FEW = 256
 _MAX_SEEN = 1000
-_INSERT = "INSERT INTO event VALUES (?, ?, ?, ?)"
-_HEAD = "SELECT seq, hash FROM event WHERE stream = ? ORDER BY seq DESC LIMIT 1"
-_READ = "SELECT hash, data, seq FROM event WHERE stream = ? AND seq >= ? AND seq < ? ORDER BY seq"
-# Jumps from stream to stream along the key instead of walking every entry.
+_INSERT = "INSERT INTO event VALUES (?, ?, ?)"
+_STREAM = "SELECT id FROM stream WHERE name = ?"
+_NEW_STREAM = "INSERT INTO stream (name) VALUES (?)"
+_HEAD = "SELECT position, hash FROM event WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT 1"
+_READ = "SELECT hash, data, position FROM event WHERE position >= ? AND position < ? ORDER BY position"
 _STREAMS = """
-WITH RECURSIVE name (stream) AS (
-    SELECT min(stream) FROM event
-    UNION ALL
-    SELECT (SELECT min(stream) FROM event WHERE event.stream > name.stream) FROM name WHERE stream IS NOT NULL
-)
-SELECT event.stream, event.seq, event.hash FROM name JOIN event ON event.stream = name.stream
-    AND event.seq = (SELECT max(seq) FROM event AS other WHERE other.stream = name.stream)
+SELECT name, position & 1099511627775, hash FROM stream JOIN event ON position =
+    (SELECT max(position) FROM event AS other WHERE position BETWEEN id << 40 AND id << 40 | 1099511627775)
+ORDER BY name
 """
 _REF = "SELECT value FROM ref WHERE name = ?"
 _REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name"
@@ -56,9 +56,10 @@ _FORGET = "UPDATE blob SET data = NULL WHERE hash = ?"
 
 _POLL_SECONDS = 0.02
 _FETCH = 64
+_CUT_ATTEMPTS = 3
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
-_known, _is_digest, _MAX_ENTRY = checks.known, checks.is_digest, checks.MAX_ENTRY
+_is_digest, _MAX_ENTRY = checks.is_digest, checks.MAX_ENTRY
 
 
 class SqliteStore:
@@ -77,6 +78,7 @@ class SqliteStore:
         self._durable: bool | None = None
         self._pages = 0
         self._seen: dict[str, Head] = {}
+        self._bases: dict[str, int] = {}
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
         writer = sqlite_file.open_writer(self.path)
@@ -107,30 +109,32 @@ class SqliteStore:
     ) -> Head:
         # The hottest path of the product: one statement, and as little around it as can be. Calls are dear here, so
         # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
-        for digest, data in entries:
-            if type(data) is not bytes or len(data) > _MAX_ENTRY or not _is_digest(digest):
-                checks.check_append(stream, entries, refs, blobs)
-        if refs or blobs or not 0 < len(entries) <= _FEW or stream not in _known:
+        base = self._bases.get(stream)
+        if base is None or refs or blobs or not 0 < len(entries) <= _FEW:
             checks.check_append(stream, entries, refs, blobs)
-            if refs or blobs or not 0 < len(entries) <= _FEW:
-                return self._append_many(stream, entries, refs, blobs, expect=expect, durable=durable)
-        seq = expect[0]
+            return self._append_many(stream, entries, refs, blobs, expect=expect, durable=durable)
+        seq, after = expect
+        position = base + seq
         rows: list[Any] = []
         size = 0
         for digest, data in entries:
-            seq += 1
-            rows += (stream, seq, digest, data)
+            if type(data) is not bytes or len(data) > _MAX_ENTRY or not _is_digest(digest):
+                checks.check_append(stream, entries, refs, blobs)
+            position += 1
+            rows += (position, digest, data)
             size += len(data)
         # INVARIANT: entries never change, so a head that this store has seen needs no second look; that its successor's
-        # place is free, the key (stream, seq) makes sure.
+        # place is free, the key makes sure.
         if self._seen.get(stream) == expect:
             statement = _append_few(len(entries))
+        elif -1 <= seq <= _MAX_SEQ - _FEW and (seq >= 0 or expect == EMPTY):
+            statement = _append_few(len(entries)) if seq < 0 else _append_few_after(len(entries))
+            rows += () if seq < 0 else (base + seq, after)
         else:
-            statement = _append_few_after(len(entries))
-            rows += (stream, *expect, *expect, ZERO_HASH)
+            raise checks.head_moved(stream, expect, self.head(stream))
         if not self._insert(statement, rows, durable=durable, size=size):
             raise checks.head_moved(stream, expect, self.head(stream))
-        head: Head = _new_tuple(Head, (seq, digest))
+        head: Head = _new_tuple(Head, (seq + len(entries), digest))
         if len(self._seen) > _MAX_SEEN:
             self._seen.clear()
         self._seen[stream] = head
@@ -138,8 +142,9 @@ class SqliteStore:
 
     def head(self, stream: str) -> Head:
         checks.check_name(stream)
-        row = self._one(_HEAD, (stream,))
-        return Head(*row) if row else EMPTY
+        base = self._base(stream)
+        row = None if base is None else self._one(_HEAD, (base, base + _MAX_SEQ))
+        return Head(row[0] & _MAX_SEQ, row[1]) if row else EMPTY
 
     def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         head = self.head(stream)
@@ -260,35 +265,49 @@ class SqliteStore:
         durable: bool,
     ) -> Head:
         with self._transaction(durable=durable) as cursor:
-            row = cursor.execute(_HEAD, (stream,)).fetchone()
-            head = Head(*row) if row else EMPTY
+            base, head = _head(cursor, stream)
             if head != expect:
                 raise checks.head_moved(stream, expect, head)
-            cursor.executemany(
-                _INSERT,
-                ((stream, seq, digest, data) for seq, (digest, data) in enumerate(entries, head.seq + 1)),
-            )
+            if entries and base is None:
+                base = _base_of(cursor.execute(_NEW_STREAM, (stream,)).lastrowid)
+            if base is not None:
+                position = base + head.seq + 1
+                cursor.executemany(
+                    _INSERT, ((at, digest, data) for at, (digest, data) in enumerate(entries, position))
+                )
             for name, value in refs.items():
                 _set_ref(cursor, name, value)
             for data in blobs:
                 _put_blob(cursor, data)
             self._count(sum(len(data) for _, data in entries) + sum(map(len, blobs)))
+        if base is not None:
+            self._bases[stream] = base
         self._ring()
         return Head(head.seq + len(entries), entries[-1].hash) if entries else head
 
+    def _base(self, stream: str) -> int | None:
+        """The position of a stream's entry 0, None while it has none."""
+        base = self._bases.get(stream)
+        if base is None and (row := self._one(_STREAM, (stream,))):
+            if len(self._bases) > _MAX_SEEN:
+                self._bases.clear()
+            base = self._bases[stream] = _base_of(row[0])
+        return base
+
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
-        while start < end:
-            page = self._page(stream, start, min(start + checks.PAGE_ENTRIES, end))
+        base = self._base(stream)
+        while base is not None and start < end:
+            page = self._page(stream, base + start, base + min(start + checks.PAGE_ENTRIES, end))
             yield from page
             start += len(page)
 
     def _page(self, stream: str, start: int, stop: int) -> list[Entry]:
-        """Some entries from `start` on, at least one, read in a transaction that ends here."""
+        """Some entries from the position `start` on, at least one, read in a transaction that ends here."""
         rows: list[tuple[str, bytes, int]] = []
         size = 0
         try:
             with self._read_lock:
-                cursor = self._reader.execute(_READ, (stream, start, stop))
+                cursor = self._reader.execute(_READ, (start, stop))
                 try:
                     while size <= checks.PAGE_BYTES and (some := cursor.fetchmany(_FETCH)):
                         rows += some
@@ -300,12 +319,12 @@ class SqliteStore:
         # Positions are unique and in order, so none is missing where the last one is as far on as there are rows.
         if not rows or rows[-1][2] != start + len(rows) - 1:
             raise IntegrityError(
-                f"stream {stream!r} in {self.path} lacks entries between {start} and {stop - 1}",
+                f"stream {stream!r} in {self.path} lacks entries between {start & _MAX_SEQ} and {(stop - 1) & _MAX_SEQ}",
                 "the file was changed by something else: restore a backup or a checkpoint",
             )
         return [_new_tuple(Entry, row[:2]) for row in rows]
 
-    def _one(self, sql: str, parameters: tuple[str, ...]) -> Any:
+    def _one(self, sql: str, parameters: tuple[str | int, ...]) -> Any:
         try:
             with self._read_lock:
                 return self._reader.execute(sql, parameters).fetchone()
@@ -359,15 +378,22 @@ class SqliteStore:
         If a reader of another process is in the way, they stay until the log is written over.
         """
         try:
-            with self._lock:
-                if self._cursor is not None:
-                    self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            for _ in range(_CUT_ATTEMPTS):
+                self._copier.wait()  # it would be in the way
+                with self._lock:
+                    if self._cursor is None:
+                        return
+                    busy, *_ = self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not busy:
+                    return
         except sqlite3.Error as error:
             raise sqlite_file.failure(self.path, error) from error
 
     def _count(self, size: int) -> None:
         """Estimate the pages that `size` bytes add to the log, and have it copied in time. The lock is held."""
-        self._pages += 2 + (size >> 12)  # a page of the table, one of its key, and those that overflow
+        self._pages += 2 + (
+            size >> 12
+        )  # the last page of the table, the one above it, and those that are begun
         if self._pages > PAGES:
             self._pages = 0
             self._copier.start()
@@ -381,12 +407,26 @@ class SqliteStore:
 
 @cache
 def _append_few(count: int) -> str:
-    return _APPEND_FEW % ", ".join(["(?, ?, ?, ?)"] * count)
+    return _APPEND_FEW % ", ".join(["(?, ?, ?)"] * count)
 
 
 @cache
 def _append_few_after(count: int) -> str:
-    return _APPEND_FEW_AFTER % ", ".join(["(?, ?, ?, ?)"] * count)
+    return _APPEND_FEW_AFTER % ", ".join(["(?, ?, ?)"] * count)
+
+
+def _base_of(stream: int | None) -> int:
+    return (stream or 0) << _SEQ_BITS
+
+
+def _head(cursor: sqlite3.Cursor, stream: str) -> tuple[int | None, Head]:
+    """Where a stream begins and ends, inside the writer's transaction."""
+    row = cursor.execute(_STREAM, (stream,)).fetchone()
+    if row is None:
+        return None, EMPTY
+    base = _base_of(row[0])
+    row = cursor.execute(_HEAD, (base, base + _MAX_SEQ)).fetchone()
+    return base, Head(row[0] & _MAX_SEQ, row[1]) if row else EMPTY
 
 
 def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:

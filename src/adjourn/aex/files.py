@@ -27,6 +27,11 @@ def load(path: str, source: str | None = None) -> tuple[str | None, list[Finding
         return None, [finding("AEX130", f"cannot read the file: {reason}", source=name)]
     if data is None:
         return None, [finding("AEX130", "it is not a regular file", source=name)]
+    return decoded(data, name)
+
+
+def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:
+    """The text that the bytes of a document hold; else None and the finding that says why, as of the file `name`."""
     if len(data) > MAX_BYTES:
         return None, [finding("AEX131", f"the file has more than {MAX_BYTES:,} bytes", source=name)]
     try:

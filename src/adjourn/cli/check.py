@@ -2,62 +2,138 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
+from adjourn.cli.documents import STDIN, named, read
 from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.findings import Finding
 
 
-@click.command(epilog=example("adjourn check .aex/policy.aex tasks/*.aex"))
+class Examined(NamedTuple):
+    """A document and what was found in it. `kind` is empty where the file could not be read."""
+
+    path: str
+    kind: str
+    name: str
+    text: str
+    findings: list[Finding]
+
+    @property
+    def errors(self) -> int:
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        return len(self.findings) - self.errors
+
+
+@click.command(
+    epilog=example(
+        "adjourn check .aex/policy.aex tasks", "adjourn check . --format sarif > adjourn.sarif"
+    )
+)  # fmt: skip
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), metavar="FORMAT",
+    help="text, json, github (annotations of a workflow) or sarif (SARIF 2.1.0).",
+)  # fmt: skip
 @in_folder
 @for_machines
-def check(files: tuple[str, ...], *, as_json: bool) -> int:
+def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
     """Check contracts and policies; show every finding with its line and what to do.
 
+    FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin.
     Exit code 1 when a file has an error. Warnings change no exit code.
     """
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json is --format json, and --format {form} is given; keep one of them")
+    documents = [_examined(path) for path in named(files)]
+    _PRINTERS["json" if as_json else form or "text"](documents)
+    return 1 if any(one.errors for one in documents) else 0
+
+
+def _examined(path: str) -> Examined:
+    from adjourn.aex.check import examine  # noqa: PLC0415  # not for --help
+
+    text, findings = read(path)
+    if text is None:
+        return Examined(path, "", "", "", findings)
+    document = examine(text, path)
+    return Examined(
+        path, "policy" if document.is_policy else "task", document.name, text, document.findings
+    )  # fmt: skip
+
+
+def _print_text(documents: Sequence[Examined]) -> None:
     from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
 
-    told, shown = [], []
-    for path in files:
-        one, text = _examined(path)
-        told.append({key: value for key, value in one.items() if key != "found"})
-        shown.append((one, text))
-    valid = all(one["valid"] for one in told)
-    if as_json:
-        say_json({"valid": valid, "files": told})
-        return 0 if valid else 1
-    for one, text in shown:
-        say(f"{safe(one['path'])}: {_verdict(one)}", "green" if one["valid"] else "red")
-        for finding in one["found"]:
-            say(render(finding, text))
-    return 0 if valid else 1
+    for one in documents:
+        say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
+        for finding in one.findings:
+            say(render(finding, one.text))
 
 
-def _examined(path: str) -> tuple[dict[str, Any], str]:
-    from adjourn.aex.check import examine  # noqa: PLC0415
-    from adjourn.aex.files import load  # noqa: PLC0415
-
-    text, findings = load(path)
-    kind, name = "", ""
-    if text is not None:
-        document = examine(text, path)
-        findings = document.findings
-        kind, name = ("policy" if document.is_policy else "task"), document.name
-    return {
-        "path": path,
-        "kind": kind,
-        "name": name,
-        "valid": all(finding.severity != "error" for finding in findings),
-        "findings": [as_told(finding) for finding in findings],
-        "found": findings,
-    }, text or ""
+def _print_json(documents: Sequence[Examined]) -> None:
+    files = [
+        {
+            "path": one.path,
+            "kind": one.kind,
+            "name": one.name,
+            "valid": not one.errors,
+            "findings": [as_told(finding) for finding in one.findings],
+        }
+        for one in documents
+    ]
+    say_json({"valid": not any(one.errors for one in documents), "files": files})
 
 
-def as_told(finding: Any) -> dict[str, Any]:
+def _print_github(documents: Sequence[Examined]) -> None:
+    from adjourn.aex.reports import github  # noqa: PLC0415  # not for --help
+
+    counts = _counted(sum(one.errors for one in documents), sum(one.warnings for one in documents))
+    say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
+    for command in github(_placed(documents)):
+        say(command)
+
+
+def _print_sarif(documents: Sequence[Examined]) -> None:
+    from adjourn import __version__  # noqa: PLC0415  # not for --help
+    from adjourn.aex.reports import sarif  # noqa: PLC0415
+
+    say_json(sarif(_placed(documents), __version__))
+
+
+_PRINTERS: dict[str, Callable[[Sequence[Examined]], None]] = {
+    "text": _print_text,
+    "json": _print_json,
+    "github": _print_github,
+    "sarif": _print_sarif,
+}
+
+
+def _placed(documents: Sequence[Examined]) -> list[Finding]:
+    """Every finding, with the path of its file in the repository: a workflow may check from a folder within it."""
+    from msgspec.structs import replace  # noqa: PLC0415  # not for --help
+
+    root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
+    return [replace(finding, source=_within(root, one.path)) for one in documents for finding in one.findings]
+
+
+def _within(root: str, path: str) -> str:
+    """A path below the root as the repository has it; any other one whole."""
+    if path == STDIN:
+        return path
+    whole = os.path.abspath(path)
+    inside = os.path.relpath(whole, root)
+    return (whole if inside.split(os.sep, 1)[0] == os.pardir else inside).replace(os.sep, "/")
+
+
+def as_told(finding: Finding) -> dict[str, Any]:
     """A finding for machines."""
     return {
         "code": finding.code,
@@ -71,14 +147,11 @@ def as_told(finding: Any) -> dict[str, Any]:
     }
 
 
-def _verdict(one: dict[str, Any]) -> str:
-    errors = sum(finding["severity"] == "error" for finding in one["findings"])
-    warnings = len(one["findings"]) - errors
-    counts = [
-        f"{count} {word}{'s' * (count > 1)}"
-        for count, word in ((errors, "error"), (warnings, "warning"))
-        if count
-    ]
-    if one["valid"]:
-        return f"valid {one['kind']}" + (f", {counts[0]}" if counts else "")
-    return ", ".join(counts)
+def _verdict(one: Examined) -> str:
+    counts = _counted(one.errors, one.warnings)
+    return ", ".join(counts if one.errors else [f"valid {one.kind}", *counts])
+
+
+def _counted(errors: int, warnings: int) -> list[str]:
+    numbers = ((errors, "error"), (warnings, "warning"))
+    return [f"{count} {word}{'s' * (count > 1)}" for count, word in numbers if count]

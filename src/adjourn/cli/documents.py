@@ -1,0 +1,61 @@
+"""The documents that a command line names: files, folders with what is in them, and `-` for stdin.
+
+Owns: which files of a folder are documents, reading stdin within bounds. Must never: follow a link that it finds in
+a folder, judge a document.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from adjourn.errors import NotFoundError, UsageError
+from adjourn.findings import Finding
+
+STDIN = "-"
+ENDING = ".aex"
+MAX_FILES = 10_000
+_NOT_OURS = frozenset(("node_modules", "__pycache__"))
+
+
+def named(arguments: Sequence[str]) -> list[str]:
+    """The files that the arguments name, each once; a folder stands for the documents below it, in order of name.
+
+    Raises `NotFoundError` for a folder without a document, so that the wrong folder does not pass for a good one.
+    """
+    found: dict[str, None] = {}
+    for argument in arguments:
+        inside = list(islice(_below(argument), MAX_FILES + 1)) if os.path.isdir(argument) else [argument]
+        if not inside:
+            raise NotFoundError(f"there is no {ENDING} file in {argument}", "name a file, or another folder")
+        if len(inside) > MAX_FILES:
+            raise UsageError(f"{argument} has more than {MAX_FILES:,} {ENDING} files", "name a folder in it")
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def read(path: str) -> tuple[str | None, list[Finding]]:
+    """The text of a named document; else None and the finding that says why."""
+    from adjourn.aex.files import decoded, load  # noqa: PLC0415  # not for --help
+    from adjourn.aex.tree import MAX_BYTES  # noqa: PLC0415
+
+    return decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path)
+
+
+def _below(folder: str) -> Iterator[str]:
+    """Hidden folders hold what other programs made, except `.aex`."""
+    for place, folders, names in os.walk(folder, onerror=_stop):
+        folders[:] = sorted(
+            name for name in folders if name not in _NOT_OURS and (name[0] != "." or name == ".aex")
+        )
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(place, name))
+            if name.endswith(ENDING) and not os.path.islink(path):
+                yield path
+
+
+def _stop(error: OSError) -> None:
+    """A folder that cannot be listed is not one without documents."""
+    raise error

@@ -12,73 +12,185 @@ from adjourn.cli.output import cells, safe, say, say_json
 from adjourn.cli.place import example, for_machines, in_folder
 
 if TYPE_CHECKING:
-    from adjourn.aex.rules import Rule
+    from adjourn.aex.explain import Explanation
+    from adjourn.aex.rules import Policy, Rule
+
+_TITLES = {
+    "allow": "Allowed:",
+    "deny": "Denied:",
+    "confirm": "Confirmation required:",
+    "limit": "Limits:",
+    "once": "At most once:",
+    "checkpoint": "Checkpoint before:",
+    "require": "Signed by one of:",
+}
+_ALWAYS_TOLD = ("allow", "deny", "confirm")
+_WIDEST = 40
+_COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
 
 
-@click.command(epilog=example("adjourn effective", "adjourn effective --contract tasks/fix-test.aex"))
+@click.command(
+    epilog=example(
+        "adjourn effective",
+        "adjourn effective --contract tasks/fix-test.aex",
+        """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
+    )
+)
 @click.option(
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
 )
 @click.option("--contract", default="", metavar="FILE", help="Contract of a task, which narrows the policy.")
+@click.option(
+    "--explain", default="", metavar="TOOL", help="Answer whether this tool may be called, and why."
+)
+@click.option("--args", "arguments", default="", metavar="JSON", help="The arguments of the call to explain.")
 @in_folder
 @for_machines
-def effective(*, policy: str, contract: str, as_json: bool) -> int:
+def effective(*, policy: str, contract: str, explain: str, arguments: str, as_json: bool) -> int:
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
-    Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it.
+    Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
+    line begins with yes, ask (a person has to say yes) or no, and the rules that name the tool follow; no is exit code 3.
     """
     from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
     from adjourn.aex.policy import discover  # noqa: PLC0415
     from adjourn.aex.policy import effective as merged  # noqa: PLC0415
-    from adjourn.cli.check import as_told  # noqa: PLC0415
 
+    if arguments and not explain:
+        raise click.UsageError("--args goes with --explain TOOL")
     path = policy or os.path.normpath(discover(".") or "")
     path = "" if path == "." else path
     permissions, findings = merged(path or None, contract or None)
     valid = all(finding.severity != "error" for finding in findings)
-    sections = {"allow": permissions.allow, "deny": permissions.deny, "confirm": permissions.confirm}
-    if as_json:
-        told: dict[str, Any] = {
-            "valid": valid,
-            "policy": path,
-            "contract": contract,
-            "goal": permissions.goal,
-        }
-        told |= {name: [_rule(rule) for rule in rules] for name, rules in sections.items()}
-        say_json(
-            told | {"budget": permissions.budget, "findings": [as_told(finding) for finding in findings]}
-        )
-    elif path or contract:
-        _print(path, contract, sections, permissions.budget, permissions.budget_rule)
-    for finding in findings:
-        if not as_json:
+    if not as_json or (explain and not valid):
+        for finding in findings:
             click.echo(render(finding), err=True)
+    if explain:
+        return _explain(permissions, explain, arguments, as_json=as_json) if valid else 1
+    if as_json:
+        _print_json(permissions, path, contract, findings)
+    elif path or contract:
+        _print(permissions, path, contract)
     return 0 if valid else 1
 
 
+def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
+    return {
+        "allow": permissions.allow,
+        "deny": permissions.deny,
+        "confirm": permissions.confirm,
+        "limit": permissions.limits,
+        "once": permissions.once,
+        "checkpoint": permissions.checkpoints,
+        "require": permissions.require,
+    }
+
+
+def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
+    from adjourn.cli.check import as_told  # noqa: PLC0415
+
+    valid = all(finding.severity != "error" for finding in findings)
+    told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
+    for name, rules in _sections(permissions).items():
+        if rules or name in _ALWAYS_TOLD:
+            told[name] = [_rule(rule) for rule in rules]
+    if permissions.budgets:
+        told["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
+    if permissions.observe:
+        told["mode"] = "observe"
+    say_json(told | {"budget": permissions.budget, "findings": [as_told(finding) for finding in findings]})
+
+
 def _rule(rule: Rule) -> dict[str, Any]:
-    return {"pattern": rule.pattern, "source": rule.source, "line": rule.line}
+    told: dict[str, Any] = {"pattern": rule.pattern}
+    if rule.clauses:
+        told["clauses"] = rule.clauses
+    told |= {"source": rule.source, "line": rule.line}
+    return told | ({"under": _rule(rule.under)} if rule.under else {})
 
 
-def _print(
-    path: str,
-    contract: str,
-    sections: Mapping[str, Sequence[Rule]],
-    budget: int | None,
-    budget_rule: Rule | None,
-) -> None:
+def _print(permissions: Policy, path: str, contract: str) -> None:
     if path:
         say(f"Policy:   {safe(path)}")
     if contract:
         say(f"Contract: {safe(contract)}")
-    titles = {"allow": "Allowed:", "deny": "Denied:", "confirm": "Confirmation required:"}
-    widest = max((cells(safe(rule.pattern)) for rules in sections.values() for rule in rules), default=0)
+    if permissions.observe:
+        say("Mode:     observe; nothing is blocked")
+    sections = _sections(permissions)
+    widest = max((cells(safe(rule.text)) for rules in sections.values() for rule in rules), default=0)
     for name, rules in sections.items():
         if rules:
-            say(f"\n{titles[name]}")
+            say(f"\n{_TITLES[name]}")
         for rule in rules:
-            pattern = safe(rule.pattern)
-            say(f"  {pattern}{' ' * (min(widest, 40) - cells(pattern))}  {safe(rule.source)}:{rule.line}")
-    if budget is not None:
-        place = f"  {safe(budget_rule.source)}:{budget_rule.line}" if budget_rule else ""
-        say(f"\nBudget:\n  calls={budget}{place}")
+            text = safe(rule.text)
+            say(f"  {text}{' ' * (min(widest, _WIDEST) - cells(text))}  {_place(rule)}")
+    _print_budget(permissions)
+
+
+def _print_budget(permissions: Policy) -> None:
+    lines = []
+    if permissions.budget is not None:
+        rule = permissions.budget_rule
+        lines.append(f"calls={permissions.budget}" + (f"  {_place(rule)}" if rule else ""))
+    lines += [f"{safe(rule.pattern)}  {_place(rule)}" for rule in permissions.budgets.values()]
+    if lines:
+        say("\nBudget:")
+    for line in lines:
+        say(f"  {line}")
+
+
+def _place(rule: Rule) -> str:
+    under = f", under {safe(rule.under.text)}  {_place(rule.under)}" if rule.under else ""
+    return f"{safe(rule.source)}:{rule.line}{under}"
+
+
+# --- may this be called?
+
+
+def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -> int:
+    explanation = _explained(permissions, tool, _decoded(arguments))
+    unlooked = not arguments and permissions.looks_at_arguments(tool)
+    allowed = explanation.answer != "no" or permissions.observe
+    if as_json:
+        say_json(_told(explanation, tool, permissions))
+        return 0 if allowed else 3
+    say(f"{explanation.answer}: {safe(tool)} {explanation.why}", _COLOURS[explanation.answer])
+    if permissions.observe and explanation.answer != "yes":
+        say("  but nothing is blocked in mode observe: it is decided and recorded only")
+    if unlooked:
+        say("  as far as can be told without arguments: --args JSON gives them")
+    for part in explanation.parts:
+        say(f"\n  {part.rule.kind} {safe(part.rule.text)}  {_place(part.rule)}")
+        say(f"    {safe(part.why)}")
+    return 0 if allowed else 3
+
+
+def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
+    from adjourn.aex.explain import Call, explain  # noqa: PLC0415
+    from adjourn.engine.paths import places  # noqa: PLC0415
+
+    paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
+    return explain(permissions, Call(tool, arguments, paths, matcher))
+
+
+def _decoded(arguments: str) -> Mapping[str, object]:
+    import msgspec  # noqa: PLC0415
+
+    try:
+        return msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise click.UsageError(f"--args is not a JSON object: {error}") from error
+
+
+def _told(explanation: Explanation, tool: str, permissions: Policy) -> dict[str, Any]:
+    rules = [
+        {"kind": part.rule.kind} | _rule(part.rule) | {"decides": part.decides, "why": part.why}
+        for part in explanation.parts
+    ]
+    return {
+        "tool": tool,
+        "answer": explanation.answer,
+        "why": explanation.why,
+        "mode": "observe" if permissions.observe else "enforce",
+        "rules": rules,
+    }

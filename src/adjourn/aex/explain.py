@@ -1,0 +1,171 @@
+"""Why a call may be made, or may not: the verdict, and what each rule that names the tool had to do with it.
+
+Owns: the words. Must never: judge by itself (the verdict is that of `Policy.judge_call`), do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, tool_name_ok
+from adjourn.aex.rules import Policy, Rule, Verdict
+from adjourn.aex.where import PathMatcher
+
+OPEN_PREFIXES = ("mcp.", "aex.")
+"""Requests of the protocol and meta-tools: allowed unless a rule names them."""
+_ANYTHING = Rule("allow", "*", "", 0)
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A rule that names the tool, whether the answer comes from it, and why or why not."""
+
+    rule: Rule
+    decides: bool
+    why: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """`answer` is yes, no or ask; `why` says it in words. `parts` are the rules, those that decide first; where none
+    does, those that might have allowed it.
+    """
+
+    answer: Literal["yes", "no", "ask"]
+    why: str
+    parts: list[Part] = []
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call as rules see it: `paths` and `matcher` are what `Policy.judge_call` takes."""
+
+    tool: str
+    arguments: Mapping[str, object] = {}
+    paths: Sequence[str] = ()
+    matcher: PathMatcher = glob_path
+
+    @property
+    def named_only(self) -> bool:
+        return self.tool.startswith(OPEN_PREFIXES)
+
+
+def explain(policy: Policy, call: Call) -> Explanation:
+    """What the rules say about a call, and each of them that names its tool."""
+    if not tool_name_ok(call.tool):
+        return Explanation("no", "is not the name of a tool")
+    verdict = policy.judge_call(
+        call.tool, call.arguments, call.paths, call.matcher, named_only=call.named_only
+    )
+    parts = [*_denies(policy, call, verdict), *_confirms(policy, call, verdict)]
+    if not call.named_only:
+        parts += [*_allows(policy, call, verdict), *_counted(policy, call.tool)]
+    closed = verdict.effect == "closed"
+    parts.sort(key=lambda part: (not part.decides, closed and part.rule.kind != "allow"))
+    return Explanation(*_answer(verdict, call), parts)
+
+
+def _answer(verdict: Verdict, call: Call) -> tuple[Literal["yes", "no", "ask"], str]:
+    if verdict.effect == "deny":
+        return "no", "is denied"
+    if verdict.effect == "closed":
+        return "no", "is allowed by no rule"
+    if verdict.confirm is not None:
+        return "ask", "may be called after a person has said yes"
+    return "yes", "may be called, because no rule denies it" if call.named_only else "may be called"
+
+
+def _denies(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+    for rule in policy.deny:
+        if _named(rule, call):
+            decides = verdict.rule is rule
+            denies = "denies it" if decides else "denies it, too"
+            if split_scope(rule.pattern)[1] and not call.paths:
+                denies += ": the call names no path to tell by"
+            yield Part(rule, decides, _misses(rule, call) or denies)
+
+
+def _confirms(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+    for rule in policy.confirm:
+        if not _named(rule, call):
+            continue
+        if rule in verdict.confirms:
+            yield Part(rule, decides=True, why="asks a person")
+        elif verdict.effect != "allow":
+            yield Part(rule, decides=False, why="is not reached")
+        else:
+            missed = _misses(rule, call)
+            yield Part(
+                rule, decides=False, why=missed or "does not ask: its pattern has to begin with mcp or aex"
+            )
+
+
+def _allows(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+    for rule in policy.allow:
+        if not _named(rule, call):
+            continue
+        decides = verdict.rule is rule
+        if not matches(split_scope(rule.pattern)[0], call.tool):
+            yield Part(
+                rule, decides=False, why="names another spelling, and an allow counts as it is written"
+            )
+        elif missed := _misses(rule, call):
+            yield Part(rule, decides, missed)
+        else:
+            reached = "is not reached" if verdict.effect == "deny" else "allows it, too"
+            yield Part(rule, decides, "allows it" if decides else reached)
+
+
+def _named(rule: Rule, call: Call) -> bool:
+    """Whether the rule names the tool, in whatever spelling."""
+    return matches_folded(split_scope(rule.pattern)[0], call.tool)
+
+
+def _misses(rule: Rule, call: Call) -> str:
+    """Why a rule that names the tool does not apply to the call; empty where it does, and would without other rules."""
+    if _applies(rule, call, call.paths):
+        return ""
+    if (bare := _unconditional(rule)) != rule and _applies(bare, call, call.paths):
+        held = "surely hold" if rule.kind == "allow" else "hold"
+        return f"does not apply: its condition does not {held}"
+    if not call.paths:
+        return "does not apply: it has a scope, and the call names no path"
+    if rule.kind != "allow":
+        return "does not apply: no path of the call is in its scope"
+    outside = [path for path in call.paths if not _applies(bare, call, [path])]
+    begin = "allows a part of the call" if len(outside) < len(call.paths) else "does not apply"
+    named = next((path for path in outside if path.isprintable()), "what is beneath")
+    return f"{begin}: {named} is not in its scope"
+
+
+def _applies(rule: Rule, call: Call, paths: Sequence[str]) -> bool:
+    """Whether the rule alone has its effect on the call."""
+    allow = (rule,) if rule.kind == "allow" else (_ANYTHING,)
+    deny, confirm = (tuple(each for each in (rule,) if each.kind == kind) for kind in ("deny", "confirm"))
+    alone = Policy(allow=allow, deny=deny, confirm=confirm)
+    verdict = alone.judge_call(call.tool, call.arguments, paths, call.matcher)
+    return (verdict.confirm or verdict.rule) is rule
+
+
+def _unconditional(rule: Rule) -> Rule:
+    under = _unconditional(rule.under) if rule.under else None
+    return msgspec.structs.replace(rule, where=(), under=under)
+
+
+def _counted(policy: Policy, tool: str) -> Iterator[Part]:
+    """What else is looked at when a call is made."""
+    before = policy.checkpoint_before(tool)
+    rules = [
+        *([policy.budget_rule] if policy.budget_rule else []),
+        *policy.budgets.values(),
+        *policy.limits_of(tool),
+        *policy.once_of(tool),
+        *([before] if before else []),
+    ]
+    words = {
+        "budget": "refuses it once that is spent",
+        "limit": "refuses it beyond that rate",
+        "once": "answers a second call for the same effect with the first one's result",
+        "checkpoint": "makes a checkpoint first",
+    }
+    return (Part(rule, decides=False, why=words[rule.kind]) for rule in rules)

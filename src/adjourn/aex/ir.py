@@ -1,0 +1,255 @@
+"""The intermediate representation: a document as plain data for programs that carry it out or look it over.
+
+Owns: its types, with the keys and their order of v0, and the JSON Schema made from them. What version 1 adds is there
+only in documents of version 1. Must never: be made of a document with errors, resolve a name, do I/O.
+
+`python -m adjourn.aex.ir` prints spec/aex-ir.schema.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from adjourn.aex import ast
+from adjourn.aex.expr import Constant, Text, Value
+from adjourn.aex.shape import DocumentModel, model, unquote
+from adjourn.aex.text import Word
+
+Literals = list[str | int | float | bool]
+
+
+class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One test of a `where`: all of them must hold."""
+
+    path: str
+    operator: Literal["is", "in", "matches", "~", "<=", ">=", "<", ">"]
+    values: Literals
+
+
+class Call(msgspec.Struct, frozen=True, tag_field="op", tag="call", forbid_unknown_fields=True):
+    """`args` are texts. In version 1 they are as written, so that a quoted literal can be told from a name."""
+
+    tool: str
+    args: dict[str, str]
+    bind: str | UnsetType = UNSET
+
+
+class Make(msgspec.Struct, frozen=True, tag_field="op", tag="make", forbid_unknown_fields=True):
+    bind: str
+    type: str
+    inputs: list[str]
+    instructions: list[str]
+
+
+class Check(msgspec.Struct, frozen=True, tag_field="op", tag="check", forbid_unknown_fields=True):
+    condition: str
+
+
+class Confirm(
+    msgspec.Struct,
+    frozen=True,
+    tag_field="op",
+    tag="confirm",
+    forbid_unknown_fields=True,
+    rename={"otherwise": "else"},
+):
+    """One pattern to be asked about. From `where` on: version 1; `within` is seconds."""
+
+    tool: str
+    where: list[Comparison] | UnsetType = UNSET
+    by: str | UnsetType = UNSET
+    within: int | UnsetType = UNSET
+    otherwise: Literal["deny", "allow"] | UnsetType = UNSET
+
+
+class Return(msgspec.Struct, frozen=True, tag_field="op", tag="return", forbid_unknown_fields=True):
+    value: str
+
+
+class If(msgspec.Struct, frozen=True, tag_field="op", tag="if", forbid_unknown_fields=True):
+    condition: str
+    steps: list[Step]
+
+
+class For(msgspec.Struct, frozen=True, tag_field="op", tag="for", forbid_unknown_fields=True):
+    variable: str
+    iterable: str
+    steps: list[Step]
+
+
+Step = Call | Make | Check | Confirm | Return | If | For
+
+
+class Conditional(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns that are allowed or denied where every test holds (version 1)."""
+
+    effect: Literal["use", "deny"]
+    patterns: list[str]
+    where: list[Comparison]
+
+
+class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    use: list[str]
+    deny: list[str]
+    conditional: list[Conditional] | UnsetType = UNSET
+
+
+class Limit(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    patterns: list[str]
+    calls: int
+    per_seconds: int
+
+
+class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    patterns: list[str]
+    by: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`at` are percents of a budget."""
+
+    before: list[str]
+    at: list[int | float]
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A whole document. `mode` and what follows it: version 1. One of `signed_by` must have signed a contract."""
+
+    version: str
+    agent: str
+    type: Literal["task", "policy"]
+    goal: str | UnsetType = UNSET
+    permissions: Permissions
+    needs: dict[str, str]
+    budget: dict[str, int | float] | UnsetType = UNSET
+    steps: list[Step]
+    return_: str | UnsetType = msgspec.field(default=UNSET, name="return")
+    mode: Literal["observe", "enforce"] | UnsetType = UNSET
+    signed_by: list[str] | UnsetType = UNSET
+    limits: list[Limit] | UnsetType = UNSET
+    once: list[Once] | UnsetType = UNSET
+    checkpoints: list[Checkpoint] | UnsetType = UNSET
+
+
+def compiled(document: ast.Document) -> Program:
+    """The representation of a document without errors. Where a name was given twice, the last one counts."""
+    published = model(document)
+    given = published.return_statement
+    return Program(
+        version=document.version,
+        agent=document.name,
+        type="policy" if document.is_policy else "task",
+        goal=document.goal,
+        permissions=_permissions(document),
+        needs=published.needs,
+        budget=_budget(published) or UNSET,
+        steps=_steps(document.steps, written=document.is_v1),
+        return_=UNSET if isinstance(given, UnsetType) else given.expression,
+        mode=_mode(document),
+        signed_by=[name.text for line in document.requires for name in line.signers] or UNSET,
+        limits=[Limit(_texts(line.patterns), line.calls, line.per_seconds) for line in document.limits]
+        or UNSET,
+        once=[Once(_texts(line.patterns), line.by.text) for line in document.once] or UNSET,
+        checkpoints=[_checkpoint(line) for line in document.checkpoints] or UNSET,
+    )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the representation, made from the types."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "AEX intermediate representation",
+        "description": "What `adjourn compile` prints. Made by `python -m adjourn.aex.ir`; do not edit.",
+        **msgspec.json.schema(Program),
+    }
+
+
+def _texts(words: Iterable[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
+def _permissions(document: ast.Document) -> Permissions:
+    conditional = [
+        Conditional("deny" if line.keyword == "deny" else "use", _texts(line.patterns), _where(line.where))
+        for line in document.permissions
+        if line.where
+    ]
+    plain = [line for line in document.permissions if not line.where]
+    return Permissions(
+        use=[word.text for line in plain if line.keyword != "deny" for word in line.patterns],
+        deny=[word.text for line in plain if line.keyword == "deny" for word in line.patterns],
+        conditional=conditional or UNSET,
+    )
+
+
+def _budget(published: DocumentModel) -> dict[str, int | float]:
+    """JSON has no infinity: a budget without a limit has no key, and one below every number is 0."""
+    values = {} if isinstance(published.budget, UnsetType) else published.budget
+    return {key: 0 if value == -inf else value for key, value in values.items() if value != inf}
+
+
+def _checkpoint(line: ast.Checkpoint) -> Checkpoint:
+    return Checkpoint(_texts(line.patterns), [_number(percent.value) for percent in line.percents])
+
+
+def _mode(document: ast.Document) -> Literal["observe", "enforce"] | UnsetType:
+    if not document.modes:
+        return UNSET
+    return "observe" if all(line.value.text == "observe" for line in document.modes) else "enforce"
+
+
+def _where(where: ast.Where) -> list[Comparison]:
+    return [
+        Comparison(test.path.text, test.operator.text, [_literal(value) for value in test.values])  # type: ignore[arg-type]
+        for test in where.tests
+    ]
+
+
+def _literal(value: Value) -> str | float | bool:
+    """Of a `where`: texts and constants are all there is."""
+    if isinstance(value, Constant) and not isinstance(value.value, bool):
+        return _number(value.value)
+    return value.value if isinstance(value, Text | Constant) else value.word.text
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value % 1 == 0 else value
+
+
+def _steps(steps: Sequence[ast.Step], *, written: bool) -> list[Step]:
+    return [made for step in steps for made in _step(step, written=written)]
+
+
+def _step(step: ast.Step, *, written: bool) -> Iterator[Step]:
+    match step:
+        case ast.Do():
+            args = {entry.key.text: entry.raw if written else unquote(entry.raw) for entry in step.arguments}
+            yield Call(step.tool.text, args, step.bind.text if step.bind else UNSET)
+        case ast.Make():
+            yield Make(step.bind.text, step.type.text, _texts(step.inputs), _texts(step.instructions))
+        case ast.Check():
+            yield Check(step.condition.text)
+        case ast.Confirm():
+            for pattern in step.patterns:
+                yield Confirm(
+                    pattern.text,
+                    _where(step.where) if step.where else UNSET,
+                    step.by.text if step.by else UNSET,
+                    step.within.seconds if step.within else UNSET,
+                    step.otherwise.text if step.otherwise else UNSET,  # type: ignore[arg-type]
+                )
+        case ast.Return():
+            yield Return(step.expression.text)
+        case ast.If():
+            yield If(step.condition.text, _steps(step.body, written=written))
+        case ast.For():
+            yield For(step.variable.text, step.iterable.text, _steps(step.body, written=written))
+
+
+if __name__ == "__main__":
+    print(msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode())

@@ -1,0 +1,30 @@
+"""`adjourn compile`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.documents import read
+from adjourn.cli.output import say_json
+from adjourn.cli.place import example, in_folder
+
+
+@click.command(name="compile", epilog=example("adjourn compile tasks/fix-test.aex > fix-test.json"))
+@click.argument("file", metavar="FILE")
+@in_folder
+def compile_(file: str) -> None:
+    """Print the intermediate representation of a contract or policy: JSON, described by spec/aex-ir.schema.json.
+
+    FILE is a file, or - for stdin. A text with an error is not compiled: its findings go to stderr, exit code 1.
+    """
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    from adjourn.aex.check import examine  # noqa: PLC0415
+    from adjourn.aex.ir import compiled  # noqa: PLC0415
+    from adjourn.cli.parse import without_errors  # noqa: PLC0415
+
+    text, findings = read(file)
+    without_errors(file, text, findings)
+    document = examine(text or "", file)
+    without_errors(file, text, document.findings)
+    say_json(msgspec.to_builtins(compiled(document)))

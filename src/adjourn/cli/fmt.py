@@ -1,0 +1,167 @@
+"""`adjourn fmt`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from adjourn.cli.documents import STDIN, named, read
+from adjourn.cli.output import complain, safe, safe_lines, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.errors import InvalidError, RefusedError, UsageError
+from adjourn.findings import Finding
+
+
+class Laid(NamedTuple):
+    """A document before and after. `after` is None where it could not be laid out; the findings or `refusal` say why."""
+
+    path: str
+    before: str
+    after: str | None
+    findings: Sequence[Finding] = ()
+    refusal: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.after is not None and self.after != self.before
+
+
+@click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--check", is_flag=True, help="Write nothing; name the files that differ from the layout.")
+@click.option("--diff", is_flag=True, help="As --check, and show the difference.")
+@in_folder
+@for_machines
+def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> int:
+    """Write contracts and policies in the one layout. Comments and meaning stay.
+
+    FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin, which
+    is printed. Exit code 1 when a file has an error, which leaves it as it is; with --check and --diff also when one
+    differs.
+    """
+    if STDIN in files and len(files) > 1:
+        raise UsageError("- stands for stdin and cannot be named with files", "run it once for each")
+    documents = [_laid(path) for path in named(files)]
+    changing = [one for one in documents if one.differs]
+    failed = [one for one in documents if one.after is None]
+    dry = check or diff
+    if not dry and files != (STDIN,):
+        for one in changing:
+            _write(one)
+    if as_json:
+        _print_json(documents, diff=diff)
+    elif not dry and files == (STDIN,):
+        _show(documents[0].after or "")
+    else:
+        _print(documents, dry=dry, diff=diff)
+    _complain(failed, as_json=as_json)
+    return 1 if failed or (dry and changing) else 0
+
+
+def _laid(path: str) -> Laid:
+    from adjourn.aex.check import examine  # noqa: PLC0415  # not for --help
+    from adjourn.aex.format import formatted  # noqa: PLC0415
+
+    text, findings = read(path)
+    if text is None:
+        return Laid(path, "", None, findings)
+    document = examine(text, path)
+    errors = [finding for finding in document.findings if finding.severity == "error"]
+    if errors:
+        return Laid(path, text, None, errors)
+    try:
+        return Laid(path, text, formatted(document))
+    except InvalidError as error:
+        return Laid(path, text, None, (), str(error))
+
+
+def _write(one: Laid) -> None:
+    """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
+    from adjourn.engine.workspace import sync_folder, write_file  # noqa: PLC0415  # not for --help
+
+    assert one.after is not None
+    status = os.lstat(one.path)
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedError(f"{one.path} is a link, and nothing is written through it", "name the file itself")
+    if read(one.path)[0] != one.before:
+        raise RefusedError(f"{one.path} was changed in the meantime", "run the command again")
+    folder, name = os.path.split(one.path)
+    folder = folder or "."
+    fresh = f".{name}.new-{os.getpid()}"
+    whole = os.path.join(folder, fresh)
+    write_file(folder, fresh, one.after.encode())
+    try:
+        os.chmod(whole, stat.S_IMODE(status.st_mode))
+        os.rename(whole, one.path)
+    except BaseException:
+        os.unlink(whole)
+        raise
+    sync_folder(folder)
+
+
+def _print(documents: Sequence[Laid], *, dry: bool, diff: bool) -> None:
+    changing = [one for one in documents if one.differs]
+    of = f"{len(changing)} of {len(documents)} file{'s' * (len(documents) != 1)}"
+    if all(one.after == one.before for one in documents):
+        say(f"all formatted: {len(documents)} file{'s' * (len(documents) != 1)}", "green")
+    elif dry:
+        say(f"{of} not formatted", "red")
+    else:
+        say(f"{of} formatted", "green")
+    for one in changing:
+        say(f"  {safe(one.path)}")
+    for one in changing if diff else ():
+        _show(_difference(one))
+
+
+def _show(text: str) -> None:
+    """A text of others: byte for byte into a file or pipe, without what a terminal would obey on a terminal."""
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        text = safe_lines(text)
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+
+
+def _difference(one: Laid) -> str:
+    from difflib import unified_diff  # noqa: PLC0415  # only where it is asked for
+
+    before, after = one.before.split("\n"), (one.after or "").split("\n")
+    lines = unified_diff(before, after, one.path, f"{one.path} (formatted)", lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
+    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+
+    files: list[dict[str, Any]] = []
+    for one in documents:
+        told: dict[str, Any] = {"path": one.path, "differs": one.differs, "valid": one.after is not None}
+        told["findings"] = [as_told(finding) for finding in one.findings]
+        if one.refusal:
+            told["refusal"] = one.refusal
+        if one.path == STDIN:
+            told["text"] = one.after
+        if diff:
+            told["diff"] = _difference(one) if one.differs else ""
+        files.append(told)
+    say_json({"differ": sum(one.differs for one in documents), "files": files})
+
+
+def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
+    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
+
+    for one in failed if not as_json else ():
+        sys.stdout.flush()
+        for finding in one.findings:
+            click.echo(render(finding, one.before), err=True)
+        if one.refusal:
+            complain(safe(one.refusal))
+    if failed:
+        names = ", ".join(safe(one.path) for one in failed[:3]) + (" and more" if len(failed) > 3 else "")
+        complain(f"left as it is, because of errors: {names}", "mend them; `adjourn check FILE` shows them")

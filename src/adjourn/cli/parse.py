@@ -1,0 +1,48 @@
+"""`adjourn parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from adjourn.cli.documents import read
+from adjourn.cli.output import say_json
+from adjourn.cli.place import example, in_folder
+from adjourn.findings import Finding
+
+
+@click.command(
+    epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
+)
+@click.argument("file", metavar="FILE")
+@click.option("--tolerant", is_flag=True, help="Print what could be read of a text with errors, too.")
+@in_folder
+def parse(file: str, *, tolerant: bool) -> None:
+    """Print what a contract or policy says, statement by statement, as JSON.
+
+    FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
+    --tolerant is given. What a text means is not looked at: that is `adjourn check`.
+    """
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    from adjourn.aex.diagnostics import render  # noqa: PLC0415
+    from adjourn.aex.parser import parse as parsed  # noqa: PLC0415
+    from adjourn.aex.shape import model  # noqa: PLC0415
+
+    text, findings = read(file)
+    without_errors(file, text, findings)
+    document = parsed(text or "", file)
+    if not tolerant:
+        without_errors(file, text, document.findings)
+    for finding in document.findings:
+        click.echo(render(finding, text or ""), err=True)
+    say_json(msgspec.to_builtins(model(document)))
+
+
+def without_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:
+    """Raises `BrokenContractError` where a finding is an error."""
+    if any(finding.severity == "error" for finding in findings):
+        from adjourn.engine.contract import BrokenContractError  # noqa: PLC0415  # rarely
+
+        raise BrokenContractError(list(findings), {path: text or ""})

@@ -1,0 +1,217 @@
+"""`adjourn effective --explain`: may this be called, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strategies_aex as strategies
+from adjourn.aex.explain import Call, explain
+from adjourn.aex.policy import from_text
+from adjourn.cli import run as cli
+
+POLICY = """policy p v1
+goal "g"
+allow file.*:src/**, tests.run:pytest*, x
+allow shell.exec where cmd matches "git *"
+allow file.read
+deny file.*:src/secret/**
+deny net.*
+deny NET.fetch
+budget calls=3, minutes=5
+limit shell.* 10 per minute
+once x by id
+checkpoint before x
+confirm before file.write
+confirm before shell.exec where cmd matches "git push*" by human within 10m else deny
+confirm before aex.resume
+"""
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".aex").mkdir()
+    (tmp_path / ".aex" / "policy.aex").write_text(POLICY)
+    return tmp_path
+
+
+def ask(
+    capfd: pytest.CaptureFixture[str], tool: str, arguments: Any = None
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the answer for machines and the one for people."""
+    command = ["effective", "--explain", tool]
+    if arguments is not None:
+        command += ["--args", json.dumps(arguments)]
+    code = cli(command)
+    text = capfd.readouterr().out
+    assert cli([*command, "--json"]) == code
+    told = json.loads(capfd.readouterr().out)
+    assert text.startswith(f"{told['answer']}: {tool} {told['why']}\n")
+    return code, told, text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "answer", "rule"),
+    [
+        ("file.read", {"path": "docs/a"}, "yes", "allow file.read:5"),
+        ("file.write", {"path": "src/a.py"}, "ask", "allow file.*:src/**:3"),
+        ("file.write", {"path": "src/secret/a"}, "no", "deny file.*:src/secret/**:6"),
+        ("file.write", {"path": "docs/a"}, "no", ""),
+        ("file.write", {"paths": ["src/a", "docs/b"]}, "no", ""),
+        ("file.write", {"path": "../outside"}, "no", ""),
+        ("file.write", None, "no", "deny file.*:src/secret/**:6"),
+        ("net-fetch", {}, "no", "deny net.*:7"),
+        ("X", {}, "no", ""),
+        ("tests.run", {"cmd": "pytest -q"}, "yes", "allow tests.run:pytest*:3"),
+        ("tests.run", {"cmd": "rm -rf"}, "no", ""),
+        ("shell.exec", {"cmd": "git status"}, "yes", "allow shell.exec:4"),
+        ("shell.exec", {"cmd": "git push -f"}, "ask", "allow shell.exec:4"),
+        ("shell.exec", {"cmd": "make"}, "no", ""),
+        ("shell.exec", {}, "no", ""),
+        ("mcp.resources.read", {}, "yes", ""),
+        ("aex.resume", {}, "ask", ""),
+        ("no tool", {}, "no", ""),
+    ],
+)
+def test_the_answer_and_its_rule(
+    capfd: pytest.CaptureFixture[str], tool: str, arguments: Any, answer: str, rule: str
+) -> None:
+    """The first line answers, exit code 3 is no, and the rule that decides is named with its line."""
+    code, told, text = ask(capfd, tool, arguments)
+    assert told["answer"] == answer
+    assert code == (3 if answer == "no" else 0)
+    deciding = [
+        f"{one['kind']} {one['pattern']}:{one['line']}"
+        for one in told["rules"]
+        if one["decides"] and one["kind"] != "confirm"
+    ]
+    assert deciding == ([rule] if rule else [])
+    for one in told["rules"]:
+        assert f".aex/policy.aex:{one['line']}\n    {one['why']}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "rule", "why"),
+    [
+        ("file.write", {"path": "src/a"}, "deny file.*:src/secret/**", "no path of the call is in its scope"),
+        ("file.write", {"path": "src/a"}, "confirm file.write", "asks a person"),
+        ("file.write", {"path": "docs/a"}, "allow file.*:src/**", "docs/a is not in its scope"),
+        ("file.write", {"path": "docs/a"}, "confirm file.write", "is not reached"),
+        (
+            "file.write",
+            {"paths": ["src/a", "b"]},
+            "allow file.*:src/**",
+            "allows a part of the call: b is not in",
+        ),
+        ("file.write", {}, "allow file.*:src/**", "it has a scope, and the call names no path"),
+        ("file.write", {}, "deny file.*:src/secret/**", "denies it: the call names no path to tell by"),
+        ("file.read", {"path": "src/a"}, "allow file.*:src/**", "allows it, too"),
+        ("net.fetch", {}, "deny NET.fetch", "denies it, too"),
+        ("shell.exec", {"cmd": "make"}, "allow shell.exec", "its condition does not surely hold"),
+        ("shell.exec", {"cmd": "git log"}, "confirm shell.exec", "its condition does not hold"),
+        ("X", {}, "allow x", "names another spelling"),
+        ("x", {}, "budget calls=3", "once that is spent"),
+        ("x", {}, "budget minutes=5", "once that is spent"),
+        ("x", {}, "once x", "first one's result"),
+        ("x", {}, "checkpoint x", "makes a checkpoint first"),
+        ("shell.exec", {"cmd": "git log"}, "limit shell.*", "beyond that rate"),
+    ],
+)
+def test_the_other_rules_say_why(
+    capfd: pytest.CaptureFixture[str], tool: str, arguments: Any, rule: str, why: str
+) -> None:
+    """Each rule that names the tool says why it did, or did not, have to do with the answer."""
+    _, told, _ = ask(capfd, tool, arguments)
+    said = {f"{one['kind']} {one['pattern']}": one["why"] for one in told["rules"]}
+    assert why in said[rule]
+
+
+def test_without_arguments_it_is_said_that_they_count(capfd: pytest.CaptureFixture[str]) -> None:
+    """Where scopes or conditions are looked at, the answer without arguments says that it is the strict one."""
+    assert "--args JSON gives them" in ask(capfd, "file.write")[2]
+    assert "--args" not in ask(capfd, "file.write", {})[2]
+    assert "--args" not in ask(capfd, "x")[2]
+
+
+def test_in_mode_observe_nothing_is_refused(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The answer stays what the rules say; the exit code and a line say that it is not enforced."""
+    (workspace / ".aex" / "policy.aex").write_text(POLICY + "mode observe\n")
+    code, told, text = ask(capfd, "net.fetch")
+    assert (code, told["answer"], told["mode"]) == (0, "no", "observe")
+    assert "nothing is blocked in mode observe" in text
+
+
+def test_a_broken_policy_answers_nothing(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """With an error there is no answer, only findings and exit code 1."""
+    (workspace / ".aex" / "policy.aex").write_text(POLICY + "nonsense\n")
+    for flags in ([], ["--json"]):
+        assert cli(["effective", "--explain", "x", *flags]) == 1
+        told = capfd.readouterr()
+        assert told.out == ""
+        assert "AEX100" in told.err
+
+
+@pytest.mark.parametrize("arguments", ["", "[1]", "{", "[" * 10_000, "nonsense"])
+def test_arguments_are_a_json_object(arguments: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Anything else is wrong usage, and so are arguments of no call."""
+    if arguments:
+        assert cli(["effective", "--explain", "x", "--args", arguments]) == 2
+        assert "JSON object" in capfd.readouterr().err
+    assert cli(["effective", "--args", "{}"]) == 2
+
+
+def test_a_contract_names_the_rule_that_narrows_it(
+    workspace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a contract asks for under a scoped rule of the policy names both, here and in the list."""
+    (workspace / "t.aex").write_text('task t v0\ngoal "g"\nuse file.write, x\nreturn 1\n')
+    assert (
+        cli(["effective", "--contract", "t.aex", "--explain", "file.write", "--args", '{"path": "docs/a"}'])
+        == 3
+    )
+    out = capfd.readouterr().out
+    assert "allow file.write  t.aex:3, under file.*:src/**  .aex/policy.aex:3\n" in out
+    assert "docs/a is not in its scope" in out
+    assert cli(["effective", "--contract", "t.aex"]) == 0
+    assert "t.aex:3, under file.*:src/**  .aex/policy.aex:3\n" in capfd.readouterr().out
+
+
+def test_the_list_shows_all_of_version_1(capfd: pytest.CaptureFixture[str]) -> None:
+    """Clauses, limits, effects, checkpoints and every budget are listed with their lines."""
+    assert cli(["effective"]) == 0
+    lines = [line.split() for line in capfd.readouterr().out.splitlines()]
+    for text, number in (
+        ('shell.exec where cmd matches "git *"', 4),
+        ("shell.* 10 per minute", 10),
+        ("x by id", 11),
+        ("calls=3", 9),
+        ("minutes=5", 9),
+    ):
+        assert [*text.split(), f".aex/policy.aex:{number}"] in lines
+    assert cli(["effective", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["limit"] == [
+        {"pattern": "shell.*", "clauses": "10 per minute", "source": ".aex/policy.aex", "line": 10}
+    ]
+    assert (told["budget"], told["budgets"]) == (3, {"minutes": 5})
+
+
+@given(strategies.documents, st.sampled_from(["file.read", "git.push", "FILE_read", "x", "mcp.a", "aex.b"]))
+@settings(max_examples=150, deadline=None)
+def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str) -> None:
+    """The answer is the verdict, and exactly the rules of the verdict decide."""
+    policy, _ = from_text(text, "p")
+    for paths in ((), ("src/a",), ("src/a", "b")):
+        call = Call(tool, {}, paths)
+        verdict = policy.judge_call(tool, {}, paths, named_only=call.named_only)
+        told = explain(policy, call)
+        expected = {"deny": "no", "closed": "no"}.get(verdict.effect) or ("ask" if verdict.confirm else "yes")
+        assert told.answer == expected
+        deciding = [part.rule for part in told.parts if part.decides]
+        assert set(deciding) == {rule for rule in (verdict.rule, *verdict.confirms) if rule}

@@ -53,15 +53,66 @@ documents = st.lists(lines, max_size=20).map("".join)
 mutations = st.tuples(st.integers(0, 400), st.integers(0, 30), st.text(max_size=3))
 
 
-def _mutated(document: str, changes: list[tuple[int, int, str]]) -> str:
+def mutated(document: str, changes: list[tuple[int, int, str]]) -> str:
+    """The text with pieces replaced: start, length and what stands there instead."""
     for start, length, text in changes:
         document = document[:start] + text + document[start + length :]
     return document
 
 
 texts = st.one_of(
-    documents, st.builds(_mutated, documents, st.lists(mutations, max_size=4)), st.text(max_size=200)
+    documents, st.builds(mutated, documents, st.lists(mutations, max_size=4)), st.text(max_size=200)
 )
 
 tool_names = st.text("abcXYZ019_.-/", min_size=1, max_size=24)
 patterns = st.one_of(st.just("*"), tool_names, tool_names.map(lambda name: name + ".*"))
+
+# Version 1: calls, and the rules that say what becomes of them
+
+_SCALARS = st.sampled_from(["x", "X", "git status", "", 0, 1, 2.5, True, False, None, "\ud800"])
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["b", "c"]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+arguments = st.dictionaries(st.sampled_from(["a", "b"]), _VALUES, max_size=2)
+_ARGUMENT = st.sampled_from(["a", "b", "a.b", "a.b.c"])
+_TESTS = st.one_of(
+    st.builds("{} is {}".format, _ARGUMENT, st.sampled_from(['"x"', "1", "true"])),
+    st.builds("{} in {}".format, _ARGUMENT, st.sampled_from(['["x", 1]', '["git status"]', "[0, 2.5]"])),
+    st.builds("{} matches {}".format, _ARGUMENT, st.sampled_from(['"*"', '"git *"', '"?"'])),
+    st.builds("{} ~ {}".format, _ARGUMENT, st.sampled_from(['"^x$"', '"(?i)^x"', '"t"'])),
+    st.builds(
+        "{} {} {}".format, _ARGUMENT, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(["1", "2.5"])
+    ),
+)
+wheres = st.lists(_TESTS, min_size=1, max_size=2).map(lambda tests: "where " + " and ".join(tests))
+_NAMED = st.sampled_from(["*", "t", "t.*", "t.a", "u", "T", "t_a"])
+_SCOPES = st.sampled_from(["", "", ":src/**", ":src/a/*", ":docs/*", ":**"])
+scoped_patterns = st.builds("{}{}".format, _NAMED, _SCOPES)
+_CLAUSES = st.one_of(st.just(""), st.just(""), wheres)
+_ALLOWS = st.builds("use {} {}".format, scoped_patterns, _CLAUSES)
+_DENIES = st.builds("deny {} {}".format, scoped_patterns, _CLAUSES)
+_CONFIRMS = st.builds(
+    "confirm before {} {}{}{}{}".format,
+    scoped_patterns,
+    _CLAUSES,
+    st.sampled_from(["", " by human", " by alice"]),
+    st.sampled_from(["", " within 5m", " within 1h"]),
+    st.sampled_from(["", " else allow", " else deny"]),
+)
+_OTHERS = st.one_of(
+    st.builds("limit {} {} per {}".format, _NAMED, st.integers(1, 9), st.sampled_from(["second", "day"])),
+    st.builds("once {} by a".format, _NAMED),
+    st.builds("checkpoint before {}, at {}%".format, _NAMED, st.integers(1, 100)),
+    st.builds(
+        "budget {}={}".format,
+        st.sampled_from(["calls", "minutes", "tokens", "usd"]),
+        st.sampled_from(["0", "5", "9"]),
+    ),
+)
+rule_lines = st.lists(st.one_of(_ALLOWS, _ALLOWS, _DENIES, _CONFIRMS, _OTHERS), max_size=8)
+call_tools = st.sampled_from(["t", "t.a", "t.b", "u", "T", "t_a", "t/a", "v"])
+call_paths = st.lists(st.sampled_from(["src/x", "src/a/b", "docs/c", "SRC/a/x", "etc"]), max_size=2)

@@ -38,6 +38,89 @@ class Budget(msgspec.Struct, frozen=True):
     text: Word
 
 
+class Comparison(msgspec.Struct, frozen=True):
+    """One test of a `where`: `options.depth <= 3`, `branch in ["a", "b"]`.
+
+    `operator` is one of is, in, matches, ~, <=, >=, <, >. `values` are texts and constants: the one behind the operator, or
+    those of the list of an `in`.
+    """
+
+    path: Word
+    operator: Word
+    values: list[Value]
+
+
+class Where(msgspec.Struct, frozen=True):
+    """`where TEST and TEST`; `word` is the whole clause, the keyword included."""
+
+    word: Word
+    tests: list[Comparison]
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """A `use`, `allow` or `deny` line. `word` is the line; the `where` holds for each of the patterns."""
+
+    keyword: str
+    word: Word
+    patterns: list[Word]
+    where: Where | None = None
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """`limit PATTERNS COUNT per UNIT`. `per_seconds` is the length of the unit."""
+
+    word: Word
+    patterns: list[Word]
+    count: Word
+    unit: Word
+    calls: int
+    per_seconds: int
+
+
+class Once(msgspec.Struct, frozen=True):
+    """`once PATTERNS by ARGUMENT`: the dotted path of the argument that names the effect."""
+
+    word: Word
+    patterns: list[Word]
+    by: Word
+
+
+class Percent(msgspec.Struct, frozen=True):
+    """`75%`; `word` includes the sign."""
+
+    word: Word
+    value: float
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """`checkpoint before PATTERNS, at 75%, 90%`: either part may be absent, not both."""
+
+    word: Word
+    patterns: list[Word]
+    percents: list[Percent]
+
+
+class Mode(msgspec.Struct, frozen=True):
+    """`mode observe` or `mode enforce`."""
+
+    word: Word
+    value: Word
+
+
+class Require(msgspec.Struct, frozen=True):
+    """`require signed by NAME, NAME`: one of the signers is enough."""
+
+    word: Word
+    signers: list[Word]
+
+
+class Duration(msgspec.Struct, frozen=True):
+    """`30s`, `10m`, `2h`, `1d`."""
+
+    word: Word
+    seconds: int
+
+
 class Step(msgspec.Struct, frozen=True):
     """A statement that runs. `word` is its first line."""
 
@@ -63,7 +146,22 @@ class Check(Step, frozen=True):
 
 
 class Confirm(Step, frozen=True):
+    """`confirm before PATTERNS [where …] [by WHO] [within 10m] [else deny]`, the clauses in any order.
+
+    `before` is the patterns as one piece. `by` is `human` or a name; `otherwise` is `deny` or `allow`.
+    """
+
     before: Word
+    patterns: list[Word]
+    where: Where | None = None
+    by: Word | None = None
+    within: Duration | None = None
+    otherwise: Word | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no clause."""
+        return not (self.where or self.by or self.within or self.otherwise)
 
 
 class Return(Step, frozen=True):
@@ -98,10 +196,14 @@ class Document(msgspec.Struct):
     is_policy: bool = False
     headers: list[Header] = []
     goals: list[Word] = []
-    use: list[Word] = []
-    deny: list[Word] = []
+    permissions: list[Permission] = []
     needs: list[Need] = []
     budget: list[Budget] = []
+    limits: list[Limit] = []
+    once: list[Once] = []
+    checkpoints: list[Checkpoint] = []
+    modes: list[Mode] = []
+    requires: list[Require] = []
     steps: list[Step] = []
     findings: list[Finding] = []
 
@@ -114,13 +216,33 @@ class Document(msgspec.Struct):
         return self.headers[-1].version if self.headers else ""
 
     @property
+    def is_v1(self) -> bool:
+        """Whether the forms of version 1 may be used. `v1` and nothing else says so."""
+        return self.version == "1"
+
+    @property
+    def budget_keys(self) -> tuple[str, ...]:
+        """The budgets that are counted."""
+        return ("calls", "minutes", "tokens", "usd") if self.is_v1 else ("calls",)
+
+    @property
+    def use(self) -> list[Word]:
+        """The patterns of every `use` and `allow` line."""
+        return [word for line in self.permissions if line.keyword != "deny" for word in line.patterns]
+
+    @property
+    def deny(self) -> list[Word]:
+        """The patterns of every `deny` line."""
+        return [word for line in self.permissions if line.keyword == "deny" for word in line.patterns]
+
+    @property
     def goal(self) -> str:
         return self.goals[-1].text if self.goals else ""
 
     @property
     def confirm(self) -> list[Word]:
         """The patterns of the top-level `confirm before` lines: the ones that make up a policy layer."""
-        return [step.before for step in self.steps if isinstance(step, Confirm)]
+        return [word for step in self.steps if isinstance(step, Confirm) for word in step.patterns]
 
 
 def steps_of(steps: list[Step]) -> Iterator[Step]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+from adjourn.aex.check_v1 import check_v1
 from adjourn.aex.conditions import (
     NOT_INCLUDE,
     NOT_INCLUDE_TEXT,
@@ -92,6 +93,8 @@ class _Declarations(_Checker):
             self.task()
         self.patterns()
         self.budget()
+        if document.is_v1:
+            check_v1(document, self.report)
 
     def task(self) -> None:
         document = self.document
@@ -106,21 +109,24 @@ class _Declarations(_Checker):
 
     def patterns(self) -> None:
         document = self.document
-        confirms = [step.before for step in steps_of(document.steps) if isinstance(step, Confirm)]
+        confirms = [
+            word for step in steps_of(document.steps) if isinstance(step, Confirm) for word in step.patterns
+        ]
         for word in (*document.use, *document.deny, *confirms):
             if reason := never_matches(word.text):
                 self.report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
-        for word in document.use:
-            if split_scope(word.text)[1]:
+            elif split_scope(word.text)[1].startswith(("/", "./", "../")):
+                message = f"as a path, the scope of {quoted(word.text)} is in no workspace"
                 self.report(
-                    "AEX138", f"{quoted(word.text)} allows no call: paths are not looked at yet", word
+                    "AEX047", message, word, None, "write the path as it is from the workspace's folder"
                 )
-        for word in document.deny:
-            if split_scope(word.text)[1]:
-                self.report(
-                    "AEX138", f"{quoted(word.text)} denies the whole tool: paths are not looked at yet", word
-                )
-        for keyword, words in (("use", document.use), ("deny", document.deny), ("confirm", document.confirm)):
+        plain: dict[str, list[Word]] = {"use": [], "deny": [], "confirm": []}
+        for line in document.permissions:
+            plain["deny" if line.keyword == "deny" else "use"] += [] if line.where else line.patterns
+        for step in document.steps:
+            if isinstance(step, Confirm) and step.is_plain:
+                plain["confirm"] += step.patterns
+        for keyword, words in plain.items():
             self.repeated(f"`{keyword}` pattern", words)
 
     def repeated(self, what: str, words: Iterable[Word], *, one: bool = False) -> None:
@@ -134,14 +140,19 @@ class _Declarations(_Checker):
             seen[key] = word.line
 
     def budget(self) -> None:
-        entries = self.document.budget
-        self.repeated("budget key", (entry.key for entry in entries))
-        for entry in entries:
-            if entry.key.text != "calls":
-                self.report("AEX046", f"budget {quoted(entry.key.text)} is not counted", entry.key)
+        document = self.document
+        self.repeated("budget key", (entry.key for entry in document.budget))
+        for entry in document.budget:
+            key = entry.key.text
+            if key not in document.budget_keys:
+                severity: Severity = "error" if document.is_v1 else "warning"
+                remedy = f"use one of: {', '.join(document.budget_keys)}" if document.is_v1 else ""
+                if key in ("minutes", "tokens", "usd"):
+                    remedy = "write v1 in the header"
+                self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
             elif not entry.text.text:
                 self.report("AEX047", "an empty number counts as 0", entry.key)
-            elif entry.value < 0 or entry.value % 1:
+            elif entry.value < 0 or (key == "calls" and entry.value % 1):
                 taken = 0 if entry.value < 0 else entry.value // 1
                 self.report("AEX047", f"{quoted(entry.text.text)} counts as {taken:.0f}", entry.text)
 
@@ -193,10 +204,15 @@ class _Steps(_Checker):
     def __init__(self, document: Document, findings: list[Finding]) -> None:
         super().__init__(document, findings)
         self.used = Index(_tools(document.use))
-        self.denied = Index(
-            (position, fold_pattern(word.text))
-            for position, word in enumerate(document.deny)
+        self.refusals = [
+            word
+            for line in document.permissions
+            if line.keyword == "deny" and not line.where
+            for word in line.patterns
             if not split_scope(word.text)[1]
+        ]
+        self.denied = Index(
+            (position, fold_pattern(word.text)) for position, word in enumerate(self.refusals)
         )
         inputs = [need.name.text for need in document.needs]
         self.declared = _Names(inputs)
@@ -254,7 +270,7 @@ class _Steps(_Checker):
         if self.used.first(tool.text) is None:
             self.report("AEX010", f"tool {quoted(tool.text)} is not in `use`", tool)
         if (denied := self.denied.first(fold(tool.text))) is not None:
-            rule = self.document.deny[denied]
+            rule = self.refusals[denied]
             message = f"tool {quoted(tool.text)} is denied by {quoted(rule.text)} in line {rule.line}"
             self.report("AEX011", message, tool)
         self.entries(step.arguments, "argument", "=")

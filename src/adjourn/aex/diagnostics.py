@@ -95,8 +95,8 @@ _TABLE = (
     Diagnostic(
         "AEX042", "warning", "Said twice",
         "The last header, goal, `need`, budget key, argument or key of that name counts; a repeated pattern "
-        "adds nothing.",
-        "keep one of them",
+        "adds nothing. An error where two lines `mode` contradict each other.",
+        "keep one of them", either=True,
     ),
     Diagnostic(
         "AEX043", "error", "Undefined name",
@@ -118,18 +118,21 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX046", "warning", "Budget that limits nothing",
-        "Only `calls` is counted; another key has no effect.",
-        "use `budget calls=N`",
+        "Version 0 counts `calls` only, and another key has no effect. Version 1 counts calls, minutes, tokens and usd, "
+        "and another key is an error.",
+        "use `budget calls=N`", either=True,
     ),
     Diagnostic(
         "AEX047", "warning", "May not mean what it says",
         "The value is accepted, but in a way that is easily meant otherwise: an empty budget is 0, a negative "
-        "one too, a fraction is rounded down, an argument without `=` is empty, an open quote is text.",
+        "one too, a fraction of a call is rounded down, an argument without `=` is empty, an open quote is text, a scope "
+        "that begins with `/` or `.` is in no workspace, an expression without `^` is found anywhere in a text.",
         "write the value out",
     ),
     Diagnostic(
         "AEX048", "warning", "Has no effect",
-        "An `if` or `for` without a deeper-indented body, or a `confirm` of a tool that `use` does not name.",
+        "An `if` or `for` without a deeper-indented body, a `confirm` of a tool that `use` does not name, or a checkpoint "
+        "at a share of a budget that is not there.",
         "complete it, or remove it",
     ),
     Diagnostic(
@@ -176,8 +179,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX134", "warning", "Not granted by the policy",
-        "A contract's pattern counts only when the policy grants all that it names. A wider one is dropped whole, "
-        "not narrowed.",
+        "A contract's pattern counts only when an allow of the policy names all the tools that it names. A wider one is "
+        "dropped whole. Scopes and conditions of the policy narrow it instead.",
         "name in `use` what the policy allows, or widen the policy",
     ),
     Diagnostic(
@@ -197,10 +200,66 @@ _TABLE = (
         "mend the findings above, then check again",
     ),
     Diagnostic(
-        "AEX138", "warning", "A scope is taken strictly",
-        "A scope (`tool:glob`) is read, and the paths of a call are not compared with it yet. So that nothing is let "
-        "through, a scoped `use` allows no call, and a scoped `deny` denies the tool whole.",
-        "name the tool without a scope, and confirm it instead",
+        "AEX139", "error", "Needs version 1",
+        "The line or clause belongs to version 1 of the language, and the header does not say `v1`.",
+        "write `v1` in the header; what the document says already keeps its meaning, and budgets beside calls are counted",
+    ),
+    Diagnostic(
+        "AEX140", "error", "Not a condition",
+        "A condition is `where ARGUMENT OPERATOR VALUE`, several of them joined by `and`. Operators are is, in, matches, "
+        "~, <=, >=, < and >.",
+        'write `where ARGUMENT OPERATOR VALUE`, as in `where cmd matches "git *"`',
+    ),
+    Diagnostic(
+        "AEX141", "error", "Value does not fit the operator",
+        "`is` takes a quoted text, a number, true or false; `in` a list of them that is not empty; `matches` and `~` a quoted "
+        "text; `<=`, `>=`, `<` and `>` a number.",
+        "write a value that the operator takes; a text stands in quotes",
+    ),
+    Diagnostic(
+        "AEX142", "error", "Regular expression cannot be used",
+        "The text behind `~` is no regular expression of RE2, is longer than 1,000 characters, or google-re2 is not "
+        "installed. RE2 has no look-around and no back-references.",
+        "mend the expression, or use `matches` with a glob",
+    ),
+    Diagnostic(
+        "AEX143", "error", "Amount out of range",
+        "A limit is 1 or more calls per second, minute, hour or day; a time is whole seconds, minutes, hours or days (30s, 10m, "
+        "2h, 1d); a share of the budget is more than 0% and at most 100%.",
+        "write an amount within the range",
+    ),
+    Diagnostic(
+        "AEX144", "error", "Clause missing or misplaced",
+        "A rule lacks a part that it needs (`once` without `by`, `limit` without `per`), or has a clause twice, or one whose "
+        "word is not known.",
+        "compare the line with the forms in spec/aex.md",
+    ),
+    Diagnostic(
+        "AEX145", "error", "Only a policy may say this",
+        "`mode` and `require` are for policies: a contract can neither relax the policy nor say who signs contracts.",
+        "move the line to the policy",
+    ),
+    Diagnostic(
+        "AEX150", "error", "Not signed as required",
+        "The policy says `require signed by`, and the contract has no signature file beside it, or was changed since it "
+        "was signed, or none of the keys that are trusted under those names signed it.",
+        "look at the contract, then have it signed: adjourn sign FILE",
+    ),
+    Diagnostic(
+        "AEX160", "error", "Not a JSON policy",
+        "The file is not JSON, has a member that no policy has, has one twice, or one of the wrong type. Nothing of it "
+        "counts.",
+        "a policy has `extends`, `allow`, `deny`, `require_confirmation` and `budget`; see spec/json-policy.schema.json",
+    ),
+    Diagnostic(
+        "AEX161", "error", "`extends` leads nowhere",
+        "`extends` names a file that leads back to itself, lies outside of the workspace, or is the last of too many.",
+        "name a policy inside the workspace, relative to the file that names it",
+    ),
+    Diagnostic(
+        "AEX162", "warning", "Permits nothing",
+        "A JSON policy without entries in `allow`, its own or of a base, permits no tool.",
+        "list under `allow` what is permitted",
     ),
 )  # fmt: skip
 

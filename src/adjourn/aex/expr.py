@@ -10,6 +10,7 @@ value is plain text, as v0 takes it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ from adjourn.aex.text import BIND, BLANK, DIGITS, LETTERS, Word, number, only, t
 MAX_DEPTH = 64
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'"
-_MARKS = _QUOTES + "()[]{}"
+_MARK = re.compile("[\"'()[\\]{}]")
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
@@ -104,9 +105,8 @@ def scan(text: str) -> Marks:
 
 
 def _next_mark(text: str, at: int) -> int:
-    while at < len(text) and text[at] not in _MARKS:
-        at += 1
-    return at
+    found = _MARK.search(text, at)
+    return found.start() if found else len(text)
 
 
 def _literal_end(text: str, at: int) -> int:

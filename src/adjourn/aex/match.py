@@ -10,9 +10,11 @@ run of `_`, `/`, `-` and `.` taken as one separator, so that `deny network.*` al
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 TOOL_NAME_MAX = 128
 TOOL_NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/"
+_NONE: list[int] = []
 _SEPARATORS = str.maketrans("_/-", "...")
 
 
@@ -55,22 +57,6 @@ def fold_pattern(pattern: str) -> str:
     return fold(pattern)
 
 
-def within(inner: str, outer: str) -> bool:
-    """Whether everything the pattern `inner` names is surely named by `outer`, scopes included."""
-    inner_tool, inner_scope = split_scope(inner)
-    outer_tool, outer_scope = split_scope(outer)
-    return matches(outer_tool, inner_tool) and _scope_within(inner_scope, outer_scope)
-
-
-def _scope_within(inner: str, outer: str) -> bool:
-    if outer in ("", inner):
-        return True
-    folder = outer[:-2]  # "src/**" -> "src/"
-    if not outer.endswith("/**") or "*" in folder or "?" in folder:
-        return False
-    return inner.startswith(folder) and ".." not in inner.split("/")
-
-
 def never_matches(pattern: str) -> str:
     """Why no tool name can ever match this pattern; empty when one can."""
     tool, scope = split_scope(pattern)
@@ -110,21 +96,62 @@ def glob_path(glob: str, path: str) -> bool:
 
 
 def glob_text(glob: str, text: str) -> bool:
-    """Whether the whole text matches: `*` is any run of characters, `?` is one. For commands and file names."""
-    at = here = 0
-    star, mark = -1, 0
-    while here < len(text):
-        if at < len(glob) and glob[at] == "*":
-            star, mark = at, here
-            at += 1
-        elif at < len(glob) and glob[at] in ("?", text[here]):
-            at, here = at + 1, here + 1
-        elif star >= 0:
-            mark += 1
-            at, here = star + 1, mark
-        else:
+    """Whether the whole text matches: `*` is any run of characters, `?` is one. For commands and file names.
+
+    Linear in the text: what stands between two stars is taken where it is first found.
+    """
+    pieces = _pieces(glob)
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return len(text) == len(glob) and first.at(text, 0)
+    end = len(text) - last.length
+    at = first.length
+    if at > end or not first.at(text, 0) or not last.at(text, end):
+        return False
+    for piece in pieces[1:-1]:
+        found = piece.find(text, at, end)
+        if found < 0:
             return False
-    return not glob[at:].strip("*")
+        at = found + piece.length
+    return True
+
+
+class _Piece:
+    """What stands between two stars of a glob; the parts between its `?` with their offsets, the longest one first."""
+
+    __slots__ = ("length", "parts")
+
+    def __init__(self, piece: str) -> None:
+        self.length = len(piece)
+        self.parts: list[tuple[int, str]] = []
+        at = 0
+        for part in piece.split("?"):
+            if part:
+                self.parts.append((at, part))
+            at += len(part) + 1
+        self.parts.sort(key=lambda part: -len(part[1]))
+
+    def at(self, text: str, start: int) -> bool:
+        """Whether it stands at `start`; the text is long enough."""
+        return all(text.startswith(part, start + offset) for offset, part in self.parts)
+
+    def find(self, text: str, start: int, end: int) -> int:
+        """Where it first stands between two offsets, or -1."""
+        if not self.parts:
+            return start if start + self.length <= end else -1
+        offset, longest = self.parts[0]
+        rest = self.length - offset - len(longest)
+        at = text.find(longest, start + offset, end - rest)
+        while at >= 0:
+            if self.at(text, at - offset):
+                return at - offset
+            at = text.find(longest, at + 1, end - rest)
+        return -1
+
+
+@lru_cache(maxsize=4096)
+def _pieces(glob: str) -> tuple[_Piece, ...]:
+    return tuple(_Piece(piece) for piece in glob.split("*"))
 
 
 class Index:
@@ -153,8 +180,7 @@ class Index:
 
     def all(self, name: str) -> list[int]:
         """Positions of every pattern that names the tool, in ascending order."""
-        found = list(self._star)
-        found += self._exact.get(name, ())
+        found = self._star + self._exact.get(name, _NONE)
         if self._prefix:
             found += self._prefix.get(name, ())
             dot = name.find(".")
@@ -163,7 +189,8 @@ class Index:
                     break
                 found += self._prefix.get(name[:dot], ())
                 dot = name.find(".", dot + 1)
-        found.sort()
+        if len(found) > 1:
+            found.sort()
         return found
 
     def first(self, name: str) -> int | None:

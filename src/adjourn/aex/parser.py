@@ -8,12 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjourn.aex.ast import Budget, Check, Confirm, Do, Document, For, Header, If, Make, Need, Return, Step
+from adjourn.aex.ast import (
+    Budget,
+    Check,
+    Confirm,
+    Do,
+    Document,
+    For,
+    Header,
+    If,
+    Make,
+    Need,
+    Permission,
+    Return,
+    Step,
+    Where,
+)
+from adjourn.aex.clauses import Clause, cut, read_duration, read_where, take
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments
 from adjourn.aex.expr import parse as parse_value
+from adjourn.aex.rule_lines import V1_READERS, read_name
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
-from adjourn.aex.tree import STEPS, Node, Tree, build
+from adjourn.aex.tree import STEPS, V1_RULES, Node, Tree, build
 from adjourn.findings import Finding
 
 _HEADERS = ("task", "agent", "policy")
@@ -41,6 +58,10 @@ class _Parser:
         self.document = document
         self.tree = tree
         self.policy = document.is_policy = any(node.kind == "policy" for node in tree.nodes)
+        headers = [
+            header for node in tree.nodes if node.kind in _HEADERS if (header := _header(tree.word(node)))
+        ]
+        document.headers += headers
 
     def read(self) -> None:
         document = self.document
@@ -68,28 +89,30 @@ class _Parser:
             self.header(word)
         elif node.kind == "goal":
             self.goal(word)
-        elif node.kind in ("use", "allow"):
-            self.use(node.kind, word)
-        elif node.kind == "deny":
-            self.document.deny += comma_list(word, len("deny "))
+        elif node.kind in ("use", "allow", "deny"):
+            self.permission(node.kind, word)
         elif node.kind == "need":
             self.need(word)
         elif node.kind == "budget":
             self.budget(word)
+        elif node.kind in V1_RULES:
+            self.needs_v1(f"`{node.kind}`", word)
+            V1_READERS[node.kind](self.document, word, self.report)
         else:
             self.unknown(word)
+
+    def needs_v1(self, what: str, word: Word) -> None:
+        if not self.document.is_v1:
+            self.report("AEX139", f"{what} needs v1 in the header", word)
 
     def unknown(self, word: Word) -> None:
         self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word)
 
     def header(self, word: Word) -> None:
-        header = _header(word)
-        if header is None:
+        if _header(word) is None:
             kind = word.text.partition(" ")[0]
             message = f"invalid {kind} declaration: {quoted(word.text)}"
             self.report("AEX100", message, word, f"write `{kind} NAME v0`: letters, digits, `_` and `-`")
-        else:
-            self.document.headers.append(header)
 
     def goal(self, word: Word) -> None:
         text = word.text
@@ -99,11 +122,22 @@ class _Parser:
         else:
             self.report("AEX100", "goal is not a quoted string", word, 'write: goal "what is to be reached"')
 
-    def use(self, keyword: str, word: Word) -> None:
+    def permission(self, keyword: str, word: Word) -> None:
         if keyword == "allow" and not self.policy:
             self.report("AEX121", "AEX121: `allow` is for policies; a task asks with `use`", word)
             return
-        self.document.use += comma_list(word, len(keyword) + 1)
+        head, clauses = cut(word, len(keyword) + 1, ("where",))
+        where = self.where(take(clauses, self.report))
+        if clauses and where is None and keyword != "deny":
+            return  # what it permits cannot be read; a deny without its condition denies more
+        self.document.permissions.append(Permission(keyword, word, comma_list(head, 0), where))
+
+    def where(self, clauses: dict[str, Clause]) -> Where | None:
+        clause = clauses.get("where")
+        if clause is None:
+            return None
+        self.needs_v1("`where`", clause.word)
+        return read_where(clause, self.report)
 
     def need(self, word: Word) -> None:
         if self.policy:
@@ -209,7 +243,21 @@ class _Parser:
         return Check(word, word.strip(len("check ")))
 
     def confirm(self, _node: Node, word: Word) -> Step:
-        return Confirm(word, word.strip(len("confirm before ")))
+        before, found = cut(word, len("confirm before "), ("where", "by", "within", "else"))
+        clauses = take(found, self.report)
+        by, within, otherwise = (clauses.get(keyword) for keyword in ("by", "within", "else"))
+        for clause in (by, within, otherwise):
+            if clause:
+                self.needs_v1(f"`{clause.keyword}`", clause.word)
+        return Confirm(
+            word,
+            before,
+            comma_list(before, 0) if self.document.is_v1 else [before],
+            self.where(clauses),
+            read_name(by, self.report) if by else None,
+            read_duration(within, self.report) if within else None,
+            read_name(otherwise, self.report, ("deny", "allow")) if otherwise else None,
+        )
 
     def give(self, node: Node, word: Word) -> Step | None:
         if not node.closed:

@@ -1,50 +1,115 @@
-"""What a contract asks for and what it would get: the answer of the meta-tool `aex.review_task`.
+"""What a contract asks for and what it would get: the answer of `adjourn review` and of `aex.review_task`.
 
-Owns: the fields of that answer. Must never: have a validator or a merge of its own, run anything, read a file.
+Owns: the fields of those answers, and what the policy refuses of a contract. Must never: have a validator or a merge of
+its own, run anything, read a file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
-from adjourn.aex.ast import Check, Document, Make, steps_of
+import msgspec
+
+from adjourn.aex.ast import Check, Confirm, Document, Make, steps_of
 from adjourn.aex.check import examine
-from adjourn.aex.policy import Policy, layer, merge
-from adjourn.findings import Finding
+from adjourn.aex.diagnostics import finding, quoted
+from adjourn.aex.match import Index, fold, fold_pattern, split_scope
+from adjourn.aex.policy import layer, merge, not_granted
+from adjourn.aex.rules import Policy, Rule
+from adjourn.findings import Finding, Span
+
+_OF_THE_META_TOOL = (
+    "task", "goal", "requested", "denied", "effective", "checks", "makeSteps", "valid", "warnings",
+)  # fmt: skip
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Paths as they were named."""
+
+    task: str
+    policy: str = ""
+
+
+class Effective(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Patterns as written, with their clauses, and the number of calls if there is a limit."""
+
+    allow: list[str]
+    deny: list[str]
+    confirm: list[str]
+    budget: int | None = None
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One contract under one policy.
+
+    `valid` is what `check` says: no error finding. `runs_under_policy`: nothing that is requested is refused. `warnings`
+    names what is refused, then every other finding.
+    """
+
+    task: str
+    goal: str
+    source: Source
+    requested: list[str]
+    denied: list[str]
+    effective: Effective
+    checks: list[str]
+    make_steps: list[str]
+    confirm_required: list[str]
+    valid: bool
+    runs_under_policy: bool
+    warnings: list[str]
 
 
 def review(contract_text: str, source: str, effective_base: Policy | None) -> dict[str, Any]:
-    """The review of a contract's text under the permissions in force.
+    """The answer of the meta-tool: the review of a contract's text under the permissions in force."""
+    told = msgspec.to_builtins(reviewed(contract_text, source, effective_base, unnamed=_file_stem(source)))
+    return {name: told[name] for name in _OF_THE_META_TOOL}
 
-    `valid` is what `check` says: no error finding. `warnings` names each requested pattern that is not granted,
-    then every other finding. Lists of permissions hold patterns as written.
+
+def reviewed(
+    text: str,
+    source: str,
+    policy: Policy | None,
+    *,
+    policy_source: str = "",
+    unnamed: str = "unknown",
+    refusals: Sequence[Finding] = (),
+) -> Review:
+    """The review of a contract's text. `unnamed` stands for the name that a text without a header lacks; `refusals` are
+    what else keeps it from running under the policy.
     """
-    document = examine(contract_text, source)
-    merged = merge(effective_base, layer(document))
-    requested = _patterns(document.use)
-    effective: dict[str, Any] = {
-        "allow": [rule.pattern for rule in merged.allow],
-        "deny": [rule.pattern for rule in merged.deny],
-        "confirm": [rule.pattern for rule in merged.confirm],
-    }
-    if merged.budget is not None:
-        effective["budget"] = merged.budget
-    granted = set(effective["allow"])
-    warnings = [
-        f"`{pattern}` is not granted by the policy" for pattern in requested if pattern not in granted
-    ]
+    document = examine(text, source)
+    contract = layer(document)
+    merged = merge(policy, contract)
+    refused = [*refusals, *refused_of(document, policy)]
     steps = list(steps_of(document.steps))
-    return {
-        "task": document.name or _stem(source),
-        "goal": document.goal,
-        "requested": requested,
-        "denied": _patterns(document.deny),
-        "effective": effective,
-        "checks": [step.condition.text for step in steps if isinstance(step, Check)],
-        "makeSteps": [_make(step) for step in steps if isinstance(step, Make)],
-        "valid": valid(document),
-        "warnings": warnings + [_line(found) for found in document.findings],
-    }
+    return Review(
+        task=document.name or unnamed,
+        goal=document.goal,
+        source=Source(source, policy_source),
+        requested=_written(contract.allow),
+        denied=_written(contract.deny),
+        effective=Effective(
+            allow=_written(merged.allow),
+            deny=_written(merged.deny),
+            confirm=_written(merged.confirm),
+            budget=merged.budget,
+        ),
+        checks=[step.condition.text for step in steps if isinstance(step, Check)],
+        make_steps=[_make(step) for step in steps if isinstance(step, Make)],
+        confirm_required=list(
+            dict.fromkeys(word.text for step in steps if isinstance(step, Confirm) for word in step.patterns)
+        ),
+        valid=valid(document),
+        runs_under_policy=not refused,
+        warnings=[
+            *map(_line, refused),
+            *(f"`{rule.text}` is narrowed to `{rule.under.text}`" for rule in merged.allow if rule.under),
+            *map(_line, document.findings),
+        ],
+    )
 
 
 def valid(document: Document) -> bool:
@@ -52,8 +117,68 @@ def valid(document: Document) -> bool:
     return all(found.severity != "error" for found in document.findings)
 
 
-def _patterns(words: list[Any]) -> list[str]:
-    return list(dict.fromkeys(word.text for word in words))
+def refused_of(document: Document, policy: Policy | None) -> list[Finding]:
+    """Why a document, valid or not, is refused: it is no task, or the policy does not grant all that it asks for."""
+    if document.is_policy:
+        return [
+            finding("AEX136", "a policy is no task", document.headers[-1].line.span, source=document.source)
+        ]
+    if policy is None:
+        return []
+    contract = layer(document)
+    return not_granted(policy, contract) + _denied(policy, contract)
+
+
+def _denied(policy: Policy, contract: Policy) -> list[Finding]:
+    """A warning for each granted pattern of a contract of which the policy denies a tool that the contract leaves open.
+
+    A refusal with a scope or a condition does not count: other calls of the tool pass.
+    """
+    found: dict[int, Rule] = {}
+    for position, rule in enumerate(contract.allow):
+        tool = _one_of(rule.pattern)
+        denying = policy.judge(tool).rule if _refused(tool, policy, contract) else None
+        if denying is not None and denying.kind == "deny":
+            found[position] = denying
+    asked = Index(
+        (position, fold_pattern(split_scope(rule.pattern)[0])) for position, rule in enumerate(contract.allow)
+    )
+    for denying in policy.deny:
+        folded = fold(_one_of(denying.pattern))
+        for position in asked.all(folded):
+            stem = _stem(contract.allow[position].pattern)
+            if _refused(stem + folded[len(fold(stem)) :], policy, contract):
+                found.setdefault(position, denying)
+    return [
+        finding(
+            "AEX134",
+            f"the policy denies {quoted(denying.text)} ({denying.source}:{denying.line}), and {quoted(rule.text)} is asked for",
+            Span(rule.line),
+            source=rule.source,
+            help="deny it in the contract as well, or name in `use` only what the policy leaves open",
+        )
+        for position, denying in sorted(found.items(), key=itemgetter(0))
+        if policy.grants((rule := contract.allow[position]).pattern)
+    ]
+
+
+def _refused(tool: str, policy: Policy, contract: Policy) -> bool:
+    return contract.visible(tool) and not policy.visible(tool)
+
+
+def _one_of(pattern: str) -> str:
+    """A name that a pattern names. Of a wildcard, one that nothing narrower names: `~` is in no tool's name."""
+    tool = split_scope(pattern)[0]
+    return tool.removesuffix("*") + "~" if tool == "*" or tool.endswith(".*") else tool
+
+
+def _stem(pattern: str) -> str:
+    """What the names that a pattern names begin with."""
+    return split_scope(pattern)[0].removesuffix("*").removesuffix(".")
+
+
+def _written(rules: Sequence[Rule]) -> list[str]:
+    return list(dict.fromkeys(rule.text for rule in rules))
 
 
 def _make(step: Make) -> str:
@@ -66,5 +191,5 @@ def _line(found: Finding) -> str:
     return f"{found.code}: {place}{found.message}"
 
 
-def _stem(source: str) -> str:
+def _file_stem(source: str) -> str:
     return source.replace("\\", "/").rpartition("/")[2].removesuffix(".aex")

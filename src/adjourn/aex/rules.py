@@ -1,58 +1,38 @@
-"""Effective permissions: rules that say where they were written, and the verdict on a tool name.
+"""Effective permissions: the verdict on a call, and what else the rules say of a tool.
 
-Owns: `Rule`, `Verdict`, `Policy` and the order deny > allow > closed, with confirm on top of an allow.
-Must never: parse, read files, count calls, look at a call's arguments (the caller hands in the paths).
+Owns: `Policy` and the order deny > allow > closed, with confirm on top of an allow. Must never: parse, read files, count
+calls, know which arguments are paths (the caller hands them in).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
-import msgspec
+from adjourn.aex.match import fold, glob_path, split_scope
+from adjourn.aex.rule import CLOSED, Named, Rule, Rules, Verdict, allowing, applying, asking
+from adjourn.aex.where import PathMatcher
 
-from adjourn.aex.match import Index, fold, fold_pattern, glob_path, split_scope, within
+__all__ = ["CLOSED", "Policy", "Rule", "Verdict"]
 
 CACHE_MAX = 4096
 _OPEN_PREFIXES = ("mcp", "aex")
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """One permission as written. `kind` is allow, deny, confirm or budget; `line` is 1-based."""
-
-    kind: str
-    pattern: str
-    source: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.pattern} ({self.source}:{self.line})"
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What the rules say about one name.
-
-    `effect` is allow, deny or closed (no rule allows it); `rule` the one that allows or denies;
-    `confirm` the rule for which a person must be asked first, only ever set on an allow.
-    """
-
-    effect: str
-    rule: Rule | None = None
-    confirm: Rule | None = None
-
-
-CLOSED = Verdict("closed")
+_NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
 class Policy:
     """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
-    An empty `allow` permits nothing. `budget` is the number of calls, None for no limit.
+    An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
+    it, by key (minutes, tokens, usd), each a rule with its `amount`. `checkpoints` name the tools before which a
+    checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record, block nothing.
+    `require` names who may sign contracts: one of them must have, if any is named.
     """
 
     __slots__ = (
-        "_allowed", "_allowed_scoped", "_asked", "_cache", "_cache_open", "_denied",
-        "allow", "budget", "budget_rule", "confirm", "deny", "goal", "name",
+        "_allowed", "_asked", "_before", "_denied", "_limited", "_once", "_tools", "allow", "budget", "budget_rule",
+        "budgets", "checkpoints", "confirm", "deny", "goal", "limits", "name", "observe", "once", "percents", "require",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +43,13 @@ class Policy:
         confirm: Sequence[Rule] = (),
         budget: int | None = None,
         budget_rule: Rule | None = None,
+        budgets: Mapping[str, Rule] = MappingProxyType({}),
+        limits: Sequence[Rule] = (),
+        once: Sequence[Rule] = (),
+        checkpoints: Sequence[Rule] = (),
+        percents: Sequence[float] = (),
+        observe: bool = False,
+        require: Sequence[Rule] = (),
         goal: str = "",
         name: str = "",
     ) -> None:
@@ -71,106 +58,119 @@ class Policy:
         self.confirm: Final = tuple(confirm)
         self.budget: Final = budget
         self.budget_rule: Final = budget_rule
+        self.budgets: Final = MappingProxyType(dict(budgets))
+        self.limits: Final = tuple(limits)
+        self.once: Final = tuple(once)
+        self.checkpoints: Final = tuple(checkpoints)
+        self.percents: Final = tuple(sorted(set(percents)))
+        self.observe: Final = observe
+        self.require: Final = tuple(require)
         self.goal: Final = goal
         self.name: Final = name
-        split = [split_scope(rule.pattern) for rule in self.allow]
-        self._allowed = Index((i, tool) for i, (tool, scope) in enumerate(split) if not scope)
-        self._allowed_scoped = Index((i, tool) for i, (tool, scope) in enumerate(split) if scope)
-        self._denied = _folded_index(self.deny)
-        self._asked = _folded_index(self.confirm)
-        self._cache: dict[str, Verdict] = {}
-        self._cache_open: dict[str, Verdict] = {}
+        self._allowed = Rules(self.allow, refusal=False)
+        self._denied = Rules(self.deny, refusal=True)
+        self._asked = Rules(self.confirm, refusal=True)
+        self._limited = Rules(self.limits, refusal=True)
+        self._once = Rules(self.once, refusal=True)
+        self._before = Rules(self.checkpoints, refusal=True)
+        self._tools: dict[str, _Tool] = {}
+
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """The names of which one must have signed a contract; none: no signature is asked for."""
+        return tuple(rule.pattern for rule in self.require)
 
     def judge(self, tool: str) -> Verdict:
         """The verdict on an upstream tool whose arguments are not looked at.
 
-        Where a scoped rule names the tool the answer is the strict one: a scoped deny denies the whole tool,
-        a scoped allow allows nothing. A caller that knows the paths asks `judge_scoped`.
+        Where a rule with a scope or a condition names the tool the answer is the strict one: such a deny denies the
+        whole tool, such an allow allows nothing. A caller that knows the arguments asks `judge_call`.
         """
-        verdict = self._cache.get(tool)
-        if verdict is None:
-            verdict = self._keep(self._cache, tool, self.judge_scoped(tool, ()))
-        return verdict
+        return self._tool(tool).strict
 
     def judge_open(self, name: str) -> Verdict:
         """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` meta-tools.
 
         `deny *` names it too; `confirm` names it only by a pattern that itself begins with `mcp` or `aex`.
         """
-        verdict = self._cache_open.get(name)
-        if verdict is None:
-            verdict = self._keep(self._cache_open, name, self._judge_open(name))
-        return verdict
+        return self._tool(name).strict_open
 
-    def scoped(self, tool: str) -> bool:
-        """Whether a rule with a scope names the tool, so that the verdict depends on the paths of the call."""
-        folded = fold(tool)
-        if self._allowed_scoped.first(tool) is not None:
-            return True
-        named = [self.deny[i] for i in self._denied.all(folded)]
-        named += [self.confirm[i] for i in self._asked.all(folded)]
-        return any(split_scope(rule.pattern)[1] for rule in named)
+    def judge_call(
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        paths: Sequence[str] = (),
+        matcher: PathMatcher = glob_path,
+        *,
+        named_only: bool = False,
+    ) -> Verdict:
+        """The verdict on one call: its decoded arguments, and every path it names, resolved and relative to the workspace.
+
+        A scoped deny (or confirm) applies when any path is in its scope, in any case of letters, and also when
+        there are no paths to tell by; its condition applies unless it surely does not hold. Scoped allows apply when
+        every path is in the scope of one of them; the condition of an allow has to hold surely. `matcher` is
+        `glob_text` for tools whose scope is a command. `named_only` judges as `judge_open` does.
+
+        Of several rules that ask, the first is given, with the shortest time, with `deny` if any of them says so, and
+        with the first name that any of them gives.
+        """
+        rules = self._tool(tool)
+        if not rules.guarded:
+            return rules.strict_open if named_only else rules.strict
+        judge = rules.judge_open if named_only else rules.judge
+        return judge(arguments, paths, matcher)
+
+    def judge_scoped(self, tool: str, paths: Sequence[str], matcher: PathMatcher = glob_path) -> Verdict:
+        """`judge_call` for a call of which only the paths are known."""
+        return self.judge_call(tool, _NO_ARGUMENTS, paths, matcher)
+
+    def looks_at_arguments(self, tool: str) -> bool:
+        """Whether a rule with a scope or a condition names the tool, so that `judge` is not enough."""
+        return self._tool(tool).guarded
 
     def visible(self, tool: str) -> bool:
         """Whether some call of the tool could be allowed: what a listing of tools keeps."""
-        denied = (self.deny[i] for i in self._denied.all(fold(tool)))
-        if any(not split_scope(rule.pattern)[1] for rule in denied):
-            return False
-        return self._allowed.first(tool) is not None or self._allowed_scoped.first(tool) is not None
+        rules = self._tool(tool)
+        return bool(rules.allowed) and all(guard is not None for _, guard in rules.denied)
 
     def grants(self, pattern: str) -> bool:
-        """Whether one allow names all that the pattern names, so that a contract may ask for it."""
-        tool = split_scope(pattern)[0]
-        if self._allowed.first(tool) is not None:
-            return True
-        return any(within(pattern, self.allow[i].pattern) for i in self._allowed_scoped.all(tool))
+        """Whether an allow names all the tools that the pattern names, so that a contract may ask for it."""
+        return bool(self._allowed.naming(split_scope(pattern)[0]))
 
-    def judge_scoped(
-        self, tool: str, paths: Sequence[str], matcher: Callable[[str, str], bool] = glob_path
-    ) -> Verdict:
-        """The verdict on one call, given every path it names, resolved and relative to the workspace.
+    def under(self, rule: Rule) -> list[Rule]:
+        """What remains of a contract's allow: itself, or one rule for each of the allows here that narrow it."""
+        named = self._allowed.naming(split_scope(rule.pattern)[0])
+        if any(guard is None for _, guard in named):
+            return [rule]
+        return [rule.narrowed_by(outer) for outer, _ in named]
 
-        A scoped deny (or confirm) applies when any path is in its scope, in any case of letters, and also when
-        there are no paths to tell by. Scoped allows apply when every path is in the scope of one of them.
-        `matcher` is `glob_text` for tools whose scope is a command.
-        """
-        folded = fold(tool)
-        if denied := _applies(self.deny, self._denied, folded, paths, matcher):
-            return Verdict("deny", denied)
-        first = self._allowed.first(tool)
-        allowed = self.allow[first] if first is not None else self._allow_scoped(tool, paths, matcher)
-        if allowed is None:
-            return CLOSED
-        return Verdict("allow", allowed, _applies(self.confirm, self._asked, folded, paths, matcher))
+    def limits_of(self, tool: str) -> tuple[Rule, ...]:
+        """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
+        return tuple(rule for rule, _ in self._limited.naming(fold(tool)))
 
-    def _allow_scoped(
-        self, tool: str, paths: Sequence[str], matcher: Callable[[str, str], bool]
-    ) -> Rule | None:
-        rules = [self.allow[i] for i in self._allowed_scoped.all(tool)]
-        granting: Rule | None = None
-        for path in paths:
-            hit = next((rule for rule in rules if matcher(split_scope(rule.pattern)[1], path)), None)
-            if hit is None:
-                return None
-            granting = granting or hit
-        return granting
+    def once_of(self, tool: str) -> tuple[Rule, ...]:
+        """The rules by which an effect of the tool happens at most once: `by` is the path of the argument that names it."""
+        return tuple(rule for rule, _ in self._once.naming(fold(tool)))
 
-    def _judge_open(self, name: str) -> Verdict:
-        folded = fold(name)
-        if (denied := self._denied.first(folded)) is not None:
-            return Verdict("deny", self.deny[denied])
-        asked = (self.confirm[i] for i in self._asked.all(folded))
-        return Verdict("allow", None, next((rule for rule in asked if _names_open(rule)), None))
+    def checkpoint_before(self, tool: str) -> Rule | None:
+        """The first rule that asks for a checkpoint before a call of the tool."""
+        return next((rule for rule, _ in self._before.naming(fold(tool))), None)
 
-    @staticmethod
-    def _keep(cache: dict[str, Verdict], name: str, verdict: Verdict) -> Verdict:
-        if len(cache) >= CACHE_MAX:
-            cache.clear()
-        cache[name] = verdict
-        return verdict
+    def _tool(self, name: str) -> _Tool:
+        found = self._tools.get(name)
+        if found is None:
+            if len(self._tools) >= CACHE_MAX:
+                self._tools.clear()
+            folded = fold(name)
+            found = _Tool(self._denied.naming(folded), self._allowed.naming(name), self._asked.naming(folded))
+            self._tools[name] = found
+        return found
 
     def _key(self) -> tuple[object, ...]:
-        return (self.allow, self.deny, self.confirm, self.budget, self.budget_rule, self.goal, self.name)
+        return (
+            self.allow, self.deny, self.confirm, self.budget, self.budget_rule, frozenset(self.budgets.items()),
+            self.limits, self.once, self.checkpoints, self.percents, self.observe, self.require, self.goal, self.name,
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
@@ -183,25 +183,50 @@ class Policy:
         return f"<Policy {self.name or 'unnamed'}: {counts}, budget {self.budget}>"
 
 
-def _folded_index(rules: Sequence[Rule]) -> Index:
-    return Index((i, fold_pattern(split_scope(rule.pattern)[0])) for i, rule in enumerate(rules))
+class _Tool:
+    """The rules that name one tool. `guarded`: the arguments of a call decide which of them apply."""
 
+    __slots__ = ("_open", "_strict", "allowed", "asked", "denied", "guarded")
 
-def _applies(
-    rules: Sequence[Rule],
-    index: Index,
-    folded: str,
-    paths: Sequence[str],
-    matcher: Callable[[str, str], bool],
-) -> Rule | None:
-    for position in index.all(folded):
-        rule = rules[position]
-        scope = split_scope(rule.pattern)[1]
-        if not scope or not paths:
-            return rule
-        if any(matcher(scope.lower(), path.lower()) for path in paths):
-            return rule
-    return None
+    def __init__(self, denied: list[Named], allowed: list[Named], asked: list[Named]) -> None:
+        self.denied = denied
+        self.allowed = sorted(
+            allowed, key=lambda named: named[1] is not None
+        )  # what needs no look comes first
+        self.asked = asked
+        self.guarded = any(guard for named in (denied, self.allowed, asked) for _, guard in named)
+        self._strict: Verdict | None = None
+        self._open: Verdict | None = None
+
+    @property
+    def strict(self) -> Verdict:
+        """The verdict on a call of which nothing is known."""
+        if self._strict is None:
+            self._strict = self.judge(_NO_ARGUMENTS, (), glob_path)
+        return self._strict
+
+    @property
+    def strict_open(self) -> Verdict:
+        """The same for a name that no rule need allow."""
+        if self._open is None:
+            self._open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
+        return self._open
+
+    def judge(self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher) -> Verdict:
+        for rule in applying(self.denied, arguments, paths, matcher):
+            return Verdict("deny", rule)
+        allowed = allowing(self.allowed, arguments, paths, matcher)
+        if allowed is None:
+            return CLOSED
+        return asking(allowed, applying(self.asked, arguments, paths, matcher))
+
+    def judge_open(
+        self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
+    ) -> Verdict:
+        for rule in applying(self.denied, arguments, paths, matcher):
+            return Verdict("deny", rule)
+        asked = applying(self.asked, arguments, paths, matcher)
+        return asking(None, (rule for rule in asked if _names_open(rule)))
 
 
 def _names_open(rule: Rule) -> bool:

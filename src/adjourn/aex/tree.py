@@ -21,7 +21,8 @@ MAX_BYTES = 10_000_000
 MAX_LINES = 200_000
 MAX_DEPTH = 64
 
-DECLARATIONS = frozenset(("task", "agent", "policy", "goal", "use", "allow", "deny", "need", "budget"))
+V1_RULES = frozenset(("limit", "once", "checkpoint", "mode", "require"))
+DECLARATIONS = V1_RULES | {"task", "agent", "policy", "goal", "use", "allow", "deny", "need", "budget"}
 STEPS = frozenset(("do", "make", "check", "confirm", "return", "if", "for"))
 
 

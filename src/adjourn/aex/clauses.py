@@ -1,0 +1,227 @@
+"""The clauses of a rule (`keyword patterns [clauses]`) and the small amounts in them.
+
+Owns: finding clauses by their keyword, reading a `where` into comparisons, durations, percents and rates. Must never:
+raise on any text, take more than linear time, judge what a well-formed clause means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from adjourn.aex.ast import Comparison, Duration, Percent, Where
+from adjourn.aex.diagnostics import quoted
+from adjourn.aex.expr import Constant, ListOf, Text, Value, parse, scan
+from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
+
+Report = Callable[[str, str, Word, str], None]
+"""Takes a code, a message, the piece that is meant and a remedy (empty: that of the code)."""
+
+ARGUMENT = BIND + "$@"
+SIGNS = "<>=!~"
+UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+LETTER_UNITS = {unit[0]: seconds for unit, seconds in UNITS.items()}
+OPERATORS = ("is", "in", "matches", "~", "<=", ">=", "<", ">")
+_MEANT = {
+    "=": "write `is`",
+    "==": "write `is`",
+    "equals": "write `is`",
+    "=~": "write `~`",
+    "=<": "write `<=`",
+    "=>": "write `>=`",
+    "like": "write `matches`",
+    "contains": 'write `matches "*text*"`',
+    "has": 'write `matches "*text*"`',
+    "or": "write a second rule",
+    "!=": "there is no negation: name what is permitted, or write a `deny` for the rest",
+    "not": "there is no negation: name what is permitted, or write a `deny` for the rest",
+}
+_WRITE = 'write `where ARGUMENT OPERATOR VALUE`, as in `where cmd matches "git *"`'
+_COUNT = re.compile("[1-9][0-9]{0,8}")
+_DURATION = re.compile("([1-9][0-9]{0,8})([smhd])")
+_PERCENT = re.compile("([0-9]{1,3}(?:[.][0-9]{1,9})?)%")
+_STOP = re.compile(f"[{BLANK}]+|[\"'([{{]")
+"""The end of a word, or what may protect the blanks behind it."""
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """`word` is the clause with its keyword, `rest` what follows the keyword."""
+
+    keyword: str
+    word: Word
+    rest: Word
+
+
+def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True) -> tuple[Word, list[Clause]]:
+    """What stands before the first clause, and the clauses. Quotes and brackets protect the words in them.
+
+    The first word and what follows a comma are patterns, so that a tool may have a keyword's name; unless not `listed`:
+    then the line begins with a clause, and a comma may end one.
+    """
+    text = word.text
+    if not any(keyword in text for keyword in keywords):
+        return word.strip(start), []
+    opening = ("and", *keywords)
+    heads = [at for at, end in _words(text, start, opening, listed=listed) if text[at:end] in keywords]
+    if not heads:
+        return word.strip(start), []
+    clauses = []
+    for at, end in zip(heads, [*heads[1:], len(text)], strict=True):
+        whole = word.strip(at, end)
+        keyword = text[at : run(text, at, LETTERS)]
+        clauses.append(Clause(keyword, whole, whole.strip(len(keyword))))
+    return word.strip(start, heads[0]), clauses
+
+
+def _words(
+    text: str, start: int, opening: Sequence[str], *, listed: bool = False
+) -> Iterator[tuple[int, int]]:
+    """The offsets of the words between blanks, without those that are content: the word behind one of `opening`, and,
+    if `listed`, the first one and those behind a comma.
+    """
+    ends = scan(text).ends
+    at, content = run(text, start, BLANK), listed
+    while at < len(text):
+        begin = at
+        while (stop := _STOP.search(text, at)) and text[stop.start()] not in BLANK:
+            at = ends.get(stop.start(), stop.start()) + 1
+        at = stop.start() if stop else len(text)
+        if not content:
+            yield begin, at
+        content = (not content and text[begin:at] in opening) or (listed and text[at - 1] == ",")
+        at = stop.end() if stop else at
+
+
+def take(clauses: list[Clause], report: Report) -> dict[str, Clause]:
+    """The clauses by keyword. One that is given twice is reported, and the first counts."""
+    found: dict[str, Clause] = {}
+    for clause in clauses:
+        if clause.keyword in found:
+            report("AEX144", f"there are two `{clause.keyword}` in one rule", clause.word, "keep one of them")
+        else:
+            found[clause.keyword] = clause
+    return found
+
+
+def read_where(clause: Clause, report: Report) -> Where | None:
+    """The comparisons of a `where`; None, and a report, when one of them cannot be read."""
+    rest = clause.rest
+    if not rest.text:
+        report("AEX140", "`where` without a condition", clause.word, _WRITE)
+        return None
+    borders = [at for at, end in _words(rest.text, 0, ("and",), listed=True) if rest.text[at:end] == "and"]
+    starts = [0, *(at + len("and") for at in borders)]
+    tests = [
+        _comparison(rest.strip(at, end), rest, report)
+        for at, end in zip(starts, [*borders, len(rest.text)], strict=True)
+    ]
+    read = [test for test in tests if test is not None]
+    return Where(clause.word, read) if len(read) == len(tests) else None
+
+
+def _comparison(word: Word, whole: Word, report: Report) -> Comparison | None:
+    text = word.text
+    end = run(text, 0, ARGUMENT)
+    path = word.part(0, end)
+    if not argument_ok(path.text):
+        report(
+            "AEX140",
+            f"no argument is named where a condition begins: {quoted(text)}",
+            word if text else whole,
+            _WRITE,
+        )
+        return None
+    at = run(text, end, BLANK)
+    signed = text[at : at + 1] in tuple(SIGNS)
+    stop = run(text, at, SIGNS if signed else LETTERS)
+    operator = word.part(at, stop)
+    if operator.text not in OPERATORS:
+        what = f"{quoted(operator.text)} is not an operator" if operator.text else "there is no operator"
+        remedy = _MEANT.get(operator.text, f"use one of: {', '.join(OPERATORS)}")
+        report("AEX140", what, operator if operator.text else word, remedy)
+        return None
+    literal = word.strip(stop)
+    if literal.text and not signed and text[stop] not in BLANK:
+        report("AEX140", f"no blank follows `{operator.text}`", operator, _WRITE)
+        return None
+    if not literal.text:
+        report("AEX140", f"nothing follows `{operator.text}`", operator, _WRITE)
+        return None
+    values = _values(operator.text, literal, report)
+    return Comparison(path, operator, values) if values else None
+
+
+def argument_ok(path: str) -> bool:
+    """Whether this is the dotted path of an argument."""
+    return only(path, ARGUMENT) and all(path.split("."))
+
+
+def _values(operator: str, literal: Word, report: Report) -> list[Value]:
+    """What an operator compares with; empty, and a report, when that does not fit."""
+    value = parse(literal)
+    if operator == "in":
+        if not isinstance(value, ListOf) or not value.items:
+            what = "is an empty list" if isinstance(value, ListOf) else "is not a list"
+            report("AEX141", f"{quoted(literal.text)} {what}", literal, 'write a list: ["a", "b"]')
+            return []
+        values = value.items
+    else:
+        values = [value]
+    for each in values:
+        if wrong := _misfit(operator, each):
+            report("AEX141", f"{quoted(each.word.text)} {wrong[0]}", each.word, wrong[1])
+            return []
+    return values
+
+
+def _misfit(operator: str, value: Value) -> tuple[str, str] | None:
+    """What is wrong with a value behind an operator, and the remedy; None when it fits."""
+    text = isinstance(value, Text) and value.quoted
+    if isinstance(value, Text) and value.quoted and value.word.text[0] in value.value:
+        return "holds the quote that it begins with", "write one text, in the other kind of quotes"
+    size = value.value if isinstance(value, Constant) and not isinstance(value.value, bool) else None
+    finite = size is not None and size - size == 0
+    if operator in ("matches", "~"):
+        return None if text else ("is not a quoted text", f'write `{operator} "…"`')
+    if operator in ("is", "in"):
+        fits = text or finite or (isinstance(value, Constant) and size is None)
+        return None if fits else ("is no text, number, true or false", "put a text in quotes")
+    return None if finite else ("is not a number", f"write a number behind `{operator}`, or use `is`")
+
+
+def read_duration(clause: Clause, report: Report) -> Duration | None:
+    """`10m`: whole seconds, minutes, hours or days."""
+    text = clause.rest.text
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        report(
+            "AEX143",
+            f"{quoted(text)} is not a time" if text else f"`{clause.keyword}` without a time",
+            clause.rest if text else clause.word,
+            "write whole seconds, minutes, hours or days: 30s, 10m, 2h, 1d",
+        )
+        return None
+    seconds = int(found[1]) * LETTER_UNITS[found[2]]
+    return Duration(clause.rest, seconds)
+
+
+def read_percent(word: Word, report: Report) -> Percent | None:
+    """`75%`: more than 0, at most 100."""
+    found = _PERCENT.fullmatch(word.text)
+    value = float(found[1]) if found else 0.0
+    if not 0 < value <= 100:
+        report(
+            "AEX143",
+            f"{quoted(word.text)} is not a share of the budget",
+            word,
+            "write 1% to 100%: at 75%, 90%",
+        )
+        return None
+    return Percent(word, value)
+
+
+def read_count(word: Word) -> int:
+    """A whole number of calls; 0 for anything else."""
+    return int(word.text) if _COUNT.fullmatch(word.text) else 0

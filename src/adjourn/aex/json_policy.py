@@ -1,0 +1,300 @@
+"""Policies in JSON: `extends`, `allow`, `deny`, `require_confirmation`, `budget`, read strictly with every base they name.
+
+    composition   bases first; lists are united, the smaller budget counts; `allow` of a base stays, so a policy may widen it
+    entries       the patterns of the language, scopes (`tool:glob`) included; no entry in `allow`: nothing is permitted
+    `extends`     another policy, inline, or its file, relative to the file that names it
+
+Owns: that form, its JSON Schema, the way from a file to its last base. Must never: go on with a policy of which a part could
+not be read, follow a relative path out of the workspace.
+
+`python -m adjourn.aex.json_policy` prints spec/json-policy.schema.json.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from adjourn.aex.diagnostics import WHOLE, finding, quoted
+from adjourn.aex.files import load
+from adjourn.aex.match import never_matches
+from adjourn.aex.rules import Policy, Rule
+from adjourn.findings import Finding, Span
+
+MAX_CHARACTERS: Final = 1_000_000
+MAX_POLICIES: Final = 16
+"""A policy and its bases, inline ones included."""
+ENDING: Final = ".json"
+
+_TOO_MANY = f"more than {MAX_POLICIES} policies extend one another"
+_Meta = msgspec.Meta
+_Patterns = Annotated[
+    list[Annotated[str, _Meta(min_length=1)]],
+    _Meta(description="Patterns: `*`, `prefix.*` or a tool's name, optionally with `:` and a scope."),
+]
+_Number = Annotated[int, _Meta(ge=0)] | Annotated[float, _Meta(ge=0)]
+_Path = tuple[str | int, ...]
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
+_BYTE = re.compile(r"\(byte (\d+)\)")
+
+
+class JsonPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One JSON policy as written."""
+
+    extends: Annotated[
+        Annotated[str, _Meta(min_length=1)] | JsonPolicy | msgspec.UnsetType,
+        _Meta(description="The base: a policy, or the path of one, relative to this file."),
+    ] = msgspec.UNSET
+    allow: _Patterns = []
+    deny: _Patterns = []
+    require_confirmation: _Patterns = []
+    budget: Annotated[dict[str, _Number], _Meta(description="`calls`: how many calls a task has.")] = {}
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What reading a file gave. `text` says all of it: the file's text, or, where it names files, one with them inside.
+
+    `texts` are those of the files, by the names that the findings use.
+    """
+
+    policy: Policy
+    text: str
+    texts: dict[str, str]
+    findings: list[Finding]
+
+
+class _Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy of the chain; `places` are those of its file, under `prefix` its own."""
+
+    policy: JsonPolicy
+    source: str
+    places: dict[_Path, Span]
+    prefix: _Path
+
+    def place(self, *path: str | int) -> Span:
+        return self.places.get(self.prefix + path, WHOLE)
+
+    def entries(self, key: str) -> Iterator[tuple[str, Span]]:
+        for number, pattern in enumerate(getattr(self.policy, key)):
+            yield pattern, self.place(key, number)
+
+
+def read_json_policy(path: str, root: str, source: str = "") -> tuple[Policy, list[Finding]]:
+    """The permissions of a JSON policy and its bases, and every finding. With an error among them: permit nothing.
+
+    `root` is the workspace. Rules and findings name the file as `source`, or as its path.
+    """
+    reading = read(path, root, source)
+    return reading.policy, reading.findings
+
+
+def read(path: str, root: str, source: str = "") -> Reading:
+    """As `read_json_policy`, with the text to keep on record."""
+    chain = _Chain(os.path.realpath(root))
+    chain.follow(path, source or path)
+    layers, findings = chain.layers, chain.findings
+    if not findings:
+        findings += _examined(layers)
+    if any(found.severity == "error" for found in findings):
+        return Reading(policy=Policy(), text="", texts=chain.texts, findings=findings)
+    text = _text(layers) if len(chain.texts) > 1 else "".join(chain.texts.values())
+    return Reading(policy=_composed(layers), text=text, texts=chain.texts, findings=findings)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the form, made from the types."""
+    made = msgspec.json.schema(JsonPolicy)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "JSON policy",
+        "description": "What an agent may do. Made by `python -m adjourn.aex.json_policy`; do not edit.",
+        **made,
+    }
+
+
+class _Chain:
+    """The policies from a file to its last base, own first, and what went wrong on the way."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.layers: list[_Layer] = []
+        self.texts: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        self._visited: set[str] = set()
+
+    def follow(self, path: str, source: str) -> None:
+        """Read a file and every base. Stops at the first error."""
+        while path:
+            real = os.path.realpath(path)
+            base = self._file(real, source)
+            if not base:
+                return
+            path = _beside(base, real, self.root)
+            if not path:
+                place = self.layers[-1].place("extends")
+                self._stop("AEX161", f"{quoted(base)} is not a file inside the workspace", source, place)
+            source = os.path.normpath(os.path.join(os.path.dirname(source), base))
+
+    def _file(self, real: str, source: str) -> str:
+        """Take in the policies of one file; returns the file that the last of them extends, if any."""
+        if real in self._visited:
+            return self._stop("AEX161", f"{quoted(source)} extends itself", source)
+        self._visited.add(real)
+        text, unreadable = load(real, source=source)
+        if text is None:
+            self.findings += unreadable
+            return ""
+        self.texts[source] = text
+        policy, places, found = _parsed(text, source)
+        self.findings += found
+        prefix: _Path = ()
+        base: str | JsonPolicy | msgspec.UnsetType | None = policy
+        while isinstance(base, JsonPolicy):
+            self.layers.append(_Layer(policy=base, source=source, places=places, prefix=prefix))
+            prefix, base = (*prefix, "extends"), base.extends
+        if len(self.layers) > MAX_POLICIES:
+            return self._stop("AEX161", _TOO_MANY, source)
+        return base if isinstance(base, str) else ""
+
+    def _stop(self, code: str, message: str, source: str, place: Span = WHOLE) -> str:
+        self.findings.append(finding(code, message, place, source=source))
+        return ""
+
+
+def _parsed(text: str, source: str) -> tuple[JsonPolicy | None, dict[_Path, Span], list[Finding]]:
+    """The policy of a text and where its members stand; else None and the finding."""
+    if len(text) > MAX_CHARACTERS:
+        message = f"the file has more than {MAX_CHARACTERS:,} characters"
+        return None, {}, [finding("AEX160", message, source=source)]
+    try:
+        policy = msgspec.json.decode(text, type=JsonPolicy)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return None, {}, [finding("AEX160", str(error), _where(error, text), source=source)]
+    if _depth(policy) > MAX_POLICIES:
+        return None, {}, [finding("AEX161", _TOO_MANY, source=source)]
+    places: dict[_Path, Span] = {}
+    for path, place in _places(text):
+        if path in places:
+            message = f"member {quoted(str(path[-1]))} is there twice"
+            return None, {}, [finding("AEX160", message, place, source=source)]
+        places[path] = place
+    return policy, places, []
+
+
+def _depth(policy: JsonPolicy) -> int:
+    """How many policies stand inside one another, the outermost included."""
+    depth = 1
+    while isinstance(policy.extends, JsonPolicy):
+        policy = policy.extends
+        depth += 1
+    return depth
+
+
+def _where(error: Exception, text: str) -> Span:
+    """The place that a message about malformed JSON names."""
+    byte = _BYTE.search(str(error))
+    if byte is None:
+        return WHOLE
+    before = text.encode()[: int(byte[1])].decode(errors="replace")
+    return Span(before.count("\n") + 1, len(before) - before.rfind("\n"), 1)
+
+
+def _places(text: str) -> Iterator[tuple[_Path, Span]]:
+    """Where each member's name and each text in an array stands. `text` is JSON, not deeper than its types allow."""
+    path: list[str | int] = []
+    before = ""
+    line, line_start, start = 1, 0, 0
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word in ("{", "["):
+            path.append("" if word == "{" else 0)
+        elif word in ("}", "]"):
+            path.pop()
+        elif word == ",":
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else last
+        elif isinstance(path[-1], int) or before in ("{", ","):
+            if isinstance(path[-1], str):
+                path[-1] = msgspec.json.decode(word, type=str)
+            line += text.count("\n", start, token.start())
+            line_start = max(line_start, text.rfind("\n", start, token.start()) + 1)
+            start = token.start()
+            yield tuple(path), Span(line, start - line_start + 1, len(word))
+        before = word
+
+
+def _beside(base: str, real: str, root: str) -> str:
+    """The file that `base` names in the file `real`. A relative path stays in the workspace; outside of one, in the folder."""
+    if "\0" in base:
+        return ""
+    folder = os.path.dirname(real)
+    path = os.path.realpath(os.path.join(folder, base))
+    if os.path.isabs(base):
+        return path
+    fence = root if _inside(real, root) else folder
+    return path if _inside(path, fence) else ""
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _text(layers: list[_Layer]) -> str:
+    """One JSON text that says what the files say together."""
+    base: dict[str, Any] = {}
+    for layer in reversed(layers):
+        own: dict[str, Any] = msgspec.to_builtins(
+            msgspec.structs.replace(layer.policy, extends=msgspec.UNSET)
+        )
+        base = own | ({"extends": base} if layer is not layers[-1] else {})
+    return msgspec.json.format(msgspec.json.encode(base).decode(), indent=2) + "\n"
+
+
+def _examined(layers: list[_Layer]) -> Iterator[Finding]:
+    for layer in layers:
+        for key in ("allow", "deny", "require_confirmation"):
+            for pattern, place in layer.entries(key):
+                if reason := never_matches(pattern):
+                    message = f"pattern {quoted(pattern)} can never match: {reason}"
+                    yield finding("AEX041", message, place, source=layer.source)
+        for name in layer.policy.budget:
+            if name != "calls":
+                message = f"{quoted(name)} is not counted"
+                yield finding("AEX046", message, layer.place("budget", name), source=layer.source)
+    if not any(layer.policy.allow for layer in layers):
+        yield finding("AEX162", "`allow` has no entry: nothing is permitted", source=layers[0].source)
+
+
+def _composed(layers: list[_Layer]) -> Policy:
+    budget: int | None = None
+    budget_rule: Rule | None = None
+    for layer in reversed(layers):
+        calls = layer.policy.budget.get("calls")
+        if calls is not None and (budget is None or int(calls) < budget):
+            budget = int(calls)
+            line = layer.place("budget", "calls").line
+            budget_rule = Rule("budget", f"calls={budget}", layer.source, line, amount=budget)
+    return Policy(
+        allow=_united("allow", "allow", layers),
+        deny=_united("deny", "deny", layers),
+        confirm=_united("confirm", "require_confirmation", layers),
+        budget=budget,
+        budget_rule=budget_rule,
+    )
+
+
+def _united(kind: str, key: str, layers: list[_Layer]) -> list[Rule]:
+    """The rules of every layer, bases first, each pattern once."""
+    first: dict[str, Rule] = {}
+    for layer in reversed(layers):
+        for pattern, place in layer.entries(key):
+            first.setdefault(pattern, Rule(kind, pattern, layer.source, place.line))
+    return list(first.values())
+
+
+if __name__ == "__main__":
+    print(msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode())

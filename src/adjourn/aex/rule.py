@@ -1,0 +1,162 @@
+"""One rule as written, the verdict that rules come to, and rules of one kind compiled.
+
+Owns: `Rule`, `Verdict`, `Rules`, which of the rules that name a tool apply to a call. Must never: parse, say which kind of rule wins (that is `rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from adjourn.aex.match import Index, fold_pattern, split_scope
+from adjourn.aex.where import Guard, PathMatcher, Test
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule as written. `kind` is allow, deny, confirm, budget, limit, once, checkpoint or require; `line` is 1-based.
+
+    `clauses` is what followed the pattern, and the fields behind it what that means: `where` for allow, deny and
+    confirm; `by` who may confirm ("" and "human": any person), or the argument that names the effect of a `once`;
+    `within_seconds` how long a confirmation waits, and `otherwise` (deny, allow) what silence means; `amount` the calls
+    of a limit or the size of a budget; `per_seconds` the unit of a limit. `under` is the rule of the policy that a
+    contract's rule is narrowed by: both have to be met.
+    """
+
+    kind: str
+    pattern: str
+    source: str
+    line: int
+    clauses: str = ""
+    where: tuple[Test, ...] = ()
+    by: str = ""
+    within_seconds: int | None = None
+    otherwise: str = "deny"
+    amount: float = 0
+    per_seconds: int = 0
+    under: Rule | None = None
+
+    @property
+    def text(self) -> str:
+        """The pattern with its clauses, as written."""
+        return f"{self.pattern} {self.clauses}" if self.clauses else self.pattern
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Equal for two rules of a kind that say the same, wherever they stand."""
+        return (
+            self.pattern, self.where, self.by, self.within_seconds, self.otherwise, self.amount, self.per_seconds,
+            self.under,
+        )  # fmt: skip
+
+    def narrowed_by(self, outer: Rule) -> Rule:
+        """The rule where `outer` has to be met, too."""
+        return msgspec.structs.replace(self, under=self.under.narrowed_by(outer) if self.under else outer)
+
+    def __str__(self) -> str:
+        under = f" under {self.under}" if self.under else ""
+        return f"{self.kind} {self.text} ({self.source}:{self.line}){under}"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the rules say about one call.
+
+    `effect` is allow, deny or closed (no rule allows it); `rule` the one that allows or denies; `confirm` the rule
+    for which a person must be asked first, only ever set on an allow. Where several rules ask, `confirm` is the first
+    of them with the strictest clauses of all (see `Policy.judge_call`), and `confirms` are all of them as written.
+    """
+
+    effect: str
+    rule: Rule | None = None
+    confirm: Rule | None = None
+    confirms: tuple[Rule, ...] = ()
+
+
+CLOSED = Verdict("closed")
+
+
+Named = tuple[Rule, Guard | None]
+"""A rule that names a tool, with its guard if it has a scope or a condition."""
+
+
+class Rules:
+    """Rules of one kind, compiled for look-up by tool. Those that refuse or ask (`refusal`) go by the folded name."""
+
+    __slots__ = ("_guards", "_index", "_rules")
+
+    def __init__(self, rules: tuple[Rule, ...], *, refusal: bool) -> None:
+        self._rules = rules
+        self._guards: dict[int, Guard] = {}
+        tools = []
+        for position, rule in enumerate(rules):
+            tool = rule.pattern
+            if rule.where or rule.under or ":" in tool:
+                tool = split_scope(tool)[0]
+                self._guards[position] = _guard(rule, refusal=refusal)
+            tools.append((position, fold_pattern(tool) if refusal else tool))
+        self._index = Index(tools)
+
+    def naming(self, name: str) -> list[Named]:
+        """The rules that name a tool, in their order; `name` is folded for refusals."""
+        if not self._rules:
+            return []
+        return [(self._rules[position], self._guards.get(position)) for position in self._index.all(name)]
+
+
+def applying(
+    named: Iterable[Named], arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
+) -> Iterator[Rule]:
+    """The refusals or questions that may apply to a call."""
+    for rule, guard in named:
+        if guard is None or (guard.touches(paths, matcher) and guard.possibly(arguments)):
+            yield rule
+
+
+def allowing(
+    named: Iterable[Named], arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
+) -> Rule | None:
+    """The allow under which a call passes: one that surely holds and has no scope, or some whose scopes hold all paths."""
+    scoped: list[tuple[Rule, Guard]] = []
+    for rule, guard in named:
+        if guard is None:
+            return rule
+        if guard.certainly(arguments):
+            if not guard.scopes:
+                return rule
+            scoped.append((rule, guard))
+    granting: Rule | None = None
+    for path in paths:
+        hit = next((rule for rule, guard in scoped if guard.covers(path, matcher)), None)
+        if hit is None:
+            return None
+        granting = granting or hit
+    return granting
+
+
+def _guard(rule: Rule, *, refusal: bool) -> Guard:
+    """The scopes and tests of a rule and of all that it is under."""
+    scopes: list[str] = []
+    tests: list[Test] = []
+    each: Rule | None = rule
+    while each is not None:
+        if scope := split_scope(each.pattern)[1]:
+            scopes.append(scope)
+        tests += each.where
+        each = each.under
+    return Guard(scopes, tests, refusal=refusal)
+
+
+def asking(allowed: Rule | None, asked: Iterable[Rule]) -> Verdict:
+    """An allow with what asks for a person: the first rule, made as strict as all of them."""
+    rules = tuple(asked)
+    if len(rules) < 2:
+        return Verdict("allow", allowed, rules[0] if rules else None, rules)
+    times = [rule.within_seconds for rule in rules if rule.within_seconds is not None]
+    people = sorted((rule.by for rule in rules if rule.by), key=lambda by: by == "human")
+    strictest = msgspec.structs.replace(
+        rules[0],
+        by=people[0] if people else "",
+        within_seconds=min(times, default=None),
+        otherwise="deny" if any(rule.otherwise != "allow" for rule in rules) else "allow",
+    )
+    return Verdict("allow", allowed, strictest, rules)

@@ -1,0 +1,126 @@
+"""The lines that version 1 adds: `limit`, `once`, `checkpoint`, `mode` and `require`.
+
+Owns: reading each of them into the document. Must never: raise on any text, judge what a well-formed line means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adjourn.aex.ast import Checkpoint, Document, Limit, Mode, Once, Require
+from adjourn.aex.clauses import UNITS, Clause, Report, argument_ok, cut, read_count, read_percent, take
+from adjourn.aex.diagnostics import quoted
+from adjourn.aex.text import BLANK, NAME, Word, comma_list, only
+
+PERSON = NAME + ".@"
+
+
+def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> Word | None:
+    """The one word of a clause: a name, or one of `allowed`."""
+    name = clause.rest.text
+    if name in allowed or (not allowed and only(name, PERSON)):
+        return clause.rest
+    expected = " or ".join(f"`{clause.keyword} {each}`" for each in allowed) or f"`{clause.keyword} NAME`"
+    message = f"{quoted(clause.word.text)} says not {'which' if allowed else 'who'}"
+    report("AEX144", message, clause.word, f"write {expected}")
+    return None
+
+
+def _limit(document: Document, word: Word, report: Report) -> None:
+    head, clauses = cut(word, len("limit "), ("per",))
+    patterns, count = _last(head)
+    per = take(clauses, report).get("per")
+    if per is None or not count.text:
+        report(
+            "AEX144",
+            "a limit is a number of calls per unit of time",
+            word,
+            "write `limit TOOL 10 per minute`",
+        )
+        return
+    calls, seconds = read_count(count), UNITS.get(per.rest.text, 0)
+    if not calls:
+        remedy = "write `deny TOOL`" if count.text.strip("0") == "" else "write `limit TOOL 10 per minute`"
+        report("AEX143", f"{quoted(count.text)} is not a number of calls of 1 or more", count, remedy)
+    if not seconds:
+        message = f"{quoted(per.rest.text)} is not a unit of time"
+        report("AEX143", message, per.rest if per.rest.text else per.word, f"use one of: {', '.join(UNITS)}")
+    if calls and seconds and _named(patterns, word, report):
+        document.limits.append(Limit(word, comma_list(patterns, 0), count, per.rest, calls, seconds))
+
+
+def _last(head: Word) -> tuple[Word, Word]:
+    """A piece of source without its last word, and that word."""
+    border = len(head.text)
+    while border and head.text[border - 1] not in BLANK:
+        border -= 1
+    return head.strip(0, border), head.part(border, len(head.text))
+
+
+def _once(document: Document, word: Word, report: Report) -> None:
+    head, clauses = cut(word, len("once "), ("by",))
+    by = take(clauses, report).get("by")
+    if by is None or not argument_ok(by.rest.text):
+        message = "`once` does not say which argument names the effect"
+        report("AEX144", message, by.word if by else word, "write `once TOOL by ARGUMENT`")
+    elif _named(head, word, report):
+        document.once.append(Once(word, comma_list(head, 0), by.rest))
+
+
+def _named(patterns: Word, word: Word, report: Report) -> bool:
+    named = bool(patterns.text.strip(BLANK + ","))
+    if not named:
+        report("AEX144", "the line names no tool", word, "name a tool behind the keyword")
+    return named
+
+
+def _checkpoint(document: Document, word: Word, report: Report) -> None:
+    head, found = cut(word, len("checkpoint "), ("before", "at"), listed=False)
+    clauses = take(found, report)
+    before, at = clauses.get("before"), clauses.get("at")
+    patterns = comma_list(before.rest, 0) if before else []
+    shares = comma_list(at.rest, 0) if at else []
+    if head.text or not (patterns or shares) or (before and not patterns) or (at and not shares):
+        report(
+            "AEX144",
+            "a checkpoint does not say when",
+            word,
+            "write `checkpoint before TOOL`, `checkpoint at 75%` or both",
+        )
+        return
+    percents = [percent for share in shares if (percent := read_percent(share, report))]
+    document.checkpoints.append(Checkpoint(word, patterns, percents))
+
+
+def _mode(document: Document, word: Word, report: Report) -> None:
+    clause = Clause("mode", word, word.strip(len("mode ")))
+    value = read_name(clause, report, ("observe", "enforce"))
+    if value and _policy_only(document, "mode", word, report):
+        document.modes.append(Mode(word, value))
+
+
+def _require(document: Document, word: Word, report: Report) -> None:
+    head, clauses = cut(word, len("require "), ("by",))
+    by = take(clauses, report).get("by")
+    names = comma_list(by.rest, 0) if by else []
+    if head.text != "signed" or not names or not all(only(name.text, PERSON) for name in names):
+        report(
+            "AEX144", f"{quoted(word.text)} does not say who signs", word, "write `require signed by NAME`"
+        )
+    elif _policy_only(document, "require", word, report):
+        document.requires.append(Require(word, names))
+
+
+def _policy_only(document: Document, keyword: str, word: Word, report: Report) -> bool:
+    if not document.is_policy:
+        report("AEX145", f"a task cannot hold `{keyword}`", word, "")
+    return document.is_policy
+
+
+V1_READERS: dict[str, Callable[[Document, Word, Report], None]] = {
+    "limit": _limit,
+    "once": _once,
+    "checkpoint": _checkpoint,
+    "mode": _mode,
+    "require": _require,
+}

@@ -1,12 +1,13 @@
 """The contract a session works under: the workspace's policy, merged with the contract of the task.
 
-Owns: finding and reading both texts, refusing broken ones, merging the contract that a resumed task brings.
+Owns: finding and reading both texts, refusing broken and unsigned ones, merging the contract that a resumed task brings.
 Must never: let a task's contract widen the policy, or go on with a text that has an error.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import msgspec
 
@@ -43,44 +44,87 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
     """Read the policy (given, or found in `root`) and the contract (if given). Raises `BrokenContractError`."""
-    texts: dict[str, str] = {}
-    findings: list[Finding] = []
-    parts: list[tuple[Policy | None, str, str]] = []
-    for path, wanted in ((policy or discover(root) or "", "policy"), (contract, "contract")):
-        if not path:
-            parts.append((None, "", ""))
-            continue
-        source = os.path.relpath(path, root) if os.path.isabs(path) else path
-        source = path if source.startswith("..") else source
-        text, unreadable = load(os.path.join(root, path), source=source)
-        findings += unreadable
-        if text is None:
-            parts.append((None, "", source))
-            continue
-        texts[source] = text
-        layer, more = read_layer(text, source, wanted)
-        findings += more
-        parts.append((layer, text, source))
-    if not parts[0][2]:
+    own = _read(root, policy or discover(root) or "", "policy")
+    task = _read(root, contract, "contract")
+    findings = [*own.findings, *task.findings]
+    if not own.source:
         missing = Finding(
             code="AEX135",
             message="no policy: neither .aex/policy.aex nor aex.policy.aex is in the workspace",
             help="`adjourn init --policy` writes one to start from; or name one with --policy",
         )
         findings.append(missing)
+    if own.policy is not None and task.policy is not None and own.policy.signers:
+        findings += _unsigned(os.path.join(root, contract), own.policy.signers, task)
     if any(finding.severity == "error" for finding in findings):
-        raise BrokenContractError(findings, texts)
-    (own, policy_text, policy_source), (task, contract_text, contract_source) = parts
-    if own is not None and task is not None:
-        findings += not_granted(own, task)
+        raise BrokenContractError(findings, own.texts | task.texts)
+    if own.policy is not None and task.policy is not None:
+        findings += not_granted(own.policy, task.policy)
     return Contract(
-        policy=merge(own, task),
-        policy_text=policy_text,
-        policy_source=policy_source,
-        contract_text=contract_text,
-        contract_source=contract_source,
+        policy=merge(own.policy, task.policy),
+        policy_text=own.text,
+        policy_source=own.source,
+        contract_text=task.text,
+        contract_source=task.source,
         findings=tuple(findings),
     )
+
+
+def reread_policy(root: str, base: Contract) -> Contract:
+    """`base` under its policy file as it is now. The contract stays as it was read: an agent can edit that file.
+
+    Raises `BrokenContractError`; then `base` still counts.
+    """
+    own = _read(root, base.policy_source, "policy")
+    if own.policy is None or any(finding.severity == "error" for finding in own.findings):
+        raise BrokenContractError(own.findings, own.texts)
+    task = from_text(base.contract_text, base.contract_source)[0] if base.contract_text else None
+    findings = [*own.findings, *(not_granted(own.policy, task) if task is not None else ())]
+    return msgspec.structs.replace(
+        base, policy=merge(own.policy, task), policy_text=own.text, findings=tuple(findings)
+    )
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy or the contract as it was read. Without a `source` there is none, without a `policy` it is unreadable."""
+
+    policy: Policy | None = None
+    text: str = ""
+    source: str = ""
+    texts: dict[str, str] = {}
+    findings: list[Finding] = []
+
+
+def _read(root: str, path: str, wanted: str) -> _Part:
+    if not path:
+        return _Part()
+    source = os.path.relpath(path, root) if os.path.isabs(path) else path
+    source = path if source.startswith("..") else source
+    full_path = os.path.join(root, path)
+    if wanted == "policy" and path.endswith(".json"):
+        from adjourn.aex import json_policy  # noqa: PLC0415  # few policies are JSON
+
+        reading = json_policy.read(full_path, root, source)
+        return _Part(
+            policy=reading.policy,
+            text=reading.text,
+            source=source,
+            texts=reading.texts,
+            findings=reading.findings,
+        )
+    text, unreadable = load(full_path, source=source)
+    if text is None:
+        return _Part(source=source, findings=unreadable)
+    layer, found = read_layer(text, source, wanted)
+    return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=found)
+
+
+def _unsigned(path: str, signers: Sequence[str], task: _Part) -> list[Finding]:
+    """What keeps the contract in the file `path` from being taken as signed by whom the policy names."""
+    from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
+
+    found = seals.required(path, task.text.encode(), signers, task.source)
+    return [found] if found else []
 
 
 def for_task(base: Contract, store: Store, contract_digest: str) -> Contract:

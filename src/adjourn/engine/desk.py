@@ -16,8 +16,8 @@ from threading import RLock
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids, keys, process
-from adjourn.engine.contract import Contract, for_task
+from adjourn.engine import ids, keys, process, triggers
+from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
 from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task, check_task_id
@@ -62,6 +62,10 @@ class Desk:
         self._secret = b""
         self._sessions: dict[str, Session] = {}
         self._task = setting.task and check_task_id(setting.task)
+        self.contract = setting.contract
+        self._policy_file = _PolicyFile(setting.root, setting.contract.policy_source)
+        self.told: Callable[[str, str], None] | None = None
+        """Is told what becomes of an edited policy: the event's name, and what to say."""
 
     # --- the store and the task
 
@@ -116,7 +120,7 @@ class Desk:
     def policy(self) -> Policy:
         """The effective permissions now: of the open session on the client's task, else of the workspace."""
         session = self._sessions.get(self._task)
-        return session.policy if session else self.setting.contract.policy
+        return session.policy if session else self.contract.policy
 
     def session(self, task: str = "", *, also: Sequence[kinds.Data] = ()) -> Session:
         """The open session on a task (default: the client's). Opens it, with `also`, when there is none.
@@ -142,7 +146,7 @@ class Desk:
 
     def _new_session(self, task: str) -> Session:
         opened = Task(self.store, task, clock=self.clock, secret=self.secret)
-        contract = for_task(self.setting.contract, self.store, opened.ledger.contract)
+        contract = for_task(self.contract, self.store, opened.ledger.contract)
         return Session(
             opened,
             contract.policy,
@@ -184,14 +188,44 @@ class Desk:
             left.close("moved", to)
 
     def admit(self, calls: Sequence[Call], task: str = "") -> tuple[Session, list[Admitted]]:
-        """Decide on calls and write their intents, in the session of `task` (default: the client's task)."""
+        """Decide on calls and write their intents, in the session of `task` (default: the client's task).
+
+        An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
+        """
+        if self._policy_file.changed():
+            self._take_in_policy()
         for _ in range(MAX_MOVES):
             session = self.session(task)
             try:
+                if session.policy.checkpoints or session.policy.percents:
+                    triggers.before(session, calls)
                 return session, session.admit(calls)
             except MovedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
+
+    def _take_in_policy(self) -> None:
+        """Go on under the policy as it was edited. A broken one changes nothing, and is said to be."""
+        with self._lock:
+            try:
+                self.contract = reread_policy(self.setting.root, self.contract)
+            except BrokenContractError as error:
+                first = next((found for found in error.findings if found.severity == "error"), None)
+                place = f"{first.source}:{first.span.line}: {first.message}" if first else error.message
+                self._tell(
+                    "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
+                )
+                for session in self._sessions.values():
+                    session.note(kinds.PolicyBroken(message=place[:500]))
+                return
+            self._tell("policy.changed", f"{self.contract.policy_source} was edited; it counts from now on")
+            for session in self._sessions.values():
+                changed = for_task(self.contract, self.store, session.task.ledger.contract)
+                session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
+
+    def _tell(self, event: str, text: str) -> None:
+        if self.told is not None:
+            self.told(event, text)
 
     @property
     def sessions(self) -> list[Session]:
@@ -208,6 +242,28 @@ class Desk:
             if self._store is not None:
                 self._store.close()
                 self._store = None
+
+
+class _PolicyFile:
+    """Whether the policy file was written since it was last looked at: one look at its status a call."""
+
+    def __init__(self, root: str, source: str) -> None:
+        self._path = os.path.join(root, source) if source else ""
+        self._seen = self._status()
+
+    def changed(self) -> bool:
+        status = self._status()
+        if status == self._seen:
+            return False
+        self._seen = status
+        return bool(self._path)
+
+    def _status(self) -> tuple[int, ...]:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return ()
+        return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
 
 
 def group_of(client: process.Process, root: str) -> str:

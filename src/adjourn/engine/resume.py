@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from adjourn.engine import folder
+from adjourn.engine import folder, once
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
@@ -128,7 +128,7 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
     new = verified.entries[len(shared) :]
     for start in range(0, len(new), _CHUNK):
         head = store.append(task, new[start : start + _CHUNK], expect=head)
-    refs = {}
+    refs = once.index(task, (decode(entry.data) for entry in verified.entries))
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:

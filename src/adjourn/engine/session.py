@@ -6,14 +6,26 @@ Must never: speak MCP, or keep anything that the chain does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids
-from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Forward, decide
+from adjourn.engine import ids, once
+from adjourn.engine.decide import (
+    APPROVAL_MILLISECONDS,
+    Ask,
+    Block,
+    Call,
+    Claim,
+    Continue,
+    Decision,
+    Forward,
+    Replay,
+    decide,
+)
 from adjourn.engine.process import Process, lives
 from adjourn.engine.task import SYSTEM, Fact, Task, Written
 from adjourn.errors import ConflictError, HeldError, NotFoundError, RefusedError
@@ -26,9 +38,7 @@ from adjourn.store.base import Store
 
 LEASE_MILLISECONDS = 60_000
 """How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
-APPROVAL_MILLISECONDS = 15 * 60_000
-"""How long a question may be answered, and a yes be used."""
-
+NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_LISTED_CALLS = 1000
 MAX_SHOWN_TOOL = 200
 Reason = Literal["dead", "expired", "taken-over"]
@@ -105,7 +115,7 @@ class Session:
                 yield Fact(_lost(ledger, holder, reason), SYSTEM, self.id)
         process = self.sitting.process
         opened = kinds.SessionOpened(
-            budget=-1 if self.policy.budget is None else min(self.policy.budget, MAX_SAFE_INTEGER),
+            budget=_budget_of(self.policy),
             client=self.sitting.client[:100],
             era=self.sitting.era,
             group=self.sitting.group,
@@ -205,6 +215,7 @@ class Session:
 
     def _admit(self, calls: Sequence[Call]) -> list[Admitted]:
         result: list[Admitted] = []
+        changes: dict[str, str | None] = {}
         first = self._calls
 
         def build(ledger: Ledger) -> list[Fact]:
@@ -216,9 +227,17 @@ class Session:
             spent = 0
             taken: set[str] = set()
             asked: dict[str, Approval] = {}
+            changes.clear()
             for call in calls:
+                claim = once.look_up(self.task, self.policy, ledger, call, changes)
                 decision = decide(
-                    self.policy, ledger, call, now=now, spent=spent, auto_confirm=self._auto_confirm
+                    self.policy,
+                    ledger,
+                    call,
+                    now=now,
+                    spent=spent,
+                    auto_confirm=self._auto_confirm,
+                    claim=claim,
                 )
                 if token := _token(decision):
                     if token in taken:  # one approval, or one paused call, serves one call of a batch
@@ -229,8 +248,10 @@ class Session:
                 if isinstance(decision, Forward):
                     self._calls += 1
                     admitted = Admitted(decision, f"{self.id}.{self._calls}")
-                    self._intend(facts, call, decision, admitted.call)
+                    self._intend(facts, call, decision, admitted.call, claim)
                     spent += not call.named_only
+                    if claim is not None and claim.key:
+                        changes[once.ref(self.task.id, claim.key)] = admitted.call
                 elif isinstance(decision, Continue):
                     admitted = Admitted(decision, decision.call)
                     facts.append(Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id))
@@ -238,17 +259,20 @@ class Session:
                     admitted = Admitted(decision, approval=self._ask(facts, call, decision, ledger, asked))
                 else:
                     admitted = Admitted(decision)
-                    refused = self._refused(call, decision, ledger.calls_used + spent)
-                    facts.append(Fact(refused, self.actor, self.id))
+                    facts.append(Fact(self._refused(call, decision), self.actor, self.id))
                 result.append(admitted)
             return facts
 
-        self.task.commit(build, durable=any(call.effectful for call in calls))
+        self.task.commit(build, durable=any(call.effectful for call in calls), refs=lambda _: changes)
         return result
 
-    def _intend(self, facts: list[Fact], call: Call, decision: Forward, call_id: str) -> None:
+    def _intend(
+        self, facts: list[Fact], call: Call, decision: Forward, call_id: str, claim: Claim | None
+    ) -> None:
         if decision.auto:
             facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
+        if decision.observed is not None:
+            facts.append(Fact(_observed(call, decision.observed), SYSTEM, self.id))
         if call.named_only and not decision.approval and not decision.auto:
             return  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
@@ -257,6 +281,8 @@ class Session:
             call=call_id,
             digest=call.digest,
             effectful=call.effectful and not call.named_only,
+            limits=list(decision.limits),
+            once=claim.key if claim is not None else "",
             tool=call.tool,
             uncounted=call.named_only,
         )
@@ -276,11 +302,13 @@ class Session:
             id=ids.approval_id(),
             tool=call.tool,
             digest=call.digest,
-            expires=timestamp(now + APPROVAL_MILLISECONDS),
+            expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
             cause=ask.cause,
             asked=stamp,
             arguments=call.arguments,
             doubt=ask.doubt,
+            who=ask.who,
+            otherwise=ask.otherwise,
         )
         asked[question.id] = question
         required = kinds.ConfirmRequired(
@@ -290,24 +318,59 @@ class Session:
             digest=question.digest,
             doubt=question.doubt,
             expires=question.expires,
+            otherwise=ask.otherwise,
             tool=question.tool,
+            who=question.who,
         )
         facts.append(Fact(required, self.actor, self.id))
         return question
 
-    def _refused(self, call: Call, block: Block, used: int) -> kinds.Data:
-        if block.reason == "budget_exhausted":
-            return kinds.BudgetExhausted(limit=self.policy.budget or 0, tool=call.tool, used=used)
-        return kinds.ToolDenied(reason=block.reason, rule=block.rule, tool=call.tool[:MAX_SHOWN_TOOL])
+    def _refused(self, call: Call, decision: Block | Replay) -> kinds.Data:
+        if isinstance(decision, Replay):
+            return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
+        if decision.reason == "budget_exhausted":
+            return kinds.BudgetExhausted(
+                budget=decision.budget, limit=decision.limit, tool=call.tool, used=decision.used
+            )
+        return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
 
-    def settle(self, settled: Sequence[kinds.ToolSettled], *, later: bool = False) -> None:
-        """Write what came of calls. `later`: with the next commit (for calls without effect)."""
+    def settle(
+        self,
+        settled: Sequence[kinds.ToolSettled],
+        *,
+        later: bool = False,
+        answers: Mapping[str, bytes] = NO_ANSWERS,
+    ) -> None:
+        """Write what came of calls. `later`: with the next commit (for calls without effect).
+
+        `answers` are the results of calls whose effect may happen only once, by call: they are kept.
+        """
         facts = [Fact(data, SYSTEM, self.id) for data in settled]
         if later:
             for fact in facts:
                 self.task.defer(fact)
         elif facts:
-            self.task.commit(lambda _: facts, durable=False)
+            kept = once.keep(self.task, settled, answers) if answers else {}
+            self.task.commit(
+                lambda _: facts, durable=bool(kept), refs=lambda _: kept, blobs=list(answers.values())
+            )
+
+    def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:
+        """Go on under permissions that were edited meanwhile. Raises `HeldError`, `StoreError`; then the old ones count."""
+        changed = kinds.PolicyChanged(
+            budget=_budget_of(policy),
+            contract=digest(contract_text) if contract_text else "",
+            policy=digest(policy_text),
+        )
+
+        def build(ledger: Ledger) -> list[Fact]:
+            self.check_held(ledger)
+            return [Fact(changed, SYSTEM, self.id)]
+
+        with self._lock:
+            self.task.commit(build, blobs=[text for text in (policy_text, contract_text) if text])
+            self._texts = (policy_text, contract_text)
+            self.policy = policy
 
     def note(self, data: kinds.Data) -> None:
         """Write down something that happened beside the calls. Raises `HeldError` when another client took over."""
@@ -321,6 +384,25 @@ class Session:
     def holds(self) -> bool:
         """Whether this session still sits on the task."""
         return self.is_open and self.id in self.task.refresh().sessions
+
+
+def _budget_of(policy: Policy) -> int:
+    return -1 if policy.budget is None else min(policy.budget, MAX_SAFE_INTEGER)
+
+
+def _observed(call: Call, decision: Block | Ask | Replay) -> kinds.PolicyObserved:
+    """What the policy would have done, had it not only observed."""
+    if isinstance(decision, Block):
+        return kinds.PolicyObserved(
+            decision="block", reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL]
+        )
+    if isinstance(decision, Ask):
+        return kinds.PolicyObserved(
+            decision="ask", reason=decision.cause, rule=decision.cause, tool=call.tool
+        )
+    return kinds.PolicyObserved(
+        decision="replay", reason=f"call {decision.call} had this effect", tool=call.tool
+    )
 
 
 def _token(decision: Decision) -> str:
@@ -372,6 +454,11 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
                 f"question {approval} of task {task.id} is not open: it was used, or has expired",
                 "repeat the call; it asks anew",
             )
+        if asked.who and yes and by.id != asked.who:
+            raise RefusedError(
+                f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}",
+                f"{asked.who} can run `adjourn approve {approval}`",
+            )
         found[:] = [asked]
         kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
         return [Fact(kind(approval=approval, tool=asked.tool, via=via), by, session)]
@@ -388,9 +475,11 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
             known = ", ".join(ledger.doubts) or "none is"
             raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
         settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
+        changes.update(once.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
         return [Fact(settled, by)]
 
-    task.commit(build)
+    changes: dict[str, str | None] = {}
+    task.commit(build, refs=lambda _: changes)
 
 
 class MovedError(RefusedError):

@@ -77,7 +77,9 @@ class SessionLost(Data, frozen=True, kw_only=True):
 class ToolAllowed(Data, frozen=True, kw_only=True):
     """A call is about to be forwarded: its intent, written before the call leaves. It counts one call.
 
-    `uncounted` are meta-tools and requests other than tools/call; they are written down only when confirmed.
+    `uncounted` are meta-tools and requests other than tools/call; they are written down only when confirmed. `limits`
+    are the rates it counts for (`10/60 network.fetch`: ten in sixty seconds), `once` the digest that names its effect
+    where a rule lets that happen only once.
     """
 
     KIND = "tool.allowed"
@@ -86,6 +88,8 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
     call: str
     digest: str
     effectful: bool
+    limits: list[str] = []
+    once: str = ""
     tool: str
     uncounted: bool = False
 
@@ -108,6 +112,15 @@ class ToolSettled(Data, frozen=True, kw_only=True):
     state: str = ""
 
 
+class ToolReplayed(Data, frozen=True, kw_only=True):
+    """A call was answered with the recorded answer of an earlier `call`, whose effect may happen only once."""
+
+    KIND = "tool.replayed"
+    call: str
+    once: str
+    tool: str
+
+
 class EffectSettled(Data, frozen=True, kw_only=True):
     """Someone looked and says whether the effect of a call in doubt happened."""
 
@@ -127,16 +140,22 @@ class ToolDenied(Data, frozen=True, kw_only=True):
 
 
 class BudgetExhausted(Data, frozen=True, kw_only=True):
-    """A call was refused because the task's calls are spent."""
+    """A call was refused because the task's calls are spent, or the `budget` named: minutes, tokens, or usd (limit and use
+    are millionths then).
+    """
 
     KIND = "budget.exhausted"
+    budget: str = ""
     limit: int
     tool: str
     used: int
 
 
 class ConfirmRequired(Data, frozen=True, kw_only=True):
-    """A call waits for a person. `cause` is the rule that asks, or the call in doubt that it would repeat."""
+    """A call waits for a person. `cause` is the rule that asks, or the call in doubt that it would repeat.
+
+    `who` is the one person that may answer, if the rule names one; `otherwise` what silence until `expires` means.
+    """
 
     KIND = "confirm.required"
     approval: str
@@ -145,7 +164,9 @@ class ConfirmRequired(Data, frozen=True, kw_only=True):
     digest: str
     doubt: str = ""
     expires: str
+    otherwise: Literal["deny", "allow"] = "deny"
     tool: str
+    who: str = ""
 
 
 class ConfirmApproved(Data, frozen=True, kw_only=True):
@@ -171,6 +192,44 @@ class ConfirmAutoApproved(Data, frozen=True, kw_only=True):
 
     KIND = "confirm.auto_approved"
     tool: str
+
+
+class PolicyChanged(Data, frozen=True, kw_only=True):
+    """The policy or the contract was edited while a session worked under it; from here on the new one counts.
+
+    `policy` is the digest of its text, `budget` the calls it permits (-1: no limit).
+    """
+
+    KIND = "policy.changed"
+    budget: int = -1
+    contract: str = ""
+    policy: str
+
+
+class PolicyBroken(Data, frozen=True, kw_only=True):
+    """The policy or the contract was edited into something that cannot be read; the earlier one still counts."""
+
+    KIND = "policy.broken"
+    message: str
+
+
+class PolicyObserved(Data, frozen=True, kw_only=True):
+    """A policy that only observes would have refused a call or asked about it. It was let through."""
+
+    KIND = "policy.observed"
+    decision: Literal["ask", "block", "replay"]
+    reason: str
+    rule: str = ""
+    tool: str
+
+
+class UsageReported(Data, frozen=True, kw_only=True):
+    """What a model cost, as its caller reports it. `microUsd` are millionths of a dollar."""
+
+    KIND = "usage.reported"
+    micro_usd: int = 0
+    model: str = ""
+    tokens: int = 0
 
 
 class CheckpointCreated(Data, frozen=True, kw_only=True):
@@ -241,6 +300,108 @@ class UpstreamNonJson(Data, frozen=True, kw_only=True):
     line: str
 
 
+class RunStarted(Data, frozen=True, kw_only=True):
+    """A task's steps begin to be run. `document` and `inputs` are the digests of both texts as they were, `file` is where
+    the document stood.
+    """
+
+    KIND = "run.started"
+    agent: str
+    document: str
+    file: str = ""
+    inputs: str
+
+
+class RunResumed(Data, frozen=True, kw_only=True):
+    """A run goes on after it was cut off or blocked; `finished` calls of it are bound again, and not repeated."""
+
+    KIND = "run.resumed"
+    finished: int
+
+
+class ToolResult(Data, frozen=True, kw_only=True):
+    """What a step's call came to. `result` is the digest of the document that holds it as JSON, `bind` its name.
+
+    `step` is the step's position: its number in its body (from 1), behind that of the step whose body it is and a dot; in
+    a loop the turn (from 1) stands between them, behind a colon: `2.1`, `3:5.1`.
+    """
+
+    KIND = "tool.result"
+    bind: str = ""
+    call: str
+    result: str
+    step: str
+    tool: str
+
+
+class MakeResult(Data, frozen=True, kw_only=True):
+    """What a model or a handler made for a `make` step, as in `tool.result`; tokens as the provider counts them."""
+
+    KIND = "make.result"
+    bind: str
+    call: str
+    input_tokens: int = 0
+    model: str = ""
+    output_tokens: int = 0
+    result: str
+    step: str
+
+
+class CheckPassed(Data, frozen=True, kw_only=True):
+    """The condition of a `check` held. Conditions are cut at 500 characters."""
+
+    KIND = "check.passed"
+    condition: str
+    step: str
+
+
+class CheckFailed(Data, frozen=True, kw_only=True):
+    """The condition of a `check` did not hold, or is of no supported form: the run is blocked."""
+
+    KIND = "check.failed"
+    condition: str
+    reason: str
+    step: str
+
+
+class IfTrue(Data, frozen=True, kw_only=True):
+    """The condition of an `if` held: its body is run."""
+
+    KIND = "if.true"
+    condition: str
+    step: str
+
+
+class IfFalse(Data, frozen=True, kw_only=True):
+    """The condition of an `if` did not hold: its body is passed by."""
+
+    KIND = "if.false"
+    condition: str
+    step: str
+
+
+class ForStart(Data, frozen=True, kw_only=True):
+    """A loop begins: its body is run `count` times."""
+
+    KIND = "for.start"
+    count: int
+    step: str
+    variable: str
+
+
+class RunFinished(Data, frozen=True, kw_only=True):
+    """A run reached its `return`, whose value the document `result` holds, or was blocked at `step` by `reason`.
+
+    A blocked run can be resumed; one that succeeded is over.
+    """
+
+    KIND = "run.finished"
+    reason: str = ""
+    result: str = ""
+    status: Literal["success", "blocked"]
+    step: str = ""
+
+
 def data_of(event: Event) -> Data | None:
     """The typed data of an event; None for a kind not known here. Raises `InvalidError` when it does not fit its kind."""
     kind = REGISTRY.get(event.event)
@@ -276,7 +437,12 @@ def _type_name(kind: object) -> str:
 
 
 def _default_text(field: msgspec.structs.FieldInfo) -> str:
-    return "always present" if field.required else f"`{msgspec.json.encode(field.default).decode()}`"
+    return "always present" if field.required else f"`{msgspec.json.encode(default_of(field)).decode()}`"
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> object:
+    """What an absent member means."""
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
 
 
 if __name__ == "__main__":

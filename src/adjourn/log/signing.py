@@ -50,23 +50,39 @@ def fingerprint(public: bytes) -> str:
 
 def sign(private: bytes, head: SignedHead) -> str:
     """A base64 signature of `head`."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-
-    return encode_bytes(Ed25519PrivateKey.from_private_bytes(private).sign(head.message()))
+    return sign_bytes(private, head.message())
 
 
 def check(public: bytes, signature: str, head: SignedHead) -> None:
     """Raise `IntegrityError` unless `signature` is that of `public` over `head`."""
+    try:
+        held = holds(public, signature, head.message())
+    except InvalidError:  # what cannot be written was not signed
+        held = False
+    if not held:
+        raise IntegrityError(
+            f'checkpoint "{head.name}" at event {head.seq} of task {head.task} is not what {fingerprint(public)} signed',
+            "the history was changed after it was signed; do not resume from it",
+        )
+
+
+def sign_bytes(private: bytes, message: bytes) -> str:
+    """A base64 signature of a message, which must say itself what kind of statement it is."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+    return encode_bytes(Ed25519PrivateKey.from_private_bytes(private).sign(message))
+
+
+def holds(public: bytes, signature: str, message: bytes) -> bool:
+    """Whether `signature` is that of `public` over `message`."""
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
 
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), head.message())
-    except (InvalidSignature, InvalidError, ValueError) as error:
-        raise IntegrityError(
-            f'checkpoint "{head.name}" at event {head.seq} of task {head.task} is not what {fingerprint(public)} signed',
-            "the history was changed after it was signed; do not resume from it",
-        ) from error
+        Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), message)
+    except (InvalidSignature, InvalidError, ValueError):
+        return False
+    return True
 
 
 def encode_bytes(data: bytes) -> str:

@@ -204,6 +204,10 @@ def request(message_id: str, method: str, params: object) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": message_id, "method": method, "params": params}) + b"\n"
 
 
+def notification(method: str) -> bytes:
+    return _encode({"jsonrpc": "2.0", "method": method}) + b"\n"
+
+
 def tool_result(text: str, *, modern: bool, is_error: bool = False) -> dict[str, Any]:
     """The `result` of a tools/call that is answered here."""
     value: dict[str, Any] = {"content": [{"type": "text", "text": text}]}

@@ -6,11 +6,12 @@ Owns: settling calls, the edits of tools/list and of capabilities. Must never: h
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.engine.desk import Desk
+from adjourn.engine.once import MAX_ANSWER
 from adjourn.engine.session import Session
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
@@ -42,6 +43,13 @@ class ResultHead(msgspec.Struct):
     requestState: Any = ""  # noqa: N815
 
 
+class Settled(NamedTuple):
+    """What came of a session's calls, and the results that are kept, by call."""
+
+    facts: list[kinds.ToolSettled]
+    answers: dict[str, bytes]
+
+
 class Answers:
     """Handles the upstream's lines, in one thread."""
 
@@ -55,7 +63,7 @@ class Answers:
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
         out: list[bytes] = []
-        settled: dict[Session, list[kinds.ToolSettled]] = {}
+        settled: dict[Session, Settled] = {}
         later: list[tuple[Pending, Reply]] = []
         for line in lines:
             if line is OVERSIZE:
@@ -67,9 +75,9 @@ class Answers:
                 out += self._line(line, settled, later)
             except Exception as error:  # one odd message must not take others along
                 self._wire.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-        for session, facts in settled.items():
+        for session, (facts, answers) in settled.items():
             try:
-                session.settle(facts)
+                session.settle(facts, answers=answers)
             except AdjournError as error:
                 self._wire.report.event("store.error", str(error))
                 session.settle(facts, later=True)
@@ -83,7 +91,7 @@ class Answers:
     def _line(
         self,
         line: bytes,
-        settled: dict[Session, list[kinds.ToolSettled]],
+        settled: dict[Session, Settled],
         later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         try:
@@ -96,10 +104,11 @@ class Answers:
         if pending is None:
             return self._unasked(reply.id)
         if pending.kind == "call" and pending.session is not None:
-            if pending.effectful:
-                settled.setdefault(pending.session, []).append(
-                    _settlement(pending, reply, time.monotonic_ns())
-                )
+            if pending.effectful or pending.kept:
+                facts, answers = settled.setdefault(pending.session, Settled([], {}))
+                facts.append(_settlement(pending, reply, time.monotonic_ns()))
+                if pending.kept and isinstance(reply.result, msgspec.Raw) and len(reply.result) <= MAX_ANSWER:
+                    answers[pending.call] = bytes(reply.result)
             else:
                 later.append((pending, reply))
         elif reply.error is UNSET:
@@ -120,7 +129,7 @@ class Answers:
     def _odd_line(
         self,
         line: bytes,
-        settled: dict[Session, list[kinds.ToolSettled]],
+        settled: dict[Session, Settled],
         later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         """A batch of answers; an answer that only a lenient parser reads; or no JSON at all, which passes as it is."""
@@ -151,7 +160,7 @@ class Answers:
         answer = frames.error(body["id"], frames.INTERNAL_ERROR, "the upstream's answer is not strict JSON")
         if pending.session is not None:
             fact = kinds.ToolSettled(call=pending.call, outcome="error", answer=digest(line))
-            settled.setdefault(pending.session, []).append(fact)
+            settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
         out = self._wire.answer(pending.batch, answer)
         return [out] if out else []
 
@@ -175,7 +184,7 @@ class Answers:
         shadowed = self._meta.name_of
 
         def visible(tool: str) -> bool:
-            return policy.judge(tool).effect == "allow" and not shadowed(tool)
+            return (policy.observe or policy.visible(tool)) and not shadowed(tool)
 
         added = self._meta.listed()
         edit = edit_tools(line, visible, added)

@@ -5,6 +5,8 @@ whose `requestState` is sealed, expires, is bound to task, tool and arguments, a
 so that it survives a restart of this proxy. Decline, cancel, silence: the call is refused; a person may still approve
 it from a terminal until the question expires, and the repeated call then passes.
 
+A question for one person by name is only put to them at a terminal: an elicitation does not tell who answered.
+
 Owns: held calls, the questions' wording, sealed states. Must never: approve anything itself.
 """
 
@@ -23,7 +25,7 @@ from adjourn.engine.decide import Block, Call, Continue, Forward
 from adjourn.engine.desk import Desk
 from adjourn.engine.session import Admitted, Session, answer
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.log.event import Actor, timestamp
+from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
@@ -57,13 +59,14 @@ class State(msgspec.Struct, frozen=True):
 class Held:
     """A call that waits for a person, and what to do with it then."""
 
-    __slots__ = ("approval", "deadline", "gated", "session")
+    __slots__ = ("approval", "deadline", "gated", "seconds", "session")
 
-    def __init__(self, gated: Gated, approval: Approval, session: Session, deadline: float) -> None:
+    def __init__(self, gated: Gated, approval: Approval, session: Session, seconds: float) -> None:
         self.gated = gated
         self.approval = approval
         self.session = session
-        self.deadline = deadline
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
 
 
 class Asker:
@@ -95,8 +98,11 @@ class Asker:
 
     # --- asking
 
-    def ask(self, gated: Gated, approval: Approval, session: Session) -> None:
-        """Put the question. The call is answered (modern) or held (otherwise) when this returns."""
+    def ask(self, gated: Gated, approval: Approval, session: Session, within: int | None = None) -> None:
+        """Put the question. The call is answered (modern) or held (otherwise) when this returns.
+
+        It is held as long as the rule says (`within`, milliseconds), else as long as this proxy was told.
+        """
         message = gated.message
         self._wire.report.event(
             "confirm.required",
@@ -105,7 +111,7 @@ class Asker:
             approval=approval.id,
             cause=approval.cause,
         )
-        if message.modern and _declares_elicitation(message):
+        if message.modern and _declares_elicitation(message) and not approval.who:
             result = {
                 "resultType": "input_required",
                 "inputRequests": {
@@ -119,8 +125,9 @@ class Asker:
             self._refuse(gated, approval, "too many calls are waiting for a person")
             return
         with self._lock:
-            self._held[message.id] = Held(gated, approval, session, time.monotonic() + self._seconds)
-            if self._elicits and not message.modern:
+            seconds = self._seconds if within is None else self._left(approval)
+            self._held[message.id] = Held(gated, approval, session, seconds)
+            if self._elicits and not message.modern and not approval.who:
                 self._count += 1
                 question = f"{self._nonce}{self._count}"
                 self._questions[question] = message.id
@@ -213,8 +220,15 @@ class Asker:
                 elif asked.refused:
                     self._finish(request_id, held, f"it was refused ({asked.refused})")
                 elif time.monotonic() >= held.deadline:
-                    self._record(held.session, held.approval, yes=False, via="timeout")
-                    self._finish(request_id, held, f"nobody answered within {self._seconds} s")
+                    yes = held.approval.otherwise == "allow"
+                    if not yes:
+                        self._record(held.session, held.approval, yes=False, via="timeout")
+                    self._finish(
+                        request_id, held, "" if yes else f"nobody answered within {held.seconds:.0f} s"
+                    )
+
+    def _left(self, approval: Approval) -> float:
+        return max(0, milliseconds(approval.expires) - self._desk.clock()) / 1000
 
     def give_up(self, why: str) -> None:
         """Refuse every held call: the session ends."""

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from adjourn.aex.match import tool_name_ok
-from adjourn.engine.decide import Ask, Block, Call, Continue, Decision
+from adjourn.aex.policy import Policy
+from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.engine.desk import Desk
+from adjourn.engine.paths import places
 from adjourn.engine.protect import protected_path
 from adjourn.engine.session import Admitted, Session
 from adjourn.errors import AdjournError, InvalidError, StoreError
@@ -218,6 +220,7 @@ class Gate:
             arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
         state = params.get("requestState", "" if "inputResponses" in params else None)
         effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
+        paths, matcher = places(self._desk.policy, tool, arguments, self._desk.setting.root)
         return Call(
             tool=tool,
             digest=arguments_digest(arguments),
@@ -225,6 +228,9 @@ class Gate:
             arguments=preview(arguments) if effectful or named_only else "",
             state=digest(state.encode()) if isinstance(state, str) and not is_ours(state) else "",
             named_only=named_only,
+            given=arguments,
+            paths=paths,
+            matcher=matcher,
         )
 
     # --- admission
@@ -279,8 +285,8 @@ class Gate:
         policy = self._desk.policy
         for gated, place in zip(calls, places, strict=True):
             call = gated.call
-            verdict = policy.judge(call.tool)
-            harmless = not call.effectful and not call.named_only and policy.budget is None
+            verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher)
+            harmless = not call.effectful and not call.named_only and not _is_counted(policy, call.tool)
             if harmless and verdict.effect == "allow" and verdict.confirm is None:
                 self._track(gated.message, Pending("other", modern=gated.message.modern, batch=gated.batch))
                 self._forwards[place] = gated.message.raw
@@ -297,7 +303,9 @@ class Gate:
             self._refuse_call(message, decision, gated.batch)
         elif isinstance(decision, Ask):
             if admitted.approval is not None:
-                self._asker.ask(gated, admitted.approval, session)
+                self._asker.ask(gated, admitted.approval, session, decision.within)
+        elif isinstance(decision, Replay):
+            self._answer(gated.batch, self._replayed(gated, decision, session))
         elif call.tool in self._meta.definitions:
             self._answer(gated.batch, self._meta_answer(gated, admitted, session))
         else:
@@ -312,6 +320,18 @@ class Gate:
             self._wire.to_upstream(self._forward_line(gated, admitted, session))
             self._unsent.discard(gated.message.id)
 
+    def _replayed(self, gated: Gated, replay: Replay, session: Session) -> bytes:
+        """The recorded answer to a call whose effect may happen only once."""
+        message = gated.message
+        kept = session.task.store.get_blob(replay.answer)
+        self._wire.report.event("tool.replayed", f"{gated.call.tool}: the answer of call {replay.call}")
+        if kept is None:
+            reason = (
+                f"the effect of this call happened already, in call {replay.call}; its answer was not kept"
+            )
+            return self.refusal(message, Block("once_done", reason, "go on without repeating it"))
+        return frames.result(message.id, msgspec.Raw(kept))
+
     def _meta_answer(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
         answer = self._meta.handle(gated.message, gated.call.tool)
         if admitted.call in session.task.ledger.open_calls:
@@ -324,8 +344,10 @@ class Gate:
         pending = Pending("call", modern=message.modern, batch=gated.batch)
         pending.session, pending.call, pending.tool = session, admitted.call, gated.call.tool
         pending.effectful = gated.call.effectful
+        opened = session.task.ledger.open_calls.get(admitted.call)
+        pending.kept = opened is not None and opened.once != ""
         pending.started = time.monotonic_ns()
-        if gated.call.named_only and admitted.call not in session.task.ledger.open_calls:
+        if gated.call.named_only and opened is None:
             pending.kind = "other"
         self._track(message, pending)
         state = message.params.get("requestState")
@@ -390,6 +412,11 @@ class Gate:
             self._desk.session().note(data)
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
+
+
+def _is_counted(policy: Policy, tool: str) -> bool:
+    """Whether a call of the tool has to be written down to be counted."""
+    return bool(policy.budget is not None or policy.budgets or policy.limits_of(tool) or policy.once_of(tool))
 
 
 def arguments_digest(arguments: object) -> str:

@@ -71,6 +71,7 @@ class Proxy:
         self.asker.proceed = self.gate.proceed
         self.asker.refusal = self.gate.refusal
         self.answers = Answers(self.wire, self.desk, self.gate, self.meta)
+        self.desk.told = self._told
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
@@ -83,7 +84,7 @@ class Proxy:
         return self._shut_down()
 
     def _announce(self) -> None:
-        contract = self.desk.setting.contract
+        contract = self.desk.contract
         policy = contract.policy
         self.report.event("policy", contract.policy_source)
         if contract.contract_source:
@@ -92,6 +93,10 @@ class Proxy:
             if rules:
                 self.report.event(title, ", ".join(rule.pattern for rule in rules))
         self.report.event("budget", "no limit" if policy.budget is None else f"calls={policy.budget}")
+        if policy.observe:
+            self.report.event(
+                "mode", "observe: everything passes, and what the policy would stop is written down"
+            )
         for finding in contract.findings:
             self.report.event(
                 "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
@@ -102,6 +107,11 @@ class Proxy:
             self.report.event(
                 "store.error", f"{error}; calls with effects will be refused until it can be used"
             )
+
+    def _told(self, event: str, text: str) -> None:
+        self.report.event(event, text)
+        if event == "policy.changed" and self.gate.revision:  # a client of the handshake era
+            self.wire.to_client(frames.notification("notifications/tools/list_changed"))
 
     # --- the two directions
 

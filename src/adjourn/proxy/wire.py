@@ -32,12 +32,24 @@ class Batch:
 
 
 class Pending:
-    """A request that has no answer yet. `session` and `call` are set when it is a journalled call.
+    """A request that has no answer yet. `session` and `call` are set when it is a journalled call; `kept` when its answer is
+    to be kept, since it may not be repeated.
 
     `cancelled`: the client gave it up. An answer may still come, and then says what became of it.
     """
 
-    __slots__ = ("batch", "call", "cancelled", "effectful", "kind", "modern", "session", "started", "tool")
+    __slots__ = (
+        "batch",
+        "call",
+        "cancelled",
+        "effectful",
+        "kept",
+        "kind",
+        "modern",
+        "session",
+        "started",
+        "tool",
+    )
 
     def __init__(self, kind: str, *, modern: bool = False, batch: Batch | None = None) -> None:
         self.kind = kind
@@ -47,6 +59,7 @@ class Pending:
         self.call = ""
         self.tool = ""
         self.effectful = False
+        self.kept = False
         self.cancelled = False
         self.started = 0
 

@@ -11,14 +11,22 @@ from typing import Any
 
 import msgspec
 
-from adjourn.errors import IntegrityError
+from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
-from adjourn.log.event import GENESIS, Envelope
+from adjourn.log.event import GENESIS, Envelope, milliseconds
 from adjourn.log.merkle import Frontier
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
 MAX_FENCED = 100
+MAX_RATES = 100
+MAX_SILENT = 100
+"""Open questions beyond which those that nobody answered are forgotten, even where silence means yes."""
+SLICES = 60
+PAUSE = 5 * 60_000
+"""Milliseconds between two events beyond which a task is taken to rest."""
+AT_SHARE = "at "
+"""How the trigger of a checkpoint begins that was made at a share of a budget: `at 75%`."""
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -31,6 +39,7 @@ class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defau
     session: str
     since: str
     arguments: str = ""
+    once: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -46,6 +55,8 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     doubt: str = ""
     approved: bool = False
     refused: str = ""
+    who: str = ""
+    otherwise: str = "deny"
 
 
 class Session(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -62,7 +73,11 @@ class Session(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_de
 
 
 class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
-    """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes."""
+    """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes.
+
+    `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
+    limit, as [slice of the period, calls]; `marks` the budget under which a share of it was last checkpointed.
+    """
 
     task: str
     seq: int = -1
@@ -83,6 +98,11 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     sessions: dict[str, Session] = {}
     moved: dict[str, str] = {}
     fenced: dict[str, str] = {}
+    worked: int = 0
+    tokens: int = 0
+    micro_usd: int = 0
+    rates: dict[str, list[list[int]]] = {}
+    marks: dict[str, int] = {}
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -105,10 +125,56 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
         self.tree.append(bytes.fromhex(event_hash))
         self.seq = event.seq
         self.hash = event_hash
-        self.touched = event.timestamp
+        if event.timestamp != self.touched:
+            self.worked += _pause(self.touched, event.timestamp)
+            self.touched = event.timestamp
         rule = _RULES.get(type(data))
         if rule is not None:
             rule(self, event, data)
+
+
+def _pause(before: str, after: str) -> int:
+    """The milliseconds between two time stamps, as far as they count as work."""
+    try:
+        if before[:17] == after[:17]:  # within a minute, as nearly always
+            passed = int(after[17:19] + after[20:23]) - int(before[17:19] + before[20:23])
+        else:
+            passed = milliseconds(after) - milliseconds(before)
+    except (ValueError, InvalidError):  # the first event, or one made elsewhere
+        return 0
+    return min(max(passed, 0), PAUSE)
+
+
+def rate_key(amount: float, seconds: int, pattern: str) -> str:
+    """The name under which the calls of a limit are counted: `10/60 network.fetch`."""
+    return f"{amount:.0f}/{seconds} {pattern}"
+
+
+def rate_used(ledger: Ledger, key: str, now: int) -> int:
+    """The calls of a limit in the period that ends `now`. Counted in sixtieths of it: never too few."""
+    oldest = _slice(key, now) - SLICES
+    return sum(count for at, count in ledger.rates.get(key, ()) if at >= oldest)
+
+
+def _slice(key: str, now: int) -> int:
+    seconds = key.partition(" ")[0].partition("/")[2]
+    return now * SLICES // (int(seconds or 1) * 1000)
+
+
+def _count_rates(ledger: Ledger, event: Envelope, keys: list[str]) -> None:
+    for key in keys[:MAX_RATES]:
+        if key not in ledger.rates and len(ledger.rates) >= MAX_RATES:
+            del ledger.rates[next(iter(ledger.rates))]
+        try:
+            at = _slice(key, milliseconds(event.timestamp))
+        except (ValueError, ZeroDivisionError, InvalidError):  # an event made elsewhere
+            continue
+        slices = ledger.rates.setdefault(key, [])
+        if slices and slices[-1][0] >= at:
+            slices[-1][1] += 1
+        else:
+            slices.append([at, 1])
+            del slices[: -SLICES - 1]
 
 
 def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> None:
@@ -169,7 +235,10 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         session=event.session,
         since=event.timestamp,
         arguments=data.arguments,
+        once=data.once,
     )
+    if data.limits:
+        _count_rates(ledger, event, data.limits)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
     if used is not None and used.doubt:
         ledger.doubts.pop(used.doubt, None)  # a person decided to run it again
@@ -216,7 +285,8 @@ def _refused(ledger: Ledger, event: Envelope, data: kinds.Data) -> None:
 def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequired) -> None:
     # Time stamps of one width compare as text; an imported one that is no time must not stop the fold half-way.
     for old in [old for old in ledger.approvals.values() if old.expires <= event.timestamp]:
-        del ledger.approvals[old.id]
+        if old.otherwise == "deny" or old.refused or len(ledger.approvals) > MAX_SILENT:
+            del ledger.approvals[old.id]
     ledger.approvals[data.approval] = Approval(
         id=data.approval,
         tool=data.tool,
@@ -226,6 +296,8 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
         asked=event.timestamp,
         arguments=data.arguments,
         doubt=data.doubt,
+        who=data.who,
+        otherwise=data.otherwise,
     )
 
 
@@ -246,6 +318,25 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
+    if data.trigger.startswith(AT_SHARE):
+        ledger.marks[data.trigger] = -1 if ledger.budget is None else ledger.budget
+
+
+def _policy_changed(ledger: Ledger, event: Envelope, data: kinds.PolicyChanged) -> None:
+    del event
+    ledger.policy = data.policy
+    ledger.budget = None if data.budget < 0 else data.budget
+
+
+def _usage_reported(ledger: Ledger, event: Envelope, data: kinds.UsageReported) -> None:
+    del event
+    ledger.tokens += max(0, data.tokens)
+    ledger.micro_usd += max(0, data.micro_usd)
+
+
+def _make_result(ledger: Ledger, event: Envelope, data: kinds.MakeResult) -> None:
+    del event
+    ledger.tokens += max(0, data.input_tokens) + max(0, data.output_tokens)
 
 
 _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
@@ -264,5 +355,8 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.ConfirmDenied: _confirm_denied,
     kinds.CheckpointCreated: _checkpoint_created,
     kinds.TaskImported: _task_imported,
+    kinds.PolicyChanged: _policy_changed,
+    kinds.UsageReported: _usage_reported,
+    kinds.MakeResult: _make_result,
 }
 """What each kind does. A kind that is not here is history only."""

@@ -1,0 +1,239 @@
+"""Where a call leads: the paths and the command that its arguments name, and the verdict of the rules on them.
+
+A rule with a scope (`file.write:src/**`, `shell.exec:git *`) is held against real places: links are followed, `..` is
+walked, `~` and `file:` URLs are taken for what they mean. Whatever cannot be told counts as unknown, and under unknown
+places a scoped deny applies and a scoped allow does not. What that means for a call:
+
+- A place outside the workspace is in no scope of an allow, whatever its glob; a deny is held against its absolute path.
+- A directory stands for all that is beneath it: an allow must hold all of it, a deny applies when it holds any of it.
+- A command is held against a scope as a whole and in its pieces (`a && b`, `a | b`, `$(a)`, redirections): an allow must
+  hold each of them, a deny applies when it holds one. A patch names its files inside its text, so its places are unknown.
+
+Owns: which arguments name places, resolving them, `judge`. Must never: read a file, or be taken for a sandbox: a tool may
+call its path by a name that is not known here, and a program reaches what it likes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from adjourn.aex.match import glob_path, glob_text
+from adjourn.aex.policy import Policy, Verdict
+from adjourn.aex.where import PathMatcher
+from adjourn.engine.protect import as_path
+
+MAX_PATHS = 1000
+MAX_NODES = 20_000
+MAX_PATH = 4096
+
+COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
+"""Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
+_COMMAND_KEYS = frozenset(("cmd", "command"))
+_PATCH_KEYS = frozenset(("diff", "patch"))
+_CONTENT_KEYS = frozenset(
+    (
+        "body", "code", "content", "contents", "data", "description", "message", "newstring", "oldstring", "pattern",
+        "prompt", "query", "regex", "text",
+    )
+)  # fmt: skip
+"""What is written, or looked for: it may well look like a path."""
+_PATH_KEYS = frozenset(
+    ("source", "src", "destination", "dest", "dst", "target", "cwd", "root", "workdir", "writes", "uri")
+)
+_PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "filenames", "directory", "dir", "folder")
+_MAYBE_KEYS = frozenset(("from", "to"))
+_WILDCARD = re.compile(r"[*?\[{]")
+_CONTROL = re.compile(r"[;&|`$<>(){}\n\r]+")
+"""Where a shell may begin another command, or reach another file. Quotes protect nothing here: too many pieces, not too few."""
+
+_OUTSIDE = "\0outside"
+_BENEATH = "/\0/\0"
+"""Behind a directory: something deep in it, of a name that only wildcards hold."""
+_ANYTHING = "/\1"
+"""Behind a directory: any one thing in it."""
+
+
+class _UnknownError(Exception):
+    """The places cannot be told."""
+
+
+class Places(NamedTuple):
+    """What the scopes of a call's rules are held against, and how (`Policy.judge_call`, `decide.Call`)."""
+
+    paths: Sequence[str] = ()
+    matcher: PathMatcher = glob_path
+
+
+UNKNOWN = Places()
+"""Nothing is known of where the call leads: a scoped deny applies, a scoped allow does not."""
+
+
+def judge(
+    policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
+) -> Verdict:
+    """The verdict of the rules on a call, given what `paths_of` is given."""
+    return policy.judge_call(tool, arguments, *places(policy, tool, arguments, root, working_directory))
+
+
+def places(
+    policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
+) -> Places:
+    """Where a call leads, as far as a rule of the policy wants to know it of this tool."""
+    if not policy.looks_at_arguments(tool):
+        return UNKNOWN
+    commands = _commands(arguments)
+    if tool in COMMAND_TOOLS:
+        return Places(commands, glob_text)
+    paths = _paths(arguments, root, working_directory)
+    if paths is None or (paths and commands):  # a scope can be held against one of the two only
+        return UNKNOWN
+    return Places(commands, glob_text) if commands else Places(_marked(paths, root), _in_scope)
+
+
+def paths_of(arguments: Mapping[str, object], root: str, working_directory: str = "") -> tuple[str, ...]:
+    """Every place that a call's arguments name: relative to `root` with `/`, or absolute when it is outside.
+
+    `root` is the workspace's real path; relative paths are taken from `working_directory` (default: `root`). Links are
+    followed. None at all means that it is not known where the call leads.
+    """
+    return _paths(arguments, root, working_directory) or ()
+
+
+def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -> tuple[str, ...] | None:
+    """The same; None when there is more than can be told."""
+    found: dict[str, None] = {}
+    try:
+        for text in _named(arguments):
+            for spelling in dict.fromkeys((text, text.strip())):
+                found[_resolved(as_path(spelling), working_directory or root, root)] = None
+                if spelling.startswith("~"):  # a tool may know what it means, or not
+                    found[_resolved(spelling, working_directory or root, root)] = None
+            if len(found) > MAX_PATHS:
+                return None
+    except (_UnknownError, OSError, ValueError):
+        return None
+    return tuple(found)
+
+
+def _resolved(path: str, base: str, root: str) -> str:
+    if "\0" in path or "\1" in path or len(path) > MAX_PATH:
+        raise _UnknownError
+    wild = _WILDCARD.search(path)
+    if wild and not os.path.lexists(os.path.join(base, path)):
+        path = path[
+            : path.rfind("/", 0, wild.start()) + 1
+        ]  # some tools expand it; the folder stands for what it names
+    real = os.path.realpath(os.path.join(base, path))
+    inside = real.startswith(root.rstrip("/") + "/")
+    place = "." if real == root else real[len(root.rstrip("/")) + 1 :] if inside else real
+    if wild and place == real:
+        raise _UnknownError
+    if not place.isascii():
+        from unicodedata import normalize  # noqa: PLC0415  # few paths need it
+
+        return normalize("NFC", place)
+    return place
+
+
+# --- what the arguments name
+
+
+def _named(arguments: Mapping[str, object]) -> Iterator[str]:
+    """Every text in the arguments that names a place. Raises `_UnknownError` when that cannot be told."""
+    waiting: list[tuple[str, object]] = [("", arguments)]
+    seen = 0
+    while waiting:
+        key, value = waiting.pop()
+        seen += 1
+        if seen > MAX_NODES:
+            raise _UnknownError
+        if isinstance(value, str):
+            if key in _PATCH_KEYS:
+                raise _UnknownError
+            if _names_place(key, value):
+                yield value
+        elif isinstance(value, list | tuple):
+            waiting += [(key, item) for item in value]
+        elif isinstance(value, Mapping):
+            if _is_path_key(key):
+                yield from map(str, value)  # a map from path to content
+            waiting += [(_fold(str(name)), item) for name, item in value.items()]
+
+
+def _names_place(key: str, text: str) -> bool:
+    if key in _COMMAND_KEYS or key in _CONTENT_KEYS:
+        return False
+    if text[:5].lower() == "file:":
+        return True
+    if key in ("uri", "url"):
+        return False
+    if _is_path_key(key):
+        return True
+    if key in _MAYBE_KEYS:
+        return "/" in text or "." in text or text.startswith("~")
+    return "\n" not in text and (text.startswith(("/", "~/", "../")) or "/../" in text or text == "..")
+
+
+def _is_path_key(key: str) -> bool:
+    return key in _PATH_KEYS or key.endswith(_PATH_ENDINGS)
+
+
+def _fold(key: str) -> str:
+    return key.replace("_", "").replace("-", "").lower()
+
+
+def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
+    """The command that a call names, whole and in the pieces that a shell may make of it."""
+    found: list[str] = []
+    for key, value in arguments.items():
+        if _fold(key) in _COMMAND_KEYS:
+            words = value if isinstance(value, list | tuple) else [value]
+            if not all(isinstance(word, str) for word in words):
+                return ()
+            found.append(" ".join(map(str, words)).strip())
+    pieces = (piece.strip() for command in found for piece in _CONTROL.split(command))
+    return tuple(dict.fromkeys([*found, *filter(None, pieces)]))
+
+
+# --- holding scopes against them
+
+
+def _marked(paths: tuple[str, ...], root: str) -> list[str]:
+    """What scopes are held against for these paths, in the words of `_in_scope`."""
+    places: list[str] = []
+    for path in paths:
+        places.append(path)
+        full_path = os.path.normpath(os.path.join(root, path))
+        if os.path.isabs(path):
+            places.append(_OUTSIDE)
+            if root.startswith(path.rstrip("/") + "/"):
+                places.append("." + _ANYTHING)  # the workspace is somewhere beneath it
+        if os.path.isdir(full_path):
+            places += [path + _BENEATH, path + _ANYTHING]
+    return places
+
+
+def _in_scope(scope: str, place: str) -> bool:
+    if place == _OUTSIDE:
+        return False
+    if not scope.isascii():
+        from unicodedata import normalize  # noqa: PLC0415  # few scopes need it
+
+        scope = normalize("NFC", scope)
+    if place.endswith(_ANYTHING):
+        return _reaches(scope, place.removesuffix(_ANYTHING))
+    return glob_path(scope, place.removeprefix("./"))
+
+
+def _reaches(scope: str, directory: str) -> bool:
+    """Whether the scope may hold something beneath the directory."""
+    globs = scope.split("/")
+    for glob, part in zip(globs, [] if directory == "." else directory.split("/"), strict=False):
+        if glob == "**":
+            return True
+        if not glob_text(glob, part):
+            return False
+    return directory == "." or len(globs) > directory.count("/") + 1

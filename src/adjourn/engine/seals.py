@@ -1,0 +1,118 @@
+"""Signature files beside contracts, and the keys and secrets that they are checked with (spec/signature.md).
+
+Owns: where a signature file is, reading it, sealing with the user's key, what a valid one says. Must never: take a key from
+a workspace, follow a link to a signature file.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from adjourn.aex import seal as seals
+from adjourn.aex.seal import PublishedSeal, Seal
+from adjourn.aex.text import BLANK
+from adjourn.engine import keys
+from adjourn.engine.workspace import read_file, write_file
+from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
+from adjourn.findings import Finding
+from adjourn.log.signing import fingerprint
+
+SUFFIX = ".signature.json"
+MAX_SECRET = 64 * 1024
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """What a signature that holds says. `names` are those that the user gave the key; none for a shared secret."""
+
+    seal: Seal | PublishedSeal
+    names: list[str]
+
+    @property
+    def only_text(self) -> bool:
+        """Whether the signature covers the text alone: anybody could have changed signer and time."""
+        return isinstance(self.seal, PublishedSeal)
+
+
+def place(path: str) -> str:
+    """Where the signature file of the contract in the file `path` is."""
+    return path + SUFFIX
+
+
+def seal(path: str, text: bytes, *, signer: str, signed_at: str, secret: bytes | None = None) -> Seal:
+    """A seal over the text of the file `path`: with the shared secret if there is one, else with the user's key."""
+    file = os.path.basename(path)
+    if secret is not None:
+        return seals.sign_shared(text, secret, file=file, signer=signer, signed_at=signed_at)
+    return seals.sign(text, keys.private_key(), file=file, signer=signer, signed_at=signed_at)
+
+
+def write(made: Seal, path: str) -> None:
+    """Write a signature file, whole or not at all."""
+    write_file(os.path.dirname(path) or ".", os.path.basename(path), seals.written(made))
+
+
+def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = "") -> Held:
+    """What the signature says, if it holds, and is by `signer` where one is named. Raises `InvalidError`, `UsageError`."""
+    found = seals.read(signature)
+    names: list[str] = []
+    if isinstance(found, PublishedSeal) or found.shared:
+        if secret is None:
+            raise UsageError("it was signed with a shared secret", "give the secret: --key-file FILE")
+        seals.check_shared(text, found, secret)
+        known = [found.signer]
+    else:
+        if secret is not None:
+            raise UsageError(
+                "it was signed with a key, not with a shared secret", "leave out --key and --key-file"
+            )
+        trusted = keys.trusted()
+        names = [name for name, public in trusted.items() if fingerprint(public) == found.key]
+        if not names:
+            raise IntegrityError(
+                f"it was signed by {found.key}, which you do not trust",
+                "get the public key from its owner: adjourn keys trust NAME KEY",
+            )
+        seals.check(text, found, trusted[names[0]])
+        known = [*names, found.signer] if "default" in names else names
+    if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in known):
+        raise IntegrityError(
+            f"it was signed by {known[-1]!r}, not by {signer!r}", "have it signed by whom you expect"
+        )
+    return Held(seal=found, names=names)
+
+
+def required(path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:
+    """What keeps the contract in the file `path` from being taken as signed by one of `signers`; None when it is."""
+    signature: bytes | None = None
+    try:
+        signature = read_file(place(path), seals.MAX_BYTES)
+    except NotFoundError:
+        pass
+    except InvalidError as error:
+        return seals.unreadable(error, source)
+    try:
+        return seals.check_sealed(text, signature, signers, keys.trusted(), source=source)
+    except AdjournError as error:  # a key that cannot be read proves nothing
+        return seals.unreadable(error, source)
+
+
+def read_secret(path: str) -> bytes:
+    """The shared secret in a file, without the blanks around it."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_SECRET + 1)
+    except OSError as error:
+        raise InvalidError(
+            f"cannot read {path}: {error.strerror}", "name the file that holds the secret"
+        ) from error
+    try:
+        secret = data.decode().strip(BLANK).encode()
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"{path} is not UTF-8 text", "a secret is a text") from error
+    if not secret or len(data) > MAX_SECRET:
+        raise InvalidError(f"{path} holds no secret of 1 to {MAX_SECRET:,} bytes", "write the secret into it")
+    return secret

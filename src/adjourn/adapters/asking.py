@@ -1,0 +1,111 @@
+"""What every way of asking a model has in common: a key, an SDK, a bound on time and size, one kind of error.
+
+Owns: those bounds, and telling any failure as a `ModelError`. Must never: know one provider's messages.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+import msgspec
+
+from adjourn.engine.models import Completion, ModelError
+
+SECONDS = 300.0
+"""For one answer, the SDK's own retries included."""
+MAX_TOKENS = 16_384
+"""Of one answer, reasoning included."""
+MAX_TEXT = 1_000_000
+"""Characters of one answer."""
+_SHOWN = 300
+_T = TypeVar("_T")
+_REMEDIES = {
+    401: "check the key, and for whom it was made",
+    403: "check what the key may do",
+    404: "check the name of the model and the base URL",
+    429: "wait, then try again",
+}
+
+
+def credential(variable: str) -> str:
+    """The key that an environment variable holds. Raises `ModelError` that names the variable."""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise ModelError(f"{variable} is not set", f"export {variable}=… with your key, then try again")
+    return key
+
+
+def sdk(name: str) -> Any:
+    """A provider's SDK, which is an extra of the same name. Raises `ModelError` that says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ModelError(
+            f"the package {name} is not installed: {error}", f"pip install 'adjourn[{name}]'"
+        ) from error
+
+
+def decoded(body: bytes, shape: type[_T], who: str) -> _T:
+    """A provider's answer, read strictly. Raises `ModelError`."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(
+            f"{who} answered with something else than a completion: {error}",
+            "check the base URL, or update adjourn",
+        ) from error
+
+
+def cut_off(who: str) -> ModelError:
+    return ModelError(
+        f"{who} was cut off at {MAX_TOKENS:,} tokens", "ask for less, or for one part at a time"
+    )
+
+
+def declined(who: str, why: str = "") -> ModelError:
+    return ModelError(f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "ask differently")
+
+
+def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completion:
+    """What `ask` returns, if it does so in time and it is a text of sensible size. Raises nothing but `ModelError`.
+
+    A provider's time-outs are for one silence, and a handler may have none: so it runs in a thread of its own, which is
+    left behind when the time is over and ends with the process.
+    """
+    outcome: list[Completion | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(ask())
+        except BaseException as error:  # also SystemExit of a handler, which would end the thread in silence
+            outcome.append(error)
+
+    worker = threading.Thread(target=run, name=f"ask {who}", daemon=True)
+    worker.start()
+    worker.join(seconds)
+    if not outcome:
+        raise ModelError(
+            f"{who} gave no answer within {seconds:g} seconds", "try again, or ask a faster model"
+        )
+    answer = outcome[0]
+    if isinstance(answer, BaseException):
+        raise _told(answer, who) from answer
+    if not answer.text.strip():
+        raise ModelError(f"{who} gave an empty answer", "try again")
+    if len(answer.text) > MAX_TEXT:
+        raise ModelError(f"{who} answered with more than {MAX_TEXT:,} characters", "ask for less")
+    return answer
+
+
+def _told(error: BaseException, who: str) -> ModelError:
+    if isinstance(error, ModelError):
+        return error
+    message = str(getattr(error, "message", "") or error)[:_SHOWN]
+    status = getattr(error, "status_code", None)  # what both SDKs call it
+    if isinstance(status, int):
+        return ModelError(f"{who} answered {status}: {message}", _REMEDIES.get(status, "try again later"))
+    return ModelError(f"{who} failed: {type(error).__name__}: {message}", "try again")

@@ -1,0 +1,40 @@
+"""Which model is asked: the choice that `run`, `draft` and `review` share.
+
+Owns: the table of providers, `choose`. Must never: import a provider that was not chosen.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from adjourn.engine.models import Model
+from adjourn.errors import UsageError
+
+PROVIDERS = {
+    "anthropic": "adjourn.adapters.anthropic:Anthropic",
+    "openai": "adjourn.adapters.openai:OpenAI",
+}
+"""By the name that `--model` knows: a class that is made with a model's name, or "" for its default."""
+
+
+def choose(name: str = "", handler: str = "") -> Model:
+    """The model that `--model` names (PROVIDER or PROVIDER:MODEL), else the handler (MODULE:FUNCTION), else AEX_MODEL.
+
+    Raises `UsageError` where there is none, `ModelError` where its key or its SDK is missing: before anything is asked.
+    """
+    if handler and not name:
+        from adjourn.adapters.handler import Handler  # noqa: PLC0415  # only what was chosen
+
+        return Handler(handler)
+    named = name or os.environ.get("AEX_MODEL", "")
+    if not named:
+        raise UsageError(
+            "no model is named", "give --model PROVIDER or --model-handler MODULE:FUNCTION, or set AEX_MODEL"
+        )
+    provider, _, model = named.partition(":")
+    if provider not in PROVIDERS:
+        raise UsageError(f"no provider is called {provider!r}", f"there are: {', '.join(PROVIDERS)}")
+    module, _, kind = PROVIDERS[provider].partition(":")
+    chosen: Model = getattr(import_module(module), kind)(model)
+    return chosen

@@ -1,0 +1,22 @@
+"""`adjourn classify`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.output import say_json
+from adjourn.cli.place import example
+
+
+@click.command(epilog=example('adjourn classify "deploy the docs to production"'))
+@click.argument("prompt", nargs=-1, required=True)
+def classify(prompt: tuple[str, ...]) -> None:
+    """Tell by its words whether a request should be worked on under a contract; always prints JSON.
+
+    The mode is contract_required, contract_recommended or exploratory. It is advice: what is permitted, the policy says.
+    """
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    from adjourn.aex.classify import classify as classified  # noqa: PLC0415
+
+    say_json(msgspec.to_builtins(classified(" ".join(prompt))))

@@ -1,0 +1,121 @@
+"""`adjourn draft`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.errors import InvalidError
+
+if TYPE_CHECKING:
+    from adjourn.engine.draft import Draft
+
+
+@click.command(
+    epilog=example(
+        'adjourn draft "fix the failing test in tests/test_api.py" --model anthropic',
+        "adjourn draft --from-plan plan.md --model openai:gpt-5.5 --name release",
+    )
+)
+@click.argument("prompt", nargs=-1)
+@click.option(
+    "--model",
+    default="",
+    metavar="PROVIDER",
+    help="Who drafts: anthropic or openai, or PROVIDER:MODEL (default: $AEX_MODEL).",
+)
+@click.option(
+    "--model-handler",
+    default="",
+    metavar="MODULE:FUNCTION",
+    help="A function of your own that drafts, where no model is named.",
+)
+@click.option(
+    "--from-plan", default="", metavar="FILE", help="Take the request from a file; PROMPT is added to it."
+)
+@click.option(
+    "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
+)
+@click.option("--name", default="", metavar="NAME", help="The task's name (default: from the request).")
+@click.option("--out", default="", metavar="FILE", help="Write this file instead of one in .aex/runs/.")
+@click.option("--max-retries", default=1, metavar="N", help="Ask again up to N times with the findings (1).")
+@in_folder
+@for_machines
+def draft(
+    prompt: tuple[str, ...],
+    *,
+    model: str,
+    model_handler: str,
+    from_plan: str,
+    policy: str,
+    name: str,
+    out: str,
+    max_retries: int,
+    as_json: bool,
+) -> int:
+    """Let a model write a task for a request, and check it: that it is valid, and that the policy refuses nothing of it.
+
+    The policy's text is sent to the model. The draft is kept as a new file, also one that is not valid; nothing is run. Exit
+    code 1 when it is not valid.
+    """
+    from adjourn.adapters.models import choose  # noqa: PLC0415  # not for --help
+    from adjourn.cli.review import policy_here  # noqa: PLC0415
+    from adjourn.engine import draft as drafting  # noqa: PLC0415
+
+    under = policy_here(policy)
+    request = "\n\n".join(part for part in (_plan(from_plan), " ".join(prompt)) if part)
+    chosen = choose(model, model_handler)
+    if sys.stderr.isatty():
+        click.echo(f"asking {chosen}…", err=True)
+    made = drafting.draft(request, chosen, name=name, policy=under, max_retries=max_retries)
+    path = drafting.save(made, os.getcwd(), time.localtime(), out)
+    if as_json:
+        _print_json(made, path)
+    else:
+        _print(made, path, under is not None)
+    return 0 if made.valid else 1
+
+
+def _plan(path: str) -> str:
+    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
+
+    if not path:
+        return ""
+    text, findings = load(path)
+    if text is None:
+        raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
+    return text
+
+
+def _print(made: Draft, path: str, has_policy: bool) -> None:
+    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
+
+    attempts = f", {made.attempts} attempts" if made.attempts > 1 else ""
+    verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to mend"
+    say(f"{safe(path)}: {verdict}{attempts}", "green" if made.valid else "red")
+    for finding in made.findings:
+        say(render(finding, made.text))
+    if not has_policy:
+        say("  there is no policy: nothing but the task itself says what it may do")
+    say(f"  {'read it' if made.valid else 'mend it'}, then: adjourn review {safe(path)}")
+
+
+def _print_json(made: Draft, path: str) -> None:
+    from adjourn.cli.check import as_told  # noqa: PLC0415  # only for machines
+
+    say_json(
+        {
+            "path": path,
+            "task": made.name,
+            "valid": made.valid,
+            "model": made.model,
+            "attempts": made.attempts,
+            "findings": [as_told(finding) for finding in made.findings],
+        }
+    )

@@ -1,0 +1,162 @@
+"""`adjourn review`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import complain, facts, safe, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.errors import InvalidError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.aex.review import Review
+    from adjourn.engine.contract import Contract
+    from adjourn.findings import Finding
+
+
+@click.command(
+    epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes")
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
+)
+@click.option(
+    "--run", "run_it", is_flag=True, help="Run the task when nothing of it is refused, after asking."
+)
+@click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
+@click.option("--inputs", default="", metavar="FILE", help="With --run: its inputs, as JSON.")
+@click.option("--model", default="", metavar="PROVIDER", help="With --run: who answers `make` steps.")
+@click.option(
+    "--model-handler",
+    default="",
+    metavar="MODULE:FUNCTION",
+    help="With --run: a function of your own that answers them.",
+)
+@click.option("--auto-confirm", is_flag=True, help="With --run: approve each confirmation in the run.")
+@in_folder
+@for_machines
+def review(
+    file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: bool, as_json: bool, **passed: str
+) -> int:
+    """Show what a task asks for, what of it the policy grants, and what it checks, makes and asks a person for.
+
+    Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
+    """
+    from adjourn.aex.review import reviewed  # noqa: PLC0415  # not for --help
+
+    under = policy_here(policy)
+    text = _text(file)
+    told = reviewed(
+        text,
+        os.path.relpath(file),
+        under.policy if under else None,
+        policy_source=under.policy_source if under else "",
+        refusals=_unsigned(file, text, under),
+    )
+    if as_json:
+        import msgspec  # noqa: PLC0415  # only for machines
+
+        say_json(msgspec.to_builtins(told))
+    else:
+        _print(told)
+    runs = told.valid and told.runs_under_policy
+    if not run_it or not runs:
+        if run_it:
+            complain(f"{safe(file)} is not run", "mend what the review warns of")
+        return 0 if runs else 1
+    if not yes:
+        _ask(file)
+        if _text(file) != text:
+            raise InvalidError(f"{file} was changed while you read its review", "review it again")
+    named = {"policy": policy, **passed}
+    options = [
+        word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    return _run([file, *options, *(["--auto-confirm"] if yes or auto_confirm else [])])
+
+
+def policy_here(named: str) -> Contract | None:
+    """The policy of that name, else the workspace's if it has one. Raises `BrokenContractError`."""
+    from adjourn.aex.policy import discover  # noqa: PLC0415  # not for --help
+    from adjourn.engine.contract import read_contract  # noqa: PLC0415
+
+    path = named or discover(".")
+    return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
+
+
+def _unsigned(file: str, text: str, under: Contract | None) -> list[Finding]:
+    """Why a task does not count as signed by whom the policy names."""
+    if under is None or not under.policy.signers:
+        return []
+    from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
+
+    found = seals.required(file, text.encode(), under.policy.signers, file)
+    return [found] if found else []
+
+
+def _text(path: str) -> str:
+    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
+
+    text, findings = load(path)
+    if text is None:
+        raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
+    return text
+
+
+def _ask(file: str) -> None:
+    """Returns when a person says yes."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("there is no terminal to ask on whether to run it", "say --yes")
+    click.confirm(f"\nRun {safe(file)}?", abort=True)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from adjourn.cli.app import main  # noqa: PLC0415  # it is what imported this module
+
+    return main(["run", *arguments])
+
+
+def _print(told: Review) -> None:
+    runs = told.valid and told.runs_under_policy
+    say(f"Status: {_status(told)}", "green" if runs else "red")
+    head = [
+        ("Task:", told.task),
+        ("Goal:", told.goal),
+        ("File:", told.source.task),
+        ("Policy:", told.source.policy),
+    ]
+    say(facts(head))
+    effective = told.effective
+    budget = [] if effective.budget is None else [f"calls={effective.budget}"]
+    sections = {
+        "Requested": told.requested,
+        "Denied by the task": told.denied,
+        "Effective: allowed": effective.allow,
+        "Effective: denied": effective.deny,
+        "Effective: asked for": effective.confirm,
+        "Effective: budget": budget,
+        "Checks": told.checks,
+        "Made by a model": told.make_steps,
+        "Confirmations in the task": told.confirm_required,
+        "Warnings": told.warnings,
+    }
+    for title, lines in sections.items():
+        if lines:
+            say(f"\n{title}:")
+        for line in lines:
+            say(f"  {safe(line)}")
+
+
+def _status(told: Review) -> str:
+    policy = safe(told.source.policy)
+    if not told.valid:
+        return "not valid, would not run"
+    if not told.runs_under_policy:
+        return f"valid, but {policy} refuses something of what it asks for"
+    return f"valid, runs under {policy}" if policy else "valid; there is no policy"

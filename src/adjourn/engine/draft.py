@@ -1,0 +1,170 @@
+"""Drafting a task with a model: asked, put in form, validated against the policy, asked again, and kept as a file.
+
+Owns: what a draft must satisfy, its name and its place. Must never: call a draft valid that the policy refuses, write
+outside of `.aex/runs/` but to a path that a person gave, replace a file, run a draft.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+import time
+from contextlib import suppress
+
+import msgspec
+
+from adjourn.aex.check import examine
+from adjourn.aex.diagnostics import render
+from adjourn.aex.review import refused_of
+from adjourn.aex.templates import safe_name
+from adjourn.engine.contract import Contract
+from adjourn.engine.draft_prompt import again, system_prompt
+from adjourn.engine.models import Completion, Model
+from adjourn.engine.workspace import make_folder, sync_folder, write_file
+from adjourn.errors import InvalidError, StoreError, UsageError
+from adjourn.findings import Finding
+
+RUNS = ".aex/runs"
+MAX_REQUEST = 100_000
+"""Characters of a request."""
+MAX_RETRIES = 10
+MAX_NAME = 64
+_MAX_FAULTS = 20
+_DERIVED_NAME = 30
+_WORDS_IN_NAME = 4
+_STOP_WORDS = frozenset((
+    "a", "an", "the", "this", "that", "it", "is", "be", "and", "or", "of", "to", "in", "on", "for", "with", "from",
+    "by", "my", "our", "me", "please",
+))  # fmt: skip
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a request. `refused` is what keeps it from being run; `findings` are all, those included."""
+
+    name: str
+    text: str
+    refused: list[Finding]
+    findings: list[Finding]
+    model: str
+    attempts: int
+
+    @property
+    def valid(self) -> bool:
+        return not self.refused
+
+
+def draft(
+    request: str, model: Model, *, name: str = "", policy: Contract | None = None, max_retries: int = 1
+) -> Draft:
+    """Ask for a contract, and again with the findings while it is not valid. Returns the last one, valid or not.
+
+    Raises `UsageError` for a request of no or too many words, `ModelError` where no answer comes.
+    """
+    if not request.strip():
+        raise UsageError("there is nothing to draft", "say what is to be reached")
+    if len(request) > MAX_REQUEST:
+        raise UsageError(f"the request has more than {MAX_REQUEST:,} characters", "give the gist of it")
+    if not 0 <= max_retries <= MAX_RETRIES:
+        raise UsageError(f"{max_retries} retries are not possible", f"0 to {MAX_RETRIES} are")
+    called = safe_name(name)[:MAX_NAME] if name else name_for(request)
+    policy_text = policy.policy_text if policy else ""
+    version_1 = examine(policy_text).is_v1
+    system = system_prompt(policy_text, version_1=version_1)
+    prompt = request
+    for attempt in range(1, max_retries + 2):
+        answer = model.complete(system, prompt)
+        made = _judged(answer, called, policy, version_1=version_1, attempt=attempt)
+        if made.valid:
+            break
+        faults = "\n".join(render(found, made.text) for found in made.refused[:_MAX_FAULTS])
+        prompt = again(request, made.text, faults)
+    return made
+
+
+def _judged(
+    answer: Completion, name: str, policy: Contract | None, *, version_1: bool, attempt: int
+) -> Draft:
+    text = headed(unfenced(answer.text), name, version_1=version_1)
+    document = examine(text, f"{name}.aex")
+    beyond = refused_of(document, policy.policy if policy else None)
+    errors = [found for found in document.findings if found.severity == "error"]
+    return Draft(
+        name=name,
+        text=text,
+        refused=errors + beyond,
+        findings=document.findings + beyond,
+        model=answer.model,
+        attempts=attempt,
+    )
+
+
+def unfenced(answer: str) -> str:
+    """What stands in the first code fence of an answer; without a fence all of it. Ends with a line feed."""
+    text = answer.encode(errors="replace").decode()  # a lone surrogate cannot be written down
+    lines = text.replace("\r\n", "\n").strip().split("\n")
+    fences = [number for number, line in enumerate(lines) if line.strip().startswith("```")]
+    if fences:
+        lines = lines[fences[0] + 1 : fences[1] if len(fences) > 1 else None]
+    return "\n".join(lines).strip() + "\n"
+
+
+def headed(text: str, name: str, *, version_1: bool = False) -> str:
+    """The text with its first header line replaced by `task NAME v0`, or that line in front where there is none.
+
+    A task that calls itself `v1` stays one where that is allowed.
+    """
+    header = next(iter(examine(text).headers), None)
+    if header is None:
+        return f"task {name} v0\n\n{text}"
+    lines = text.split("\n")
+    lines[header.line.line - 1] = f"task {name} v{1 if version_1 and header.version == '1' else 0}"
+    return "\n".join(lines)
+
+
+def name_for(request: str) -> str:
+    """A name from the first words of a request that carry meaning: at most 30 letters, digits and underscores."""
+    words = (word.strip(string.punctuation).lower() for word in request.split())
+    kept = (
+        "".join(char for char in word if char.isascii() and char.isalnum())
+        for word in words
+        if word not in _STOP_WORDS
+    )
+    name = "_".join([word for word in kept if word][:_WORDS_IN_NAME])[:_DERIVED_NAME].strip("_")
+    return name or "generated_task"
+
+
+def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
+    """Write a draft to a new file, and return its path: `out`, or one in `.aex/runs/` with the time and its name.
+
+    Never replaces a file, and follows no link to `.aex/runs/`. Raises `RefusedError`, `InvalidError`, `StoreError`.
+    """
+    data = made.text.encode()
+    if out:
+        if not _created(os.path.dirname(out) or ".", os.path.basename(out), data):
+            raise InvalidError(f"{out} is there already", "name another file with --out")
+        return out
+    folder = make_folder(root, RUNS)
+    stem = f"{time.strftime('%Y%m%d-%H%M%S', at)}-{made.name}"
+    for name in (f"{stem}.aex", *(f"{stem}-{number}.aex" for number in range(2, 100))):
+        if _created(folder, name, data):
+            return f"{RUNS}/{name}"
+    raise StoreError(f"{RUNS} has too many drafts of this second", "try again")
+
+
+def _created(folder: str, name: str, data: bytes) -> bool:
+    """Make a file whole; False when something of that name is there."""
+    fresh = f".{os.urandom(8).hex()}.new"
+    write_file(folder, fresh, data)
+    try:
+        os.link(os.path.join(folder, fresh), os.path.join(folder, name))  # fails where a rename would replace
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {os.path.join(folder, name)}: {error.strerror}", "name another file"
+        ) from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, fresh))
+        sync_folder(folder)
+    return True

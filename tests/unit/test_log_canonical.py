@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import rfc8785
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import MAX_DEPTH, canonical, digest
@@ -30,6 +31,18 @@ def test_the_fast_way_is_what_rfc8785_writes(value: Any) -> None:
 
 
 @settings(max_examples=50)
+@settings(max_examples=1000)
+@given(
+    st.floats(1e-7, 1e18, allow_subnormal=False)
+    | st.floats(0, 2)
+    | st.tuples(st.integers(1, 10**17), st.integers(0, 22)).map(lambda pair: pair[0] / 10 ** pair[1])
+)
+def test_fractions_of_any_size_are_written_as_rfc8785_does(number: float) -> None:
+    """Around the bounds of the fast path, and inside it, numbers have the digits of RFC 8785, whatever their sign."""
+    for value in (number, -number, {"confidence": [number]}):
+        assert canonical(value) == rfc8785.dumps(value)
+
+
 @given(json_values())
 def test_canonical_text_is_its_own_canonical_form(value: Any) -> None:
     """Decoding canonical bytes and encoding them again changes nothing."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -12,10 +13,11 @@ from adjourn.errors import IntegrityError
 from adjourn.log import kinds, merkle
 from adjourn.log.event import timestamp
 from adjourn.state import ledger as module
-from adjourn.state.ledger import Approval, Call, Ledger, Session
+from adjourn.state.ledger import Approval, Call, Ledger, Session, rate_key
 from strategies import NOON, TASK, chained, histories
 
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
+LIMIT, DAILY = rate_key(3, 60, "deploy"), rate_key(9, 86_400, "*")
 Facts = list[tuple[kinds.Data, str]]
 
 
@@ -35,7 +37,14 @@ def opened(session: str = "s1", group: str = "g1", budget: int = 5) -> tuple[kin
 
 
 def allowed(
-    call: str, session: str = "s1", *, effectful: bool = True, approval: str = "", uncounted: bool = False
+    call: str,
+    session: str = "s1",
+    *,
+    effectful: bool = True,
+    approval: str = "",
+    uncounted: bool = False,
+    limits: Sequence[str] = (),
+    once: str = "",
 ) -> tuple[kinds.Data, str]:
     item = kinds.ToolAllowed(
         approval=approval,
@@ -43,6 +52,8 @@ def allowed(
         call=call,
         digest=TWO,
         effectful=effectful,
+        limits=list(limits),
+        once=once,
         tool="deploy",
         uncounted=uncounted,
     )
@@ -54,7 +65,12 @@ def settled(call: str, outcome: Any = "ok", session: str = "s1", state: str = ""
 
 
 def asked(
-    approval: str = "q1", *, doubt: str = "", expires: str = timestamp(NOON + 60_000)
+    approval: str = "q1",
+    *,
+    doubt: str = "",
+    expires: str = timestamp(NOON + 60_000),
+    who: str = "",
+    otherwise: Literal["deny", "allow"] = "deny",
 ) -> tuple[kinds.Data, str]:
     item = kinds.ConfirmRequired(
         approval=approval,
@@ -63,7 +79,9 @@ def asked(
         digest=TWO,
         doubt=doubt,
         expires=expires,
+        otherwise=otherwise,
         tool="deploy",
+        who=who,
     )
     return item, "s1"
 
@@ -268,6 +286,69 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ("upstream.error is history only", [(kinds.UpstreamError(message="m"), "s1")], {"calls_refused": 0}),
     ("upstream.crashed is history only", [allowed("c1"), (kinds.UpstreamCrashed(code=1), "s1")], {"doubts": {}}),
     ("upstream.non_jsonrpc is history only", [(kinds.UpstreamNonJson(line="l"), "s1")], {"calls_refused": 0}),
+    (
+        "tool.allowed counts for each of its limits",
+        [allowed("c1", limits=[LIMIT, DAILY]), allowed("c2", limits=[LIMIT])],
+        {"rates": {DAILY: [[NOON // 1_440_000, 1]], LIMIT: [[NOON // 1000, 1], [NOON // 1000 + 1, 1]]}},
+    ),
+    ("tool.allowed with a limit that is none counts the call only", [allowed("c1", limits=["x/0 y"])], {"rates": {}, "calls_used": 1}),
+    (
+        "tool.allowed keeps the name of an effect that may happen only once",
+        [allowed("c1", once=ONE), settled("c1", "no-answer")],
+        {"doubts": {"c1": msgspec.structs.replace(the_call("c1", 0), once=ONE)}},
+    ),
+    ("tool.replayed costs nothing", [(kinds.ToolReplayed(call="c1", once=ONE, tool="t"), "s1")], {"calls_used": 0, "calls_refused": 0}),
+    (
+        "confirm.required keeps who may answer, and what silence means",
+        [asked(who="ann", otherwise="allow")],
+        {"approvals": {"q1": the_question(who="ann", otherwise="allow")}},
+    ),
+    (
+        "confirm.required keeps the questions to which silence was a yes",
+        [asked("q1", expires=timestamp(NOON + 500), otherwise="allow"), asked("q2")],
+        {"approvals": {"q1": the_question(expires=timestamp(NOON + 500), otherwise="allow"), "q2": the_question("q2", 1)}},
+    ),
+    (
+        "checkpoint.created at a share of a budget marks it",
+        [CHECKPOINT, (msgspec.structs.replace(CHECKPOINT[0], trigger="at 75% of calls=4"), "s1")],
+        {"marks": {"at 75% of calls=4": 1}},
+    ),
+    (
+        "policy.changed sets policy and budget, and refunds nothing",
+        [opened(), allowed("c1"), (kinds.PolicyChanged(budget=9, policy=TWO), "s1")],
+        {"policy": TWO, "budget": 9, "calls_used": 1},
+    ),
+    ("policy.changed may take the budget away", [opened(), (kinds.PolicyChanged(policy=TWO), "s1")], {"budget": None}),
+    ("policy.broken is history only", [opened(), (kinds.PolicyBroken(message="m"), "s1")], {"policy": ONE, "budget": 5}),
+    (
+        "policy.observed refuses nothing",
+        [(kinds.PolicyObserved(decision="block", reason="deny_list", tool="t"), "s1")],
+        {"calls_refused": 0},
+    ),
+    (
+        "usage.reported adds up, and takes nothing back",
+        [(kinds.UsageReported(tokens=5, micro_usd=7), "s1"), (kinds.UsageReported(tokens=-9, micro_usd=-9), "s1")],
+        {"tokens": 5, "micro_usd": 7},
+    ),
+    ("run.started is history only", [(kinds.RunStarted(agent="a", document=ONE, inputs=TWO), "s1")], {"calls_used": 0}),
+    ("run.resumed is history only", [(kinds.RunResumed(finished=1), "s1")], {"calls_used": 0}),
+    (
+        "tool.result is history only",
+        [allowed("c1"), (kinds.ToolResult(call="c1", result=ONE, step="1", tool="deploy"), "s1")],
+        {"open_calls": {"c1": the_call("c1", 0)}},
+    ),
+    (
+        "make.result adds its tokens, and takes none back",
+        [(kinds.MakeResult(bind="b", call="c1", input_tokens=3, output_tokens=4, result=ONE, step="1"), "s1"),
+         (kinds.MakeResult(bind="b", call="c1", input_tokens=-3, output_tokens=-4, result=ONE, step="1"), "s1")],
+        {"tokens": 7},
+    ),
+    ("check.passed is history only", [(kinds.CheckPassed(condition="c", step="1"), "s1")], {"calls_refused": 0}),
+    ("check.failed is history only", [(kinds.CheckFailed(condition="c", reason="r", step="1"), "s1")], {"calls_refused": 0}),
+    ("if.true is history only", [(kinds.IfTrue(condition="c", step="1"), "s1")], {"calls_refused": 0}),
+    ("if.false is history only", [(kinds.IfFalse(condition="c", step="1"), "s1")], {"calls_refused": 0}),
+    ("for.start is history only", [(kinds.ForStart(count=2, step="1", variable="v"), "s1")], {"calls_refused": 0}),
+    ("run.finished is history only", [(kinds.RunFinished(status="success"), "s1")], {"calls_refused": 0}),
 ]  # fmt: skip
 
 
@@ -292,7 +373,7 @@ def test_an_unknown_kind_is_only_chained() -> None:
     before = msgspec.to_builtins(ledger)
     ledger.apply(event, event_hash, None)
     changed = {name for name, value in msgspec.to_builtins(ledger).items() if value != before[name]}
-    assert changed == {"seq", "hash", "touched", "tree"}
+    assert changed == {"seq", "hash", "touched", "tree", "worked"}
 
 
 @settings(max_examples=60)
@@ -414,3 +495,10 @@ def test_ledgers_share_nothing() -> None:
     assert one.open_calls
     assert Ledger(task=TASK).open_calls == {}
     assert Ledger(task=TASK).tree.size == 0
+
+
+def test_the_marks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest mark is forgotten first."""
+    monkeypatch.setattr(module, "MAX_MARKS", 2)
+    marks = [msgspec.structs.replace(CHECKPOINT[0], trigger=f"at {n}% of calls=9") for n in (1, 2, 3)]
+    assert list(after(*((mark, "s1") for mark in marks)).marks) == ["at 2% of calls=9", "at 3% of calls=9"]

@@ -22,8 +22,8 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 def canonical(value: object) -> bytes:
     """RFC 8785 bytes of a JSON value (dicts with text keys, lists, str, int, float, bool, None).
 
-    Values without floats and with ASCII keys take msgspec's sorted encoding, which is identical for them and much
-    faster; a property test holds the two equal. Raises `InvalidError` for NaN, infinities, lone surrogates,
+    Values with ASCII keys, and no floats but plain fractions, take msgspec's sorted encoding, which is identical for them
+    and much faster; a property test holds the two equal. Raises `InvalidError` for NaN, infinities, lone surrogates,
     integers beyond 2^53 - 1, keys that are not text, other types, and nesting deeper than 200.
     """
     if _is_plain(value, 0):
@@ -64,7 +64,8 @@ def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a 
             if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
                 raise InvalidError("cannot be canonical JSON: an integer is beyond 2^53 - 1")
         elif kind is float:
-            plain = False
+            # Between these bounds msgspec and RFC 8785 write a fraction alike, the shortest digits that read back the same.
+            plain = plain and 1e-5 <= abs(item) < 1e16 and not item.is_integer()  # type: ignore[arg-type, attr-defined]  # kind is float
         elif kind is dict or kind is list or kind is tuple:
             if depth >= MAX_DEPTH - 1:
                 raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")

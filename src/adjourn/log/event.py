@@ -104,14 +104,21 @@ def timestamp(milliseconds: int) -> str:
 
 def milliseconds(stamp: str) -> int:
     """The inverse of `timestamp`. Raises `InvalidError` for any other spelling of a time."""
-    from calendar import timegm  # noqa: PLC0415  # off the start path
-    from time import strptime  # noqa: PLC0415
-
     try:
-        result = timegm(strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) * 1000 + int(stamp[20:23])
-    except ValueError:
-        pass
-    else:
-        if timestamp(result) == stamp:  # strptime takes more than one spelling
+        days = _days(int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10]))
+        minutes = days * 1440 + int(stamp[11:13]) * 60 + int(stamp[14:16])
+        result = (minutes * 60 + int(stamp[17:19])) * 1000 + int(stamp[20:23])
+        if (
+            timestamp(result) == stamp
+        ):  # int() takes more than one spelling, and no month has 31 days too many
             return result
+    except (ValueError, InvalidError):
+        pass
     raise InvalidError(f"not a time stamp: {stamp[:40]!r}")
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the Gregorian calendar. Without `datetime`, which a hook does not load."""
+    years = year - (month < 3)
+    since_march = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return years * 365 + years // 4 - years // 100 + years // 400 + since_march - 719_468

@@ -79,7 +79,7 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
 
     `uncounted` are meta-tools and requests other than tools/call; they are written down only when confirmed. `limits`
     are the rates it counts for (`10/60 network.fetch`: ten in sixty seconds), `once` the digest that names its effect
-    where a rule lets that happen only once.
+    where a rule lets that happen only once; of several such rules one for each, with spaces between.
     """
 
     KIND = "tool.allowed"

@@ -19,14 +19,15 @@ from adjourn.log.merkle import Frontier
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
 MAX_FENCED = 100
-MAX_RATES = 100
+MAX_RATES = 1000
+MAX_MARKS = 100
 MAX_SILENT = 100
 """Open questions beyond which those that nobody answered are forgotten, even where silence means yes."""
 SLICES = 60
 PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
 AT_SHARE = "at "
-"""How the trigger of a checkpoint begins that was made at a share of a budget: `at 75%`."""
+"""How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -76,7 +77,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes.
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
-    limit, as [slice of the period, calls]; `marks` the budget under which a share of it was last checkpointed.
+    limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
     """
 
     task: str
@@ -163,18 +164,27 @@ def _slice(key: str, now: int) -> int:
 
 def _count_rates(ledger: Ledger, event: Envelope, keys: list[str]) -> None:
     for key in keys[:MAX_RATES]:
-        if key not in ledger.rates and len(ledger.rates) >= MAX_RATES:
-            del ledger.rates[next(iter(ledger.rates))]
         try:
-            at = _slice(key, milliseconds(event.timestamp))
+            now = milliseconds(event.timestamp)
+            at = _slice(key, now)
         except (ValueError, ZeroDivisionError, InvalidError):  # an event made elsewhere
             continue
-        slices = ledger.rates.setdefault(key, [])
+        if key not in ledger.rates and len(ledger.rates) >= MAX_RATES:
+            _forget_rates(ledger, now)
+        slices = ledger.rates[key] = ledger.rates.pop(key, [])  # the last to be counted stands last
         if slices and slices[-1][0] >= at:
             slices[-1][1] += 1
         else:
             slices.append([at, 1])
             del slices[: -SLICES - 1]
+
+
+def _forget_rates(ledger: Ledger, now: int) -> None:
+    """Make room: the limits whose period is over, else the one that has counted nothing for longest."""
+    for key in [key for key, slices in ledger.rates.items() if slices[-1][0] < _slice(key, now) - SLICES]:
+        del ledger.rates[key]
+    if len(ledger.rates) >= MAX_RATES:
+        del ledger.rates[next(iter(ledger.rates))]
 
 
 def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> None:
@@ -319,7 +329,9 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
     if data.trigger.startswith(AT_SHARE):
-        ledger.marks[data.trigger] = -1 if ledger.budget is None else ledger.budget
+        ledger.marks[data.trigger] = event.seq
+        if len(ledger.marks) > MAX_MARKS:
+            del ledger.marks[next(iter(ledger.marks))]
 
 
 def _policy_changed(ledger: Ledger, event: Envelope, data: kinds.PolicyChanged) -> None:

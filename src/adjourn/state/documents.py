@@ -1,0 +1,245 @@
+"""Documents: JSON trees that are checked against a type, shared and never changed in place.
+
+A tree keeps what this version does not know; a type (a frozen Struct) says what must be there, and is the view through
+which code reads it. Functions of this package take trees and return new ones that share the unchanged parts.
+
+Owns: reading, checking, viewing and comparing trees; the bounds that hold for all. Must never: change a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from adjourn.errors import InvalidError
+from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical
+
+Tree = dict[str, Any]
+"""A JSON object with the wire's names. Treat it as frozen."""
+T = TypeVar("T")
+
+MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+MAX_ITEMS = 100_000
+MAX_TEXT = 64 * 1024
+MAX_ID = 256
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Ids = Annotated[tuple[Id, ...], Meta(max_length=MAX_ITEMS)]
+Texts = Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)]
+Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+Time = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER, description="milliseconds since 1970-01-01, UTC")]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Confidence = Annotated[float, Meta(description="0 to 1")]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all types. An optional field is UNSET when it is absent; null is refused, for it would change the hash."""
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
+
+
+def read(data: bytes | str, kind: type[Part]) -> Tree:
+    """The tree in a JSON text from outside, checked against `kind`."""
+    return accept(parse(data, kind), kind)
+
+
+def parse(data: bytes | str, kind: type[Part]) -> Tree:
+    """What a JSON text from outside holds, unchecked but for its form: no name twice, not too large, not too deep."""
+    import json  # noqa: PLC0415  # only what comes from outside needs it
+
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise _too_large(len(data), kind)
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"{kind.__name__}: not JSON: {error}", "give one JSON object in UTF-8") from error
+    if not isinstance(value, dict):
+        raise InvalidError(f"{kind.__name__}: not an object: {shown(value)}", "give one JSON object in UTF-8")
+    return value
+
+
+def accept(value: Mapping[str, Any] | Part, kind: type[Part]) -> Tree:
+    """A tree of one's own: the value in canonical numbers, checked against `kind`. The value is not kept."""
+    return load(write(value, kind))
+
+
+def write(
+    value: Mapping[str, Any] | Part, kind: type[Part], *, like: tuple[Tree, bytes] | None = None
+) -> bytes:
+    """The canonical bytes of a value that fits `kind`.
+
+    `like` is another tree with its canonical bytes: what the two trees share (as objects) is not written anew.
+    """
+    tree = tree_of(value) if isinstance(value, Part) else value
+    data = canonical(tree) if like is None else canonical_like(tree, *like)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise _too_large(len(data), kind)
+    try:
+        msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error, load(data), kind) from error
+    return data
+
+
+def canonical_like(tree: Mapping[str, Any], old: Tree, old_bytes: bytes) -> bytes:
+    """`canonical(tree)`, with the help of the canonical bytes of another tree that has members and items in common."""
+    if not all(map(str.isascii, tree)):
+        return canonical(tree)  # other names are not in the order of their characters
+    pieces = _decode_pieces(old_bytes)
+    members = []
+    for name in sorted(tree):
+        value, known = tree[name], old.get(name)
+        if value is known and name in pieces:
+            written = bytes(pieces[name])
+        elif type(value) is list and type(known) is list and name in pieces:
+            written = _list_like(value, known, pieces[name])
+        else:
+            written = canonical([value])[1:-1]  # as deep as it is in the tree, for the bound on depth
+        members.append(_encode_sorted(name) + b":" + written)
+    return b"{" + b",".join(members) + b"}"
+
+
+def _list_like(items: list[Any], old: list[Any], old_bytes: msgspec.Raw) -> bytes:
+    written = {id(item): bytes(piece) for item, piece in zip(old, _decode_items(old_bytes), strict=True)}
+    pieces = [written.get(id(item)) or canonical([[item]])[2:-2] for item in items]
+    return b"[" + b",".join(pieces) + b"]"
+
+
+_decode_pieces = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def load(data: bytes) -> Tree:
+    """The tree in canonical bytes that this package has written (and whose hash was compared)."""
+    tree: Tree = _decode(data)
+    return tree
+
+
+def view(tree: Mapping[str, Any], kind: type[T]) -> T:
+    """The typed, frozen view of a tree. What `kind` does not know is left out: write trees, not views."""
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error, tree, kind) from error
+
+
+def tree_of(part: Part) -> Tree:
+    """The tree that a typed value stands for."""
+    return load(msgspec.json.encode(part))
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two JSON values have the same canonical form. (For Python, 1 is True.)"""
+    if one is other:
+        return True
+    return one == other and (
+        _encode_sorted(one) == _encode_sorted(other) or canonical(one) == canonical(other)
+    )
+
+
+def by_id(items: Sequence[Tree]) -> dict[str, Tree]:
+    return {item["id"]: item for item in items}
+
+
+def without(tree: Mapping[str, Any], *names: str) -> Tree:
+    """A copy of an object without some members."""
+    rest = dict(tree)
+    for name in names:
+        rest.pop(name, None)
+    return rest
+
+
+def pointer(*parts: str | int) -> str:
+    """A JSON pointer (RFC 6901). An item of a collection is named by its id."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def parts_of(path: str) -> list[str]:
+    """The inverse of `pointer`."""
+    if not path.startswith("/"):
+        raise InvalidError(f"not a path: {path[:100]!r}", "give a path like /decisions/d1/status")
+    return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
+
+
+def shown(value: object) -> str:
+    """A value, short, for a message."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return repr(text if len(text) <= 80 else text[:79] + "…") if isinstance(value, str) else text[:80]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Tree:
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:100]!r} stands twice in an object")
+    return tree
+
+
+def _too_large(size: int, kind: type) -> InvalidError:
+    return InvalidError(
+        f"{kind.__name__}: {size} bytes, more than {MAX_DOCUMENT_BYTES}",
+        "archive old items, or split the task",
+    )
+
+
+# --- messages that name path, value and remedy
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+def _explained(error: msgspec.ValidationError, value: Any, kind: Any) -> InvalidError:
+    """The message of msgspec says what is wrong and where by position; this adds the value and what would be right."""
+    what, _, place = str(error).partition(" - at `$")
+    message, path, expected = kind.__name__, list[str | int](), kind
+    for name, position in _STEP.findall(place.rstrip("`")):
+        step, expected = _inner(_bare(expected), name or position, value)
+        value = value[step]
+        path.append(step)
+    message = f"{message} {pointer(*path)}".rstrip() + f": {what}"
+    if not what.startswith("Object missing"):
+        message += f"; it is {shown(value)}"
+    return InvalidError(message, _remedy(_bare(expected), what))
+
+
+def _inner(expected: Any, step: str, value: Any) -> tuple[str | int, Any]:
+    """The next step of a path, and the type of what is there."""
+    if isinstance(expected, type) and issubclass(expected, Part):
+        return step, next(
+            field.type for field in msgspec.structs.fields(expected) if field.encode_name == step
+        )
+    inner = get_args(expected)[-1 if get_origin(expected) is dict else 0]
+    if step == "...":
+        return next(key for key, item in value.items() if not _fits(item, inner)), inner
+    return int(step), inner
+
+
+def _fits(value: object, expected: Any) -> bool:
+    try:
+        msgspec.convert(value, expected)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _bare(expected: Any) -> Any:
+    """A type without its annotations, and without UNSET."""
+    while get_origin(expected) in (Annotated, Union, UnionType):
+        expected = get_args(expected)[0]
+    return expected
+
+
+def _remedy(expected: Any, what: str) -> str:
+    if what.startswith("Object missing"):
+        return "add the field"
+    if get_origin(expected) is Literal:
+        return "use one of " + ", ".join(get_args(expected))
+    return "leave an optional field out instead of null" if "`null`" in what else "see spec/record.md"

@@ -1,0 +1,601 @@
+"""What may follow what, and what is refused, with authority, expiry, time-outs and used approvals."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from adjourn.state import interventions as use
+from adjourn.state.decisions import contest_decision, override_decision, settle_decision
+from adjourn.state.documents import MAX_ID, Tree, view, without, write
+from adjourn.state.invariants import check_record, require
+from adjourn.state.machines import (
+    EDGES,
+    Step,
+    check_invariant,
+    derived_id,
+    move_goal,
+    move_node,
+    move_task,
+    require_edge,
+    resolve_blocker,
+)
+from adjourn.state.record import CRAuthor, RecordContent
+from adjourn.state.timing import tick
+from adjourn.state.updating import update_record
+from strategies_cognition import AGENT, ANN, NOW, goal, node, records, sample, state
+
+PERSON, ROBOT = view(ANN, CRAuthor), view(AGENT, CRAuthor)
+SYSTEM = CRAuthor(id="cron", type="system")
+BY = {"human": PERSON, "agent": ROBOT, "system": SYSTEM}
+LATER = NOW + 1000
+
+
+@pytest.fixture
+def record() -> Tree:
+    return sample()
+
+
+@pytest.fixture
+def free() -> Tree:
+    """The sample with nothing in the way of its resume point."""
+    return {**sample(), "questionsForUser": [], "blockers": []}
+
+
+def with_(record: Tree, collection: str, **members: Any) -> Tree:
+    """A copy with the first item of a collection changed."""
+    result = copy.deepcopy(record)
+    result[collection][0].update(members)
+    return result
+
+
+def holds(step: Step) -> Tree:
+    """The record of a step, which is a record that holds."""
+    write(without(step.record, "contentHash"), RecordContent)
+    require(check_record(step.record))
+    return step.record
+
+
+# --- the table of edges
+
+
+def test_statuses_lead_where_they_should() -> None:
+    """Every edge leads to a status of its machine, and what is final is known."""
+    for kind, edges in EDGES.items():
+        for old in edges:
+            for new in edges:
+                if new in edges[old]:
+                    require_edge(kind, "x", old, new)
+                else:
+                    with pytest.raises(RefusedError, match=f"{kind} x is {old} and cannot become {new}"):
+                        require_edge(kind, "x", old, new)
+    final = {kind: {status for status, to in edges.items() if not to} for kind, edges in EDGES.items()}
+    assert final == {
+        "node": {"completed"}, "goal": {"achieved", "abandoned"}, "task": {"completed"}, "decision": set(),
+        "resume point": {"approved", "denied", "auto-approved"}, "question": {"answered", "expired", "skipped"},
+        "blocker": {"resolved"}, "invariant": set(), "effect": {"completed"},
+    }  # fmt: skip
+
+
+def test_nodes_move_and_keep_their_times() -> None:
+    """startedAt is set once, completedAt when it is over; a node does not start before what it waits for is completed."""
+    tree = state(nodes=[node("n1"), node("n2", blockedBy=["n1"])])
+    with pytest.raises(RefusedError, match="node n2 waits for n1"):
+        move_node(tree, "n2", "active", 1)
+    moved = move_node(move_node(tree, "n1", "active", 5), "n1", "failed", 6)
+    assert (moved["nodes"][0]["startedAt"], moved["nodes"][0]["completedAt"]) == (5, 6)
+    again = move_node(moved, "n1", "active", 7)
+    assert again["nodes"][0]["startedAt"] == 5
+    assert "completedAt" not in again["nodes"][0]
+    done = move_node(again, "n1", "completed", 8)
+    assert move_node(done, "n2", "active", 9)["nodes"][1]["startedAt"] == 9
+    with pytest.raises(RefusedError, match="completed is final"):
+        move_node(done, "n1", "active", 9)
+    with pytest.raises(NotFoundError):
+        move_node(done, "n9", "active", 9)
+    assert tree["nodes"][0]["status"] == "pending"
+
+
+def test_goals_move_and_warn() -> None:
+    """Achieving a goal with an active part is done, and said."""
+    tree = state(
+        intentGraph={
+            "goals": [goal("g1", subGoalIds=["g2"]), goal("g2", parentGoalId="g1")],
+            "rootIntentId": "g1",
+        }
+    )
+    moved, warnings = move_goal(tree, "g1", "achieved")
+    assert moved["intentGraph"]["goals"][0]["status"] == "achieved"
+    assert warnings == ["goal g1 is achieved while g2 is active"]
+    assert move_goal(tree, "g1", "abandoned")[1] == []
+    with pytest.raises(NotFoundError):
+        move_goal(tree, "g9", "achieved")
+
+
+def test_tasks_move_and_keep_their_times(free: Tree) -> None:
+    """completedAt follows; a retry clears it; completing is refused with a blocking question or a broken hard invariant."""
+    failed = move_task(free, "failed", LATER)
+    assert failed["task"]["completedAt"] == LATER
+    again = move_task(failed, "in-progress", LATER + 1)
+    assert (again["task"]["startedAt"], again["task"].get("completedAt")) == (NOW, None)
+    assert move_task(again, "completed", 9)["task"]["completedAt"] == 9
+    with pytest.raises(RefusedError, match="question q1 is open and blocks"):
+        move_task(sample(), "completed", 9)
+    with pytest.raises(RefusedError, match="invariant i1 is violated"):
+        move_task(with_(free, "invariants", status="violated"), "completed", 9)
+
+
+# --- questions
+
+
+def test_an_answer_is_written_down(record: Tree) -> None:
+    """Who answered what and when; with learn, the answer is a learning from feedback too."""
+    step = use.answer_question(record, "q1", "this", PERSON, LATER, learn=True)
+    after = holds(step)
+    question = after["questionsForUser"][0]
+    assert (question["status"], question["answer"], question["answeredBy"], question["answeredAt"]) == (
+        "answered",
+        "this",
+        ANN,
+        LATER,
+    )
+    assert [event.type for event in step.events] == ["question-answered"]
+    assert (after["learnings"][0]["source"], after["learnings"][0]["content"]) == ("feedback", "which?\nthis")
+    with pytest.raises(RefusedError, match="answered is final"):
+        use.answer_question(after, "q1", "that", PERSON, LATER)
+    with pytest.raises(NotFoundError, match="question q9"):
+        use.answer_question(record, "q9", "that", PERSON, LATER)
+
+
+@pytest.mark.parametrize("kind", ["question", "approval", "override", "scope-change"])
+def test_what_people_are_asked_people_answer(record: Tree, kind: str) -> None:
+    """An agent answers a plain question, and none of the other kinds; nor can it skip them."""
+    asked = with_(record, "questionsForUser", type=kind)
+    holds(use.answer_question(asked, "q1", "x", PERSON, LATER))
+    with pytest.raises(RefusedError, match="by a person"):
+        use.skip_question(asked, "q1", "r", ROBOT, LATER)
+    if kind == "question":
+        holds(use.answer_question(asked, "q1", "x", ROBOT, LATER))
+    else:
+        for author in (ROBOT, SYSTEM):
+            with pytest.raises(RefusedError, match="asks for a person's"):
+                use.answer_question(asked, "q1", "x", author, LATER)
+
+
+def test_options_bind(record: Tree) -> None:
+    """Where there are options the answer is one of them."""
+    asked = with_(record, "questionsForUser", options=["yes", "no"])
+    with pytest.raises(InvalidError, match=r"'maybe' is not an option.*yes, no"):
+        use.answer_question(asked, "q1", "maybe", PERSON, LATER)
+    holds(use.answer_question(asked, "q1", "yes", PERSON, LATER))
+
+
+def test_the_time_of_a_question_is_up_at_its_time(record: Tree) -> None:
+    """At expiresAt it is expired and cannot be answered; a moment before it can."""
+    asked = with_(record, "questionsForUser", expiresAt=LATER, priority="high")
+    assert tick(asked, LATER - 1) is None
+    holds(use.answer_question(asked, "q1", "x", PERSON, LATER - 1))
+    with pytest.raises(RefusedError, match="has expired"):
+        use.answer_question(asked, "q1", "x", PERSON, LATER)
+    step = tick(asked, LATER)
+    assert step is not None
+    assert [question["status"] for question in holds(step)["questionsForUser"]] == ["expired"]
+    assert [event.type for event in step.events] == ["question-expired"]
+    assert tick(step.record, LATER + 1) is None
+    assert "question q1 is unanswered" not in use.obstacles(step.record, "p1"), (
+        "it releases its resume points"
+    )
+
+
+def test_an_expired_blocking_question_keeps_blocking_through_the_one_in_its_place(record: Tree) -> None:
+    """A new question is raised, once; only its answer releases the resume point."""
+    step = tick(with_(record, "questionsForUser", expiresAt=LATER), LATER)
+    assert step is not None
+    after = holds(step)
+    old, new = after["questionsForUser"]
+    assert (old["status"], new["status"], new["priority"], new["blocksResumePoints"]) == (
+        "expired",
+        "open",
+        "blocking",
+        ["p1"],
+    )
+    assert use.obstacles(after, "p1")[:2] == [
+        "question q1 is unanswered",
+        f"question {new['id']} is unanswered",
+    ]
+    assert tick(after, LATER + 10**9) is None
+    answered = holds(use.answer_question(after, new["id"], "x", PERSON, LATER))
+    assert use.obstacles(answered, "p1") == ["blocker b1 is active"]
+
+
+def test_a_skipped_question_releases(record: Tree) -> None:
+    """A person may skip a question, with the reason kept."""
+    after = holds(use.skip_question(record, "q1", "not needed", PERSON, LATER))
+    assert after["questionsForUser"][0]["skippedReason"] == "not needed"
+    assert use.obstacles(after, "p1") == ["blocker b1 is active"]
+
+
+# --- resume points
+
+MAY = {
+    "any": {"human", "agent", "system"},
+    "human": {"human"},
+    "agent": {"agent", "human"},
+    "system": {"system"},
+}
+
+
+@pytest.mark.parametrize("required", MAY)
+@pytest.mark.parametrize("kind", BY)
+def test_the_table_of_authority(free: Tree, required: str, kind: str) -> None:
+    """any: anyone; human: a person; agent: an agent or a person; system: the system only. For approving and for denying."""
+    gate = with_(free, "resumePoints", requiredAuthority=required)
+    for decide in (
+        use.approve_resume_point,
+        lambda r, p, by, now: use.deny_resume_point(r, p, "no", by, now),
+    ):
+        if kind in MAY[required]:
+            holds(decide(gate, "p1", BY[kind], LATER))
+        else:
+            before = copy.deepcopy(gate)
+            with pytest.raises(RefusedError, match="needs the authority of"):
+                decide(gate, "p1", BY[kind], LATER)
+            assert gate == before
+
+
+def test_an_approval_is_refused_while_something_is_in_the_way(record: Tree) -> None:
+    """An open question, an active blocker or a broken hard invariant is named; with all gone, it goes."""
+    broken = with_(record, "invariants", status="violated")
+    with pytest.raises(
+        RefusedError, match="question q1 is unanswered; blocker b1 is active; invariant i1 is violated"
+    ):
+        use.approve_resume_point(broken, "p1", PERSON, LATER)
+    after = holds(use.answer_question(broken, "q1", "x", PERSON, LATER))
+    after = holds(resolve_blocker(after, "b1", "done", ROBOT, LATER))
+    after = holds(check_invariant(after, "i1", "holding", LATER, evidence="looked"))
+    step = use.approve_resume_point(after, "p1", PERSON, LATER)
+    point = holds(step)["resumePoints"][0]
+    assert (point["approvalStatus"], point["approvedBy"], point["approvedAt"]) == ("approved", ANN, LATER)
+    assert step.events[0].detail == {
+        "when": "tests are green",
+        "preconditions": ["backup"],
+        "status": "approved",
+    }
+    with pytest.raises(RefusedError, match="approved is final"):
+        use.deny_resume_point(step.record, "p1", "late", PERSON, LATER)
+
+
+def test_a_denial_says_why_and_what_else(free: Tree) -> None:
+    """Who, when and why are kept; the alternatives are told; with no other gate open the task is blocked."""
+    paths = [{"condition": "else", "steps": ["stop"]}]
+    step = use.deny_resume_point(
+        with_(free, "resumePoints", alternativePaths=paths), "p1", "too early", PERSON, LATER
+    )
+    after = holds(step)
+    point = after["resumePoints"][0]
+    assert (point["deniedBy"], point["deniedAt"], point["deniedReason"]) == (ANN, LATER, "too early")
+    assert step.events[0].detail == {"reason": "too early", "alternativePaths": paths}
+    assert after["task"]["status"] == "blocked"
+
+
+@pytest.mark.parametrize(
+    ("safe", "required", "blocked", "allowed"),
+    [(True, "agent", False, True), (True, "any", False, True), (False, "any", False, False), (True, "human", False, False),
+     (True, "any", True, False)],
+)  # fmt: skip
+def test_the_rule_of_automatic_approval(
+    record: Tree, safe: bool, required: str, blocked: bool, allowed: bool
+) -> None:
+    """Only what is safe by itself, is not a person's to decide and has nothing in its way opens by itself, as the system's."""
+    gate = with_(record, "resumePoints", safeToAutoExecute=safe, requiredAuthority=required)
+    if not blocked:
+        gate |= {"questionsForUser": [], "blockers": []}
+    if allowed:
+        point = holds(use.auto_approve_resume_point(gate, "p1", LATER))["resumePoints"][0]
+        assert (point["approvalStatus"], point["approvedBy"]["type"]) == ("auto-approved", "system")
+    else:
+        with pytest.raises(RefusedError):
+            use.auto_approve_resume_point(gate, "p1", LATER)
+
+
+def late(record: Tree, **members: Any) -> Tree:
+    return with_(record, "resumePoints", timeoutMs=1000, **members)
+
+
+def test_time_is_up_at_the_time(free: Tree) -> None:
+    """createdAt + timeoutMs is the time; without a start or a limit a point waits for ever; a late one cannot be decided."""
+    assert tick(late(free), LATER - 1) is None
+    assert tick(late(free), LATER) is not None
+    assert tick(free, LATER * 2) is None
+    assert (
+        tick({**free, "resumePoints": [without(late(free)["resumePoints"][0], "createdAt")]}, LATER * 2)
+        is None
+    )
+    with pytest.raises(RefusedError, match="the time of resume point p1 is up"):
+        use.approve_resume_point(late(free), "p1", PERSON, LATER)
+
+
+def test_time_out_abort(free: Tree) -> None:
+    """The point is denied by the system and the task has failed."""
+    step = tick(late(free, onTimeout="abort"), LATER)
+    assert step is not None
+    after = holds(step)
+    assert (after["resumePoints"][0]["approvalStatus"], after["resumePoints"][0]["deniedBy"]["type"]) == (
+        "denied",
+        "system",
+    )
+    assert (after["task"]["status"], after["task"]["completedAt"]) == ("failed", LATER)
+    assert [(event.type, event.detail) for event in step.events] == [
+        ("resume-point-timeout", {"action": "abort"})
+    ]
+
+
+def test_time_out_escalate(free: Tree) -> None:
+    """The point stays pending and one question is raised, once; a person's decision answers it, an agent's is refused."""
+    step = tick(late(free, onTimeout="escalate", requiredAuthority="agent"), LATER)
+    assert step is not None
+    after = holds(step)
+    (question,) = after["questionsForUser"]
+    assert (question["type"], question["priority"], question["status"]) == ("approval", "blocking", "open")
+    assert after["resumePoints"][0]["approvalStatus"] == "pending"
+    assert tick(after, LATER + 10**9) is None
+    with pytest.raises(RefusedError, match=f"question {question['id']} is unanswered"):
+        use.approve_resume_point(after, "p1", ROBOT, LATER)
+    approved = holds(use.approve_resume_point(after, "p1", PERSON, LATER))
+    assert (approved["questionsForUser"][0]["status"], approved["questionsForUser"][0]["answer"]) == (
+        "answered",
+        "approved",
+    )
+    assert approved["task"]["status"] == "in-progress"
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_time_out_continue(free: Tree, safe: bool) -> None:
+    """It goes on by itself only under the rule of automatic approval; else a person is asked."""
+    step = tick(late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER)
+    assert step is not None
+    after = holds(step)
+    assert after["resumePoints"][0]["approvalStatus"] == ("auto-approved" if safe else "pending")
+    assert len(after["questionsForUser"]) == (0 if safe else 1)
+    person = tick(late(free, onTimeout="continue", safeToAutoExecute=True), LATER)
+    assert person is not None
+    assert person.record["resumePoints"][0]["approvalStatus"] == "pending", "it is a person's to decide"
+
+
+def test_time_out_retry(free: Tree) -> None:
+    """The clock starts anew three times; then a person is asked."""
+    now, after = LATER, late(free, onTimeout="retry")
+    for attempt in (1, 2, 3):
+        step = tick(after, now)
+        assert step is not None
+        after = holds(step)
+        assert after["resumePoints"][0]["attempts"] == attempt
+        assert tick(after, now + 999) is None
+        now += 1000
+    step = tick(after, now)
+    assert step is not None
+    assert step.events[0].detail == {"action": "escalate"}
+
+
+def test_a_task_that_is_over_times_out_no_more(free: Tree) -> None:
+    """Points of a completed or failed task are left as they are."""
+    assert tick(move_task(late(free, onTimeout="abort"), "failed", NOW), LATER) is None
+
+
+def test_an_approval_is_used_once(free: Tree) -> None:
+    """Its steps start once; an older version, or a fork, in which it is unused cannot start them again."""
+    approved = holds(use.approve_resume_point(free, "p1", PERSON, LATER))
+    assert [point["id"] for point in use.usable_resume_points(approved)] == ["p1"]
+    used = holds(use.consume_resume_point(approved, "p1", LATER))
+    assert use.usable_resume_points(used) == []
+    with pytest.raises(RefusedError, match="was used already"):
+        use.consume_resume_point(used, "p1", LATER)
+    ledger = {use.consumption_key(approved, "p1")}
+    fork = {**approved, "id": "fork"}
+    assert use.usable_resume_points(fork, consumed=ledger) == []
+    with pytest.raises(RefusedError, match="was used already"):
+        use.consume_resume_point(fork, "p1", LATER, consumed=ledger)
+    with pytest.raises(RefusedError, match="is pending"):
+        use.consume_resume_point(free, "p1", LATER)
+    broken = with_(approved, "invariants", status="violated")
+    with pytest.raises(RefusedError, match="invariant i1 is violated"):
+        use.consume_resume_point(broken, "p1", LATER)
+
+
+def test_a_task_is_blocked_while_no_gate_can_be_used(free: Tree) -> None:
+    """It is set by the version that causes it and cleared by the one that lifts it; a second open gate keeps it going."""
+    blocker = sample()["blockers"][0]
+    step = update_record(free, {"blockers": [blocker]}, ROBOT, LATER)
+    assert holds(step)["task"]["status"] == "blocked"
+    assert holds(resolve_blocker(step.record, "b1", "ok", ROBOT, LATER))["task"]["status"] == "in-progress"
+    other = {**free["resumePoints"][0], "id": "p2"}
+    two = {**free, "resumePoints": [*free["resumePoints"], other]}
+    assert update_record(two, {"blockers": [blocker]}, ROBOT, LATER).record["task"]["status"] == "in-progress"
+    assert use.deny_resume_point(two, "p1", "no", PERSON, LATER).record["task"]["status"] == "in-progress"
+
+
+# --- decisions
+
+
+def test_an_override_keeps_the_old_text(record: Tree) -> None:
+    """The old decision becomes a variant with its author; what it affects is to be revisited; who may not, may contest."""
+    step = override_decision(record, "d/1", "use files", PERSON, LATER)
+    (decision,) = holds(step)["decisions"]
+    assert (decision["description"], decision["madeBy"], decision["madeAt"], decision["status"]) == (
+        "use files",
+        ANN,
+        LATER,
+        "accepted",
+    )
+    assert [(v["author"], v["decision"], v["rationale"]) for v in decision["variants"]] == [
+        (AGENT, "use SQLite", "small")
+    ]
+    assert decision["affects"] == ["n1"]
+    assert step.events[0].detail == {"revisit": ["n1"]}
+    before = copy.deepcopy(record)
+    with pytest.raises(RefusedError, match=r"can be changed by human; agent-1 is an agent.*contest it"):
+        override_decision(record, "d/1", "use files", ROBOT, LATER)
+    assert record == before
+
+
+def test_a_contested_decision_shows_all_sides_for_ever(record: Tree) -> None:
+    """Anyone contests; the original is a variant too; settling needs the right, may take a variant, and loses none."""
+    after = holds(contest_decision(record, "d/1", "use files", ROBOT, LATER, rationale="simple"))
+    after = holds(contest_decision(after, "d/1", "use none", SYSTEM, LATER, rationale="simpler"))
+    (decision,) = after["decisions"]
+    assert (decision["status"], decision["description"]) == ("contested", "use SQLite")
+    assert [variant["decision"] for variant in decision["variants"]] == [
+        "use SQLite",
+        "use files",
+        "use none",
+    ]
+    with pytest.raises(RefusedError):
+        settle_decision(after, "d/1", "accepted", ROBOT, LATER)
+    (settled,) = holds(settle_decision(after, "d/1", "accepted", PERSON, LATER, variant=1))["decisions"]
+    assert (settled["status"], settled["description"], settled["madeBy"]) == ("accepted", "use files", ANN)
+    assert settled["variants"] == decision["variants"]
+    with pytest.raises(InvalidError, match="no variant 3"):
+        settle_decision(after, "d/1", "accepted", PERSON, LATER, variant=3)
+
+
+def test_who_made_a_decision_moves_it_on(record: Tree) -> None:
+    """The maker may accept or reject a tentative decision; another agent may not."""
+    tentative = with_(record, "decisions", status="tentative")
+    holds(settle_decision(tentative, "d/1", "rejected", ROBOT, LATER))
+    with pytest.raises(RefusedError):
+        settle_decision(tentative, "d/1", "accepted", CRAuthor(id="agent-2", type="agent"), LATER)
+
+
+# --- invariants
+
+
+def test_a_hard_violation_is_told_once(record: Tree) -> None:
+    """invariant-violated comes with the version in which it turned; evidence and time are kept."""
+    step = check_invariant(record, "i1", "violated", LATER, evidence="rows are gone")
+    assert [event.type for event in step.events] == ["invariant-violated"]
+    again = check_invariant(holds(step), "i1", "violated", LATER + 1)
+    assert [event.type for event in again.events] == ["updated"]
+    assert again.record["invariants"][0]["lastCheckedAt"] == LATER + 1
+    soft = with_(record, "invariants", severity="soft")
+    assert [event.type for event in check_invariant(soft, "i1", "violated", LATER).events] == ["updated"]
+
+
+# --- updates
+
+
+def test_an_update_is_told(record: Tree) -> None:
+    """Its members, new effects and new violations; an update of nothing tells nothing."""
+    updates = {
+        "invariants": [{**record["invariants"][0], "status": "violated"}],
+        "toolEffects": [
+            *record["toolEffects"],
+            {**record["toolEffects"][0], "id": "e2", "idempotencyKey": "k2"},
+        ],
+        "metadata": record["metadata"],
+        "x-later": {"kept": 1},
+    }
+    step = update_record(record, updates, ROBOT, LATER)
+    assert [(event.type, event.path) for event in step.events] == [
+        ("updated", ""), ("effect-recorded", "/toolEffects/e2"), ("invariant-violated", "/invariants/i1"),
+    ]  # fmt: skip
+    assert step.events[0].detail == {"members": ["invariants", "toolEffects", "x-later"]}
+    assert update_record(record, {"metadata": dict(record["metadata"])}, ROBOT, LATER).events == ()
+
+
+def _item(collection: str, **members: Any) -> Callable[[Tree], Tree]:
+    return lambda record: {collection: with_(record, collection, **members)[collection]}
+
+
+ROUND_THE_RULES: list[tuple[str, Callable[[Tree], Tree]]] = [
+    ("approve", _item("resumePoints", approvalStatus="approved", approvedBy=ANN, approvedAt=NOW)),
+    ("weaken a gate", _item("resumePoints", requiredAuthority="any")),
+    ("stop its clock", _item("resumePoints", timeoutMs=10**12)),
+    ("un-use an approval", _item("resumePoints", consumedAt=NOW)),
+    ("remove a gate", lambda _: {"resumePoints": []}),
+    ("add an open gate", lambda r: {"resumePoints": [*r["resumePoints"], {
+        **r["resumePoints"][0], "id": "p2", "approvalStatus": "approved", "approvedBy": ANN, "approvedAt": NOW}]}),
+    ("answer", _item("questionsForUser", status="answered", answer="x", answeredBy=ANN, answeredAt=NOW)),
+    ("let a question block less", _item("questionsForUser", priority="low")),
+    ("unbind a question", _item("questionsForUser", blocksResumePoints=[])),
+    ("remove a question", lambda _: {"questionsForUser": []}),
+    ("put words in a mouth", _item("decisions", description="other")),
+    ("widen who may override", _item("decisions", overridableBy=["agent"])),
+    ("settle by update", lambda r: {"decisions": [{**r["decisions"][0], "status": "tentative"}]}),
+    ("remove a decision", lambda _: {"decisions": []}),
+    ("remove a blocker", lambda _: {"blockers": []}),
+    ("forget an effect", lambda _: {"toolEffects": []}),
+    ("change what an effect did", _item("toolEffects", outputs={"n": 2})),
+    ("do an effect under another key", _item("toolEffects", idempotencyKey="other")),
+    ("call it another task", lambda r: {"task": {**r["task"], "id": "t2"}}),
+    ("soften an invariant", _item("invariants", severity="soft")),
+    ("remove an invariant", lambda _: {"invariants": []}),
+    ("complete with a question open", lambda r: {"task": {**r["task"], "status": "completed"}}),
+    ("an edge that is none", lambda r: {"task": {**r["task"], "status": "not-started"}}),
+    ("set a hash", lambda _: {"contentHash": "0" * 64}),
+    ("set an author", lambda _: {"createdBy": ANN}),
+    ("settle conflicts", lambda _: {"conflicts": [{"path": "/task/goal", "resolution": "a"}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "updates", [row[1] for row in ROUND_THE_RULES], ids=[row[0] for row in ROUND_THE_RULES]
+)
+def test_an_update_does_not_go_round_the_rules(record: Tree, updates: Callable[[Tree], Tree]) -> None:
+    """What has an operation with authority cannot be done by a plain update of an agent."""
+    before = copy.deepcopy(record)
+    with pytest.raises(RefusedError) as caught:
+        update_record(record, updates(record), ROBOT, LATER)
+    assert caught.value.remedy
+    assert record == before
+
+
+ALLOWED: list[tuple[str, Callable[[Tree], Tree]]] = [
+    ("resolve a blocker", _item("blockers", status="resolved", resolvedBy=AGENT, resolvedAt=NOW)),
+    ("find a violation", _item("invariants", status="violated", lastCheckedAt=NOW)),
+    ("reject its own decision", _item("decisions", status="rejected")),
+    ("add context", _item("questionsForUser", context="more")),
+    ("name next steps", _item("resumePoints", nextSteps=["test", "deploy"])),
+    ("what it does not know", _item("resumePoints", **{"x-later": 1})),
+    ("fail", lambda r: {"task": {**r["task"], "status": "failed"}}),
+    ("another goal", lambda r: {"task": {**r["task"], "goal": "less"}}),
+    ("drop a member", lambda _: {"x-later": None}),
+]
+
+
+@pytest.mark.parametrize("updates", [row[1] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
+def test_an_update_does_the_rest(record: Tree, updates: Callable[[Tree], Tree]) -> None:
+    """What needs nobody's authority is done by an update, and the record holds."""
+    holds(update_record(record, updates(record), ROBOT, LATER))
+
+
+@pytest.mark.parametrize("value", ["x", [1], [{}], {"a": 1}, None, [{"id": 1}]])
+def test_an_update_of_the_wrong_type_is_said_so(record: Tree, value: Any) -> None:
+    """An update with what is no collection raises InvalidError, not some other error."""
+    with pytest.raises((InvalidError, RefusedError)):
+        write(
+            without(update_record(record, {"decisions": value}, ROBOT, LATER).record, "contentHash"),
+            RecordContent,
+        )
+
+
+@given(records, st.integers(NOW, NOW + 20))
+def test_the_clock_leaves_a_record_that_holds(record: Tree, now: int) -> None:
+    """Whatever is due in any record, what comes of it holds, and is due no more."""
+    for item in record["resumePoints"]:
+        item["timeoutMs"] = max(1, item.get("timeoutMs", 0) - NOW)
+    step = tick(record, now)
+    if step is not None:
+        holds(step)
+        assert tick(step.record, now) is None
+
+
+def test_made_ids_fit() -> None:
+    """An id that is made from another is never too long."""
+    assert derived_id("escalate", "p1") == "escalate-p1"
+    assert len(derived_id("escalate", "p" * MAX_ID)) <= MAX_ID

@@ -1,0 +1,153 @@
+"""`adjourn run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import complain, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import UsageError
+
+if TYPE_CHECKING:
+    from adjourn.engine.models import Model
+    from adjourn.engine.run.running import Outcome
+
+MAX_INPUTS = 10_000_000
+
+
+@click.command(
+    epilog=example(
+        "adjourn run tasks/fix-test.aex --inputs tasks/fix-test.inputs.json --model anthropic",
+        "adjourn run --resume",
+    )
+)
+@click.argument("file", default="", metavar="[FILE]")
+@click.option(
+    "--resume", is_flag=True, help="Go on with the newest unfinished run (of FILE), or with that of --task."
+)
+@click.option(
+    "--inputs", default="", metavar="FILE", help="A JSON object with the inputs; - reads it from stdin."
+)
+@click.option(
+    "--policy",
+    default="",
+    metavar="FILE",
+    help="Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex).",
+)
+@click.option("--task", default="", metavar="NAME", help="Name of the run's task (default: one is made up).")
+@click.option(
+    "--auto-confirm",
+    is_flag=True,
+    help="Pass what a `confirm` asks about. Calls in doubt are still asked about.",
+)
+@click.option(
+    "--confirm-timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long a question waits without a terminal (default: until it expires).",
+)
+@click.option(
+    "--model",
+    default="",
+    metavar="PROVIDER",
+    help="Who answers `make` steps: anthropic or openai, or PROVIDER:MODEL.",
+)
+@click.option(
+    "--model-handler",
+    default="",
+    metavar="MODULE:FUNCTION",
+    help="A function of your own that answers them, where no model is named.",
+)
+@click.option(
+    "--registry", default="", metavar="URL", help="Tools of a remote registry, over the built-in ones."
+)
+@click.option("--log-json", is_flag=True, help="Print events as JSON with time and trace.")
+@at_store
+@for_machines
+def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any) -> int:
+    """Run the steps of the contract FILE, each under the policy and written down.
+
+    A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
+    the events, then the value of the `return`. Exit code 1 when the run is blocked.
+    """
+    from adjourn.cli.run_view import Person, Printer, signals  # noqa: PLC0415  # not for --help
+    from adjourn.engine.run import begin  # noqa: PLC0415
+    from adjourn.engine.run.running import Options  # noqa: PLC0415
+    from adjourn.engine.run.stopping import Stop  # noqa: PLC0415
+
+    if not file and not resume:
+        raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
+    if resume and inputs:
+        raise UsageError(
+            "a run keeps the inputs that it was started with", "leave out --inputs, or start a new run"
+        )
+    if resume:
+        _ = place.store  # which must be there
+    stop = Stop()
+    with Printer(quiet=as_json, structured=settings["log_json"]) as printer, signals(stop):
+        options = Options(
+            root=place.root,
+            store=place.url,
+            ask=Person(printer, settings["confirm_timeout"]),
+            emit=printer.event,
+            stop=stop,
+            model=_model(settings["model"], settings["model_handler"]),
+            **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
+        )
+        prepared = begin.resume(options, file) if resume else begin.start(options, file, _inputs(inputs))
+        printer.begin(prepared, again=resume)
+        try:
+            outcome = prepared.go()
+        except KeyboardInterrupt:
+            complain("interrupted", f"go on with: adjourn run --resume --task {prepared.task}")
+            return 130
+    return _tell(outcome, as_json=as_json)
+
+
+def _model(name: str, handler: str) -> Model | None:
+    if not (name or handler or os.environ.get("AEX_MODEL")):
+        return None
+    from adjourn.adapters.models import choose  # noqa: PLC0415  # only where one is asked
+
+    return choose(name, handler)
+
+
+def _inputs(file: str) -> dict[str, Any]:
+    """The inputs. Raises `UsageError` for what is no JSON object."""
+    if not file:
+        return {}
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+
+    text = (
+        sys.stdin.buffer.read(MAX_INPUTS + 1)
+        if file == "-"
+        else read_file(os.path.realpath(file), MAX_INPUTS)
+    )
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"the inputs in {file} are no JSON object: {error}", 'write {"name": value, …}'
+        ) from error
+
+
+def _tell(outcome: Outcome, *, as_json: bool) -> int:
+    if as_json:
+        import msgspec  # noqa: PLC0415
+
+        say_json(msgspec.to_builtins(outcome))
+    elif outcome.status == "success":
+        say("runtime success", "green")
+        say_json(outcome.output)
+    else:
+        sys.stdout.flush()
+        print(f"error runtime blocked: {safe(outcome.reason)}", file=sys.stderr)
+        if outcome.remedy:
+            print(f"  {safe(outcome.remedy)}", file=sys.stderr)
+    return 0 if outcome.status == "success" else 1

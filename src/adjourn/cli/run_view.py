@@ -1,0 +1,212 @@
+"""What a run shows, and how it asks: events as they happen, the file beside a run's contract, a person at the terminal.
+
+Owns: the published form of events, questions at a terminal, waiting for an answer from elsewhere, the line that says what takes
+so long. Must never: decide anything but what a person has said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Self, TextIO
+
+import click
+
+from adjourn.cli.output import complain, cut, safe, width
+from adjourn.cli.place import person
+from adjourn.engine.desk import now
+from adjourn.engine.run.running import Run
+from adjourn.engine.run.stopping import Stop
+from adjourn.engine.session import answer, settle_doubt
+from adjourn.engine.task import Task
+from adjourn.log.canonical import digest
+from adjourn.log.event import milliseconds, timestamp
+from adjourn.state.ledger import Approval
+from adjourn.store.base import Head
+
+NAME_WIDTH = 16
+WATCH_SECONDS = 1.0
+SLOW_SECONDS = 1.0
+TICK_SECONDS = 0.2
+
+
+class Printer:
+    """Prints events, and keeps those of a drafted contract (in `.aex/runs`) beside it. `quiet`: prints none."""
+
+    def __init__(self, *, quiet: bool, structured: bool) -> None:
+        self._quiet = quiet
+        self._structured = structured
+        self._trace = os.urandom(16).hex()
+        self._kept: TextIO | None = None
+        self._early: list[str] = []
+        self._ticker = Ticker()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ticker.close()
+        if self._kept is not None:
+            self._kept.close()
+
+    def begin(self, run: Run, *, again: bool) -> None:
+        """The run is there: show warnings about its contract; from now on keep its events."""
+        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only with findings
+
+        for found in run.plan.findings:
+            click.echo(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
+        self._trace = digest(run.task.encode())[:32]  # one for all sittings of a run
+        source = run.plan.source
+        if os.path.join(".aex", "runs", "") in source:
+            self._kept = _open_beside(source, again=again)
+        if self._kept is not None:
+            self._kept.writelines(self._early)
+
+    def event(self, name: str, data: dict[str, Any]) -> None:
+        told = {"event": name, "data": data, "timestamp": timestamp(now())}
+        line = json.dumps(told) + "\n"
+        if self._kept is not None:
+            self._kept.write(line)
+            self._kept.flush()
+        else:
+            self._early.append(line)
+        with self._ticker.silent(str(data.get("tool", "working"))):
+            if self._structured and not self._quiet:
+                print(json.dumps(told | {"traceId": self._trace, "spanId": os.urandom(8).hex()}), flush=True)
+            elif not self._quiet:
+                shown = f"{name:<{NAME_WIDTH}} {json.dumps(data)}"
+                print(cut(shown, width()) if sys.stdout.isatty() else shown, flush=True)
+
+    def silent(self) -> AbstractContextManager[None]:
+        """While a person is asked."""
+        return self._ticker.silent("working")
+
+
+def _open_beside(source: str, *, again: bool) -> TextIO | None:
+    """The file beside a drafted contract that tells what its run did. A new run begins it anew. Follows no link."""
+    path = source.removesuffix(".aex") + ".audit.jsonl"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if again else os.O_TRUNC)
+    try:
+        return os.fdopen(os.open(path, flags, 0o644), "w", encoding="utf-8")
+    except OSError as error:
+        complain(
+            f"cannot write {safe(path)}: {error.strerror}", "the run goes on; its history is in the store"
+        )
+        return None
+
+
+class Ticker:
+    """A line on stderr that says what takes so long, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._label, self._since, self._shown = "working", time.monotonic(), False
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            self._thread = threading.Thread(target=self._tick, daemon=True)
+            self._thread.start()
+
+    def _tick(self) -> None:
+        while not self._over.wait(TICK_SECONDS):
+            took = time.monotonic() - self._since
+            if took >= SLOW_SECONDS and self._lock.acquire(blocking=False):
+                sys.stderr.write(f"\r{safe(self._label)}: {took:.0f} s \x1b[K")
+                sys.stderr.flush()
+                self._shown = True
+                self._lock.release()
+
+    @contextmanager
+    def silent(self, label: str) -> Iterator[None]:
+        """Something else is written; what comes then is called `label`."""
+        with self._lock:
+            if self._shown:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+                self._shown = False
+            yield
+            self._label, self._since = label, time.monotonic()
+
+    def close(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self.silent(""):
+            pass
+
+
+class Person:
+    """Asks at the terminal; without one, waits for `adjourn approve`, `deny` or `settle`, at most `seconds`."""
+
+    def __init__(self, printer: Printer, seconds: float | None) -> None:
+        self._printer = printer
+        self._seconds = seconds
+
+    def __call__(self, task: Task, question: Approval) -> None:
+        with self._printer.silent():
+            if sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", person().id):
+                _ask(task, question)
+            else:
+                _wait(task, question, self._seconds)
+
+
+def _ask(task: Task, question: Approval) -> None:
+    print(
+        f"\n{safe(question.tool)} {safe(question.arguments)}\n  why: {safe(question.cause)}", file=sys.stderr
+    )
+    if question.doubt:
+        print(
+            "  It may have happened before the run was cut off. Look, then say what is true.", file=sys.stderr
+        )
+        said = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
+        if said in ("y", "yes", "n", "no"):
+            settle_doubt(
+                task, question.doubt, happened=said[0] == "y", by=person(), note="asked at the terminal"
+            )
+    else:
+        yes = _answered("Do it? [y/N] ") in ("y", "yes")
+        answer(task, question.id, yes=yes, via="terminal", by=person())
+
+
+def _answered(prompt: str) -> str:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower()
+
+
+def _wait(task: Task, question: Approval, seconds: float | None) -> None:
+    """Until the question is answered, the doubt is settled, or the time is over."""
+    end = milliseconds(question.expires)
+    if seconds is not None:
+        end = min(end, now() + int(seconds * 1000))
+    settling = f", or adjourn settle {question.doubt}" if question.doubt else ""
+    print(
+        f"waiting for a person: {safe(question.tool)} ({safe(question.cause)}): "
+        f"adjourn approve {question.id}, or adjourn deny {question.id}{settling}",
+        file=sys.stderr,
+        flush=True,
+    )
+    while True:
+        ledger = task.refresh()
+        asked = ledger.approvals.get(question.id)
+        settled = bool(question.doubt) and question.doubt not in ledger.doubts
+        left = (end - now()) / 1000
+        if asked is None or asked.approved or asked.refused or settled or left <= 0:
+            return
+        task.store.watch(task.id, Head(ledger.seq, ledger.hash), min(WATCH_SECONDS, left))
+
+
+@contextmanager
+def signals(stop: Stop) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the run where that is safe."""
+    before = {number: signal.signal(number, stop.request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

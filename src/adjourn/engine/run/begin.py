@@ -1,0 +1,216 @@
+"""Starting a run, and going on with one: what it is pinned to, under which permissions, with which tools.
+
+A run is a task. The document and the inputs that it was started with are kept beside its history, and a resumed run works
+from them; the policy is the one in force now, so that a person can raise a budget. Owns: finding runs, reading and checking
+what they need. Must never: run a step.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from adjourn.aex.ast import Make as MakeStep
+from adjourn.aex.ast import steps_of
+from adjourn.aex.check import examine
+from adjourn.aex.diagnostics import finding
+from adjourn.aex.files import load
+from adjourn.aex.policy import discover
+from adjourn.aex.types import check_inputs
+from adjourn.engine import ids, process
+from adjourn.engine.contract import BrokenContractError, Contract, read_contract
+from adjourn.engine.desk import Desk, Setting, group_of, open_at
+from adjourn.engine.models import ModelError
+from adjourn.engine.run.calls import MAX_NAME
+from adjourn.engine.run.journal import History, encoded, name_of, value_of
+from adjourn.engine.run.running import Options, Plan, Run
+from adjourn.engine.task import Task, check_task_id
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
+from adjourn.findings import Finding
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.log.event import timestamp
+from adjourn.store.base import EMPTY, Store
+
+CLIENT = "adjourn run"
+
+
+class InputsError(AdjournError):
+    """A run cannot start with these inputs. `findings` say why; `texts` are for showing them."""
+
+    def __init__(self, findings: list[Finding], texts: dict[str, str]) -> None:
+        count = f"{len(findings)} input{'s are' if len(findings) > 1 else ' is'}"
+        super().__init__(f"{count} missing or of the wrong type", "give a JSON object with --inputs FILE")
+        self.findings = findings
+        self.texts = texts
+
+
+def start(options: Options, file: str, inputs: dict[str, Any]) -> Run:
+    """A new run of the contract in `file`. Nothing is written before everything it needs is there and well-formed.
+
+    Raises `BrokenContractError`, `InputsError`, `ModelError`, `RegistryError`, `StoreError`.
+    """
+    plan = _plan(options, file)
+    options.emit(kinds.RunStarted.KIND, {"agent": plan.document.name})
+    _check_inputs(options, plan, inputs)
+    makes = [step for step in steps_of(plan.document.steps) if isinstance(step, MakeStep)]
+    if makes and options.model is None:
+        raise ModelError(
+            f"`make {makes[0].bind.text}` needs a model",
+            "give --model PROVIDER or --model-handler MODULE:FUNCTION",
+        )
+    plan.inputs, pinned = inputs, encoded(inputs)
+    desk = _desk(options, plan, check_task_id(options.task or ids.task_id(options.clock())))
+    run = Run(options, plan, desk)
+    if desk.store.head(run.task) != EMPTY:
+        desk.close("refused")
+        raise UsageError(
+            f"there is a task {run.task} already", "resume it with --resume, or take another name for --task"
+        )
+    started = kinds.RunStarted(
+        agent=plan.document.name[:MAX_NAME],
+        document=digest(plan.text.encode()),
+        file=plan.source[:500],
+        inputs=desk.store.put_blob(pinned),
+    )
+    name = name_of(run.task)
+    found_by = f"{timestamp(options.clock())} {plan.source}"
+    desk.store.swap(name, found_by, expect=desk.store.ref(name))  # before it begins: one that began is found
+    run.sit_down(started)
+    return run
+
+
+def resume(options: Options, file: str = "") -> Run:
+    """The run of task `options.task`, else the newest unfinished one (of the contract in `file`), ready to go on.
+
+    Raises `NotFoundError` where there is none, `InvalidError` when the file is not what the run was started with, and
+    `HeldError` while another process runs it.
+    """
+    store = open_at(options.root, options.store)
+    try:
+        name = options.task or _newest(store, _source(options.root, file) if file else "")
+        task = Task(store, check_task_id(name), clock=options.clock, secret=_no_secret())
+        history = History(task)
+        history.read()
+        started = history.started
+        if started is None:
+            raise NotFoundError(f"task {name} is no run", "`adjourn run FILE` starts one")
+        kept = store.get_blob(started.document)
+        inputs = value_of(task, started.inputs)
+    finally:
+        store.close()
+    if kept is None:
+        raise NotFoundError(f"the contract of run {name} is not in the store any more", "start a new run")
+    if file:
+        _check_unchanged(options.root, file, kept, name)
+    plan = _plan(options, started.file, kept.decode())
+    desk = _desk(options, plan, name)
+    plan.inputs = inputs
+    run = Run(options, plan, desk)
+    finished = history.finished
+    if finished is not None and finished.status == "success":
+        run.over = finished
+    else:
+        run.sit_down(kinds.RunResumed(finished=len(history.results)))
+    return run
+
+
+def _plan(options: Options, file: str, text: str | None = None) -> Plan:
+    """Read and check the contract (its `text`, where it is pinned) and the policy. Raises `BrokenContractError`."""
+    root, source = options.root, _source(options.root, file)
+    place = options.policy or discover(root) or ""
+    policy = read_contract(root, place) if place else None
+    findings: list[Finding] = []
+    if text is None:
+        if place:
+            whole = read_contract(
+                root, place, file
+            )  # looks for a signature, too, where the policy asks for one
+            text, findings = whole.contract_text, list(whole.findings)
+        else:
+            text, findings = load(os.path.join(root, file), source=source)
+    document = examine(text or "", source)
+    found = [*findings, *(one for one in document.findings if text is not None and one not in findings)]
+    if not place:
+        found.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
+    if any(one.severity == "error" for one in found):
+        raise BrokenContractError(found, {source: text or ""})
+    if document.is_policy:
+        raise UsageError(f"{source} is a policy: it has no steps", "name a task's file")
+    return Plan(text=text or "", source=source, document=document, policy=policy, findings=found)
+
+
+def _source(root: str, file: str) -> str:
+    """The file as it is named in messages and in the history: relative to the workspace where it is in it."""
+    relative = os.path.relpath(os.path.join(root, file), root)
+    return file if relative.startswith("..") else relative
+
+
+def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
+    text, unreadable = load(os.path.join(root, file), source=file)
+    if text is None:
+        raise BrokenContractError(unreadable, {})
+    if text.encode() != kept:
+        raise InvalidError(
+            f"{file} is not what run {task} was started with",
+            f"`adjourn run --resume --task {task}` goes on with the text of then; without --resume a new run starts",
+        )
+
+
+def _check_inputs(options: Options, plan: Plan, inputs: dict[str, Any]) -> None:
+    found = check_inputs(plan.document, inputs)
+    if not found:
+        return
+    for need in plan.document.needs:
+        if any(one.span in (need.name.span, need.type.span) for one in found):
+            missing = need.name.text not in inputs
+            told = {"input": need.name.text, "expected": need.type.text}
+            told["actual"] = "missing" if missing else _kind_of(inputs[need.name.text])
+            options.emit("input.missing" if missing else "input.invalid", told)
+    error = InputsError(found, {plan.source: plan.text})
+    options.emit(kinds.RunFinished.KIND, {"status": "blocked", "reason": error.message})
+    raise error
+
+
+def _kind_of(value: Any) -> str:
+    """What JavaScript calls it."""
+    names = ((bool, "boolean"), (str, "string"), (int | float, "number"), (list, "list"), (dict, "object"))
+    return next((name for kind, name in names if isinstance(value, kind)), "null")
+
+
+def _desk(options: Options, plan: Plan, task: str) -> Desk:
+    contract = Contract(
+        policy=plan.permissions.effective,
+        policy_text=plan.policy.policy_text if plan.policy else "",
+        contract_text=plan.text,
+        contract_source=plan.source,
+    )
+    setting = Setting(
+        root=options.root,
+        contract=contract,
+        store=options.store,
+        task=task,
+        auto_confirm=options.auto_confirm,
+    )
+    desk = Desk(setting, options.clock)
+    desk.client = CLIENT
+    desk.group = group_of(process.current(), options.root)  # two runs never sit on one task together
+    return desk
+
+
+def _newest(store: Store, source: str) -> str:
+    """The task of the unfinished run that was started last, of any contract or of that in `source`."""
+    runs = [
+        (*value.partition(" ")[::2], name.removeprefix("run/")) for name, value in store.refs("run/").items()
+    ]
+    began = [run for run in runs if source in ("", run[1]) and store.head(run[2]) != EMPTY]
+    found = max(began, default=None)
+    if found is None:
+        of = f" of {source}" if source else ""
+        raise NotFoundError(f"there is no unfinished run{of} here", "`adjourn run FILE` starts one")
+    return found[2]
+
+
+def _no_secret() -> bytes:
+    """Reading a task needs no cached fold, and so no key."""
+    return os.urandom(32)

@@ -1,0 +1,262 @@
+"""The calls of a run's steps: what is refused, what a person is asked, what is carried out and kept, what is not done again.
+
+Owns: the way of a call from its arguments to its bound result. Must never: have an effect whose intent is not written, or make a
+call again whose result is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.aex.rules import Policy
+from adjourn.engine.decide import Block, Call, Forward, Replay
+from adjourn.engine.models import Model, ModelError
+from adjourn.engine.paths import UNKNOWN, places
+from adjourn.engine.protect import protected_path
+from adjourn.engine.run.journal import Journal, call_of, encoded
+from adjourn.engine.run.making import Make, make_value
+from adjourn.engine.run.permission import MAKE, Permissions
+from adjourn.engine.run.stopping import Stop
+from adjourn.engine.run.tools import TESTS, Tool
+from adjourn.engine.task import Task
+from adjourn.errors import AdjournError, RefusedError
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from adjourn.state.ledger import Approval
+from adjourn.state.redact import preview
+
+MAX_SHOWN = 20_000
+"""Characters of arguments or of a result that an event shows."""
+MAX_NAME = 200
+"""Characters of a name that an event keeps."""
+
+Emit = Callable[[str, dict[str, Any]], None]
+"""Takes each event that happens now, by its published name and data."""
+AskPerson = Callable[[Task, Approval], None]
+"""Asks a person. Returns when the question was answered or settled, or will not be any more in this sitting."""
+
+
+class BlockedError(AdjournError):
+    """A step cannot go on, and with it the run. `step` is its position, `message` the reason."""
+
+    def __init__(self, step: str, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.step = step
+
+
+class _Admitted(NamedTuple):
+    """A call that may be made (`fresh`), or the `value` that it came to when it was."""
+
+    call: str
+    value: Any
+    fresh: bool
+
+
+class Means(msgspec.Struct, kw_only=True):
+    """What steps work with. `protected` are places that no call may touch, beside the usual ones."""
+
+    root: str
+    tools: Mapping[str, Tool]
+    ask: AskPerson
+    emit: Emit
+    stop: Stop
+    model: Model | None = None
+    protected: Sequence[str] = ()
+
+
+class Caller:
+    """Makes the calls of one run."""
+
+    def __init__(self, permissions: Permissions, journal: Journal, means: Means) -> None:
+        self._permissions = permissions
+        self._journal = journal
+        self._means = means
+
+    def do(self, name: str, arguments: dict[str, Any], bind: str, at: str) -> Any:
+        """What a tool answers; from an earlier sitting, if it was called there. Raises `BlockedError`."""
+        if (kept := self._journal.result(at)) is not None:
+            return self._journal.value(kept.result)
+        tool = self._means.tools.get(name)
+        call = self._call(name, tool, arguments, at)
+        admitted = self._admitted(call, self._permissions.effective, at)
+        result = kinds.ToolResult(bind=bind[:MAX_NAME], call=admitted.call, result="", step=at, tool=name)
+        if tool is None or not admitted.fresh:  # a tool that is not there is never fresh: it was blocked
+            self._journal.take(result, admitted.value)
+            return admitted.value
+        self._means.emit("tool.allowed", {"tool": name, "args": shown(arguments)})
+        value, took = self._carry_out(tool, admitted.call, arguments, at, name)
+        self._journal.keep(result, value, took)
+        self._means.emit("tool.result", {"tool": name, "bind": bind or None, "result": shown(value)})
+        return value
+
+    def make(self, make: Make, at: str) -> Any:
+        """What a model makes; from an earlier sitting, if it did so there. Raises `BlockedError`."""
+        if (kept := self._journal.result(at)) is not None:
+            return self._journal.value(kept.result)
+        if self._means.model is None:
+            raise BlockedError(
+                at, f"`make {make.bind}` has no model to ask", "give --model PROVIDER, or --model-handler"
+            )
+        call = call_of(MAKE, msgspec.to_builtins(make), UNKNOWN, effectful=False)
+        call_id = self._admitted(call, self._permissions.for_make(), at).call
+        began = time.monotonic()
+        try:
+            with self._means.stop.allowed():
+                value, completion = make_value(self._means.model, make)
+        except ModelError as error:
+            self._journal.settle(kinds.ToolSettled(call=call_id, outcome="tool-error"))
+            raise BlockedError(at, f"`make {make.bind}`: {error.message}", error.remedy) from error
+        result = kinds.MakeResult(
+            bind=make.bind[:MAX_NAME],
+            call=call_id,
+            input_tokens=completion.input_tokens,
+            model=completion.model[:MAX_NAME],
+            output_tokens=completion.output_tokens,
+            result="",
+            step=at,
+        )
+        self._journal.keep(result, value, _since(began))
+        self._means.emit("make.result", {"bind": make.bind})
+        return value
+
+    def _call(self, name: str, tool: Tool | None, arguments: dict[str, Any], at: str) -> Call:
+        """The call that a step wants to make. Raises `BlockedError` for what is refused whatever the rules say."""
+        policy = self._permissions.effective
+        try:
+            seen = tool.seen(arguments) if tool else arguments
+            if tool and tool.effectful:
+                self._guard({**arguments, "places": [*_texts(seen)]})
+            where = places(policy, name, seen, self._means.root)
+            effect = policy.judge_call(name, arguments, *where).effect
+            if name == TESTS and effect != "deny":
+                self._check_listed(name, arguments, str(seen.get("cmd")))
+            call = call_of(name, arguments, where, effectful=tool is None or tool.effectful)
+        except RefusedError as error:
+            denied = kinds.ToolDenied(reason="refused", rule=error.message[:500], tool=name[:MAX_NAME])
+            self._journal.session.note(denied)
+            raise BlockedError(at, f'tool "{name}": {error.message}', error.remedy) from error
+        except AdjournError as error:
+            raise BlockedError(at, f'tool "{name}": {error.message}', error.remedy) from error
+        if tool is None and (effect == "allow" or policy.observe):
+            raise BlockedError(
+                at, f'there is no tool "{name}"', "name a registry that has it with --registry URL"
+            )
+        return call
+
+    def _guard(self, arguments: dict[str, Any]) -> None:
+        """Refuse an effect on what no call may touch. Raises `RefusedError`."""
+        place = protected_path(arguments, self._means.root, self._means.protected)
+        if place:
+            raise RefusedError(
+                f"it may not touch {place}: it is protected, whatever the policy says",
+                "ask a person to change it",
+            )
+
+    def _check_listed(self, tool: str, arguments: Mapping[str, Any], command: str) -> None:
+        """Refuse a command that no rule lists, even where the tool is allowed. Raises `RefusedError`."""
+        if not self._permissions.lists(tool, arguments, command):
+            raise RefusedError(
+                f"the command {command[:200]!r} is not listed by the policy",
+                f"a rule lists it: allow {tool}:{command[:200]}",
+            )
+
+    def _carry_out(
+        self, tool: Tool, call: str, arguments: dict[str, Any], at: str, name: str
+    ) -> tuple[Any, int]:
+        """The tool's answer as JSON, and the milliseconds it took. A failure is settled before it blocks."""
+        began = time.monotonic()
+        try:
+            with self._means.stop.allowed():
+                value = msgspec.json.decode(encoded(tool.run(arguments)))
+        except Exception as error:  # a tool may raise anything, and then the run is blocked
+            unsure = getattr(error, "started", False) or not getattr(error, "answered", True)
+            took = _since(began)
+            settled = kinds.ToolSettled(
+                call=call, milliseconds=took, outcome="no-answer" if unsure else "tool-error"
+            )
+            self._journal.settle(settled)
+            if isinstance(error, AdjournError):
+                raise BlockedError(at, f'tool "{name}" failed: {error.message}', error.remedy) from error
+            raise BlockedError(
+                at, f'tool "{name}" failed: {type(error).__name__}: {error}', "see its own log"
+            ) from error
+        return value, _since(began)
+
+    def _admitted(self, call: Call, policy: Policy, at: str) -> _Admitted:
+        """A call that may go on, or what it came to before. Raises `BlockedError`."""
+        asked: set[str] = set()
+        while True:
+            if done := self._journal.is_done(call):  # a person said so; what it answered nobody knows
+                return _Admitted(done, None, fresh=False)
+            admitted = self._journal.admit(call, policy)
+            decision = admitted.decision
+            if isinstance(decision, Block):
+                raise BlockedError(at, decision.message, decision.remedy)
+            if isinstance(decision, Replay):
+                self._means.emit(kinds.ToolReplayed.KIND, {"tool": call.tool})
+                return _Admitted(decision.call, self._journal.value(decision.answer), fresh=False)
+            if isinstance(decision, Forward):
+                if decision.auto:
+                    self._means.emit("confirm.auto_approved", {"tool": call.tool})
+                return _Admitted(admitted.call, None, fresh=True)
+            assert admitted.approval is not None  # it is asked: a run has no paused calls
+            self._ask(call, admitted.approval, asked, at)
+
+    def _ask(self, call: Call, question: Approval, asked: set[str], at: str) -> None:
+        """Ask a person; returns when the call may be decided on again. Raises `BlockedError` at a no, or no answer."""
+        task = self._journal.task
+        self._means.emit("confirm.required", {"tool": call.tool})
+        if question.id not in asked:
+            asked.add(question.id)
+            with self._means.stop.allowed():
+                self._means.ask(task, question)
+        now = task.refresh().approvals.get(question.id)
+        if question.doubt and question.doubt not in task.ledger.doubts:
+            return
+        if now is not None and now.approved:
+            self._means.emit("confirm.approved", {"tool": call.tool})
+            return
+        if (
+            now is not None
+            and not now.refused
+            and now.otherwise == "allow"
+            and now.expires <= timestamp(task.clock())
+        ):
+            return  # silence was a yes
+        again = f"then: adjourn run --resume --task {task.id}"
+        if now is not None and now.refused:
+            self._means.emit("confirm.denied", {"tool": call.tool})
+            raise BlockedError(
+                at, f'tool "{call.tool}" was refused: {question.cause}', "resume the run to be asked anew"
+            )
+        if question.doubt:
+            raise BlockedError(
+                at,
+                f'tool "{call.tool}" is in doubt: {question.cause}',
+                f"find out, and say so: adjourn settle {question.doubt} --done, or --not-done; {again}",
+            )
+        raise BlockedError(
+            at,
+            f'tool "{call.tool}" waits for a person: {question.cause}',
+            f"adjourn approve {question.id}; {again}",
+        )
+
+
+def _since(began: float) -> int:
+    """Milliseconds."""
+    return int((time.monotonic() - began) * 1000)
+
+
+def _texts(seen: Mapping[str, Any]) -> list[str]:
+    """The places in the arguments as rules see them."""
+    return [text for text in seen.get("paths", ()) if isinstance(text, str)] if isinstance(seen, dict) else []
+
+
+def shown(value: Any) -> Any:
+    """A value as an event shows it: without secrets, and as text where it is long."""
+    text = preview(value, MAX_SHOWN)
+    return text if text.endswith("…") else msgspec.json.decode(text)

@@ -1,0 +1,217 @@
+"""A run in its task's history: what its steps came to, which call was left without an outcome, and adding to it.
+
+Owns: the fold of a run's events, and binding each call to its step: intent first, outcome and result in one transaction.
+Must never: run anything, or hold what the history does not have (but facts that are recomputed if they are lost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.rules import Policy
+from adjourn.engine import once, triggers
+from adjourn.engine.decide import Call
+from adjourn.engine.paths import Places
+from adjourn.engine.session import Admitted, Session
+from adjourn.engine.task import SYSTEM, Fact, Task
+from adjourn.errors import IntegrityError, InvalidError
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import decode
+from adjourn.state.redact import preview
+
+MAX_WAITING = 200
+"""Facts of steps without a call that may wait to be written: a kill loses them, and they are found again."""
+Result = kinds.ToolResult | kinds.MakeResult
+Outcome = kinds.CheckPassed | kinds.CheckFailed | kinds.IfTrue | kinds.IfFalse | kinds.ForStart
+
+
+class Left(msgspec.Struct):
+    """A call that was let through and has no outcome. `done` is a person's word that its effect happened."""
+
+    call: str
+    tool: str
+    digest: str
+    done: bool = False
+
+
+class History:
+    """The fold of a run's events. `results` and `passed` are by step, `left` by call."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._next = 0
+        self._sittings: set[str] = set()
+        self.started: kinds.RunStarted | None = None
+        self.finished: kinds.RunFinished | None = None
+        self.results: dict[str, Result] = {}
+        self.passed: dict[str, Outcome] = {}
+        self.left: dict[str, Left] = {}
+
+    def read(self) -> None:
+        """Take in what has been written since. `task.refresh` has checked the chain."""
+        last = self.task.refresh().seq
+        for entry in self.task.store.read(self.task.id, self._next, last + 1):
+            event = decode(entry.data)
+            data = kinds.data_of(event)
+            if isinstance(data, kinds.RunStarted | kinds.RunResumed):
+                self._sittings.add(event.session)
+            if isinstance(data, kinds.EffectSettled) or event.session in self._sittings:
+                self._take(data)
+        self._next = last + 1
+
+    def _take(self, data: kinds.Data | None) -> None:
+        if isinstance(data, kinds.RunStarted):
+            self.started = data
+        elif isinstance(data, kinds.RunResumed | kinds.RunFinished):
+            self.finished = data if isinstance(data, kinds.RunFinished) else None
+        elif isinstance(data, Result):
+            self.results[data.step] = data
+            self.left.pop(data.call, None)
+        elif isinstance(data, Outcome) and not isinstance(data, kinds.CheckFailed):
+            self.passed[data.step] = data
+        elif isinstance(data, kinds.ToolAllowed):
+            self.left[data.call] = Left(data.call, data.tool, data.digest)
+        elif isinstance(data, kinds.ToolSettled) and data.outcome != "no-answer":
+            self.left.pop(data.call, None)
+        elif isinstance(data, kinds.EffectSettled) and data.call in self.left:
+            if data.outcome == "done":
+                self.left[data.call].done = True
+            else:
+                del self.left[data.call]
+
+
+class Journal:
+    """What a run has written, and the one way for its steps to write more."""
+
+    def __init__(self, session: Session, history: History) -> None:
+        self.session = session
+        self.task = session.task
+        self.history = history
+        self._waiting = 0
+
+    # --- steps with a call
+
+    def result(self, step: str) -> Result | None:
+        """What a step came to in an earlier sitting."""
+        return self.history.results.get(step)
+
+    def value(self, result: str) -> Any:
+        """A kept document as JSON. Raises `IntegrityError` when it is gone."""
+        return value_of(self.task, result)
+
+    def is_done(self, call: Call) -> str:
+        """The id of the call that was left without an outcome, if it is this one and a person said that it happened."""
+        if not self.history.left:
+            return ""
+        self.history.read()
+        left = self.history.left.values()
+        return next(
+            (one.call for one in left if one.done and (one.tool, one.digest) == (call.tool, call.digest)), ""
+        )
+
+    def admit(self, call: Call, policy: Policy) -> Admitted:
+        """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""
+        self.session.policy = policy
+        triggers.before(self.session, [call])
+        return self.session.admit([call])[0]
+
+    def keep(self, result: Result, value: Any, milliseconds: int = 0) -> None:
+        """Write what came of a call that was made: its settlement and its result are one step, never there alone."""
+        document = encoded(value)
+        name = digest(document)
+        settled = kinds.ToolSettled(answer=name, call=result.call, milliseconds=milliseconds, outcome="ok")
+        facts: list[kinds.Data] = [settled, msgspec.structs.replace(result, result=name)]
+        if isinstance(result, kinds.MakeResult) and (tokens := result.input_tokens + result.output_tokens):
+            facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
+        refs = once.keep(self.task, [settled], {result.call: document})
+        self._write(facts, document, refs, durable=isinstance(result, kinds.ToolResult))
+
+    def take(self, result: kinds.ToolResult, value: Any) -> None:
+        """Write what a step came to that was not called: its effect happened before."""
+        document = encoded(value)
+        self._write([msgspec.structs.replace(result, result=digest(document))], document, {}, durable=True)
+
+    def _write(
+        self, facts: list[kinds.Data], document: bytes, refs: dict[str, str | None], *, durable: bool
+    ) -> None:
+        written = [Fact(data, SYSTEM, self.session.id) for data in facts]
+        self.task.commit(lambda _: written, durable=durable, refs=lambda _: refs, blobs=[document])
+
+    def settle(self, settled: kinds.ToolSettled) -> None:
+        """Write that a call came to nothing that could be bound."""
+        self.session.settle([settled])
+
+    # --- steps without
+
+    def note(self, outcome: Outcome) -> bool:
+        """Write down how a step without a call went; False when an earlier sitting has done so."""
+        if outcome.step in self.history.passed:
+            return False
+        self.task.defer(Fact(outcome, SYSTEM, self.session.id))
+        self._waiting += 1
+        if self._waiting >= MAX_WAITING:
+            self.task.flush()
+            self._waiting = 0
+        return True
+
+    def finish(self, value: Any) -> None:
+        """Write that the run has reached its `return`; `--resume` does not find it any more."""
+        document = encoded(value)
+        finished = kinds.RunFinished(result=digest(document), status="success")
+        self.task.commit(
+            lambda _: [Fact(finished, SYSTEM, self.session.id)],
+            refs=lambda _: {name_of(self.task.id): None},
+            blobs=[document],
+        )
+
+    def blocked(self, reason: str, step: str) -> None:
+        """Write why the run does not go on for now."""
+        finished = kinds.RunFinished(reason=reason, status="blocked", step=step)
+        self.task.commit(lambda _: [Fact(finished, SYSTEM, self.session.id)])
+
+
+def name_of(task: str) -> str:
+    """The ref that names an unfinished run."""
+    return f"run/{task}"
+
+
+def value_of(task: Task, document: str) -> Any:
+    """A document that the store keeps, as JSON. Raises `IntegrityError` when it is gone."""
+    data = task.store.get_blob(document)
+    if data is None:
+        raise IntegrityError(
+            f"document {document[:12]} of task {task.id} is not in the store",
+            "start a new run; it cannot be resumed",
+        )
+    return msgspec.json.decode(data)
+
+
+def call_of(tool: str, arguments: Mapping[str, Any], where: Places, *, effectful: bool) -> Call:
+    """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
+    try:
+        name = digest(canonical(arguments))
+    except InvalidError:  # the few values that RFC 8785 cannot hold
+        name = digest(encoded(arguments, sort=True))
+    return Call(
+        tool=tool,
+        digest=name,
+        effectful=effectful,
+        arguments=preview(arguments) if effectful else "",
+        given=arguments,
+        paths=where.paths,
+        matcher=where.matcher,
+    )
+
+
+def encoded(value: object, *, sort: bool = False) -> bytes:
+    """A value as JSON. Raises `InvalidError` for one that is none, or nested too deeply."""
+    try:
+        return msgspec.json.encode(value, order="sorted" if sort else None)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidError(
+            f"not a JSON value: {error}", "answer with texts, numbers, lists and objects"
+        ) from error

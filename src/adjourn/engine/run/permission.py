@@ -1,0 +1,56 @@
+"""What a run may call: the effective permissions, in two points narrower than for other sessions.
+
+A `confirm` that stands in a body counts from when it is met, and the tests tool runs only commands that are listed for it.
+Owns: these two. Must never: do I/O, or permit what the effective permissions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.ast import Confirm, Document
+from adjourn.aex.match import glob_text, split_scope
+from adjourn.aex.policy import layer, merge
+from adjourn.aex.rules import Policy, Rule
+
+MAKE = "make"
+"""The name under which a `make` step is counted. No rule needs to allow it."""
+
+
+class Permissions(msgspec.Struct):
+    """The contract under the policy; without a policy (None) the contract alone counts."""
+
+    effective: Policy
+    listing: Policy
+    """The layer that has to list commands: the policy, or the contract where there is none."""
+
+    @classmethod
+    def of(cls, policy: Policy | None, contract: Policy) -> Permissions:
+        return cls(merge(policy, contract), contract if policy is None else policy)
+
+    def ask_before(self, document: Document, step: Confirm) -> None:
+        """Ask from now on before what a `confirm` names that stands in a body."""
+        rules = layer(Document(source=document.source, tree=document.tree, steps=[step])).confirm
+        self.effective = _changed(self.effective, confirm=[*self.effective.confirm, *rules])
+
+    def lists(self, tool: str, arguments: Mapping[str, Any], command: str) -> bool:
+        """Whether a rule that permits the call names commands: by a scope, or by a condition on `cmd`."""
+        given = {**arguments, "cmd": command}
+        return any(
+            Policy(allow=[rule]).judge_call(tool, given, [command], glob_text).effect == "allow"
+            for rule in self.listing.allow
+            if split_scope(rule.pattern)[1] or any(test.path == "cmd" for test in rule.where)
+        )
+
+    def for_make(self) -> Policy:
+        """Permissions for a `make` step: it is only counted."""
+        return _changed(self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[])
+
+
+def _changed(policy: Policy, **changes: Any) -> Policy:
+    """The policy with other rules in some places."""
+    kept = {name: getattr(policy, name) for name in Policy.__slots__ if not name.startswith("_")}
+    return Policy(**(kept | changes))

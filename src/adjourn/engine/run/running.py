@@ -1,0 +1,201 @@
+"""One sitting of a run: sitting down, going through the steps, writing down how it ended, getting up.
+
+Owns: `Run`. Must never: let a failure of a step end the process without its being written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.ast import Document
+from adjourn.aex.policy import layer
+from adjourn.engine.contract import Contract
+from adjourn.engine.desk import Desk, now
+from adjourn.engine.models import Model
+from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
+from adjourn.engine.run.journal import History, Journal, value_of
+from adjourn.engine.run.permission import Permissions
+from adjourn.engine.run.steps import Interpreter
+from adjourn.engine.run.stopping import Stop
+from adjourn.engine.run.tools import Tool, built_in
+from adjourn.engine.run.values import Names
+from adjourn.engine.session import LEASE_MILLISECONDS, Session
+from adjourn.engine.task import Task
+from adjourn.errors import AdjournError
+from adjourn.findings import Finding
+from adjourn.log import kinds
+
+MAX_REASON = 2000
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and how to run. `task` names the run's task, "" lets it be named; `tools` come beside the built-in ones."""
+
+    root: str
+    ask: AskPerson
+    emit: Emit
+    stop: Stop
+    store: str = ""
+    policy: str = ""
+    task: str = ""
+    registry: str = ""
+    model: Model | None = None
+    auto_confirm: bool = False
+    tools: dict[str, Tool] = {}
+    clock: Callable[[], int] = now
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """A contract that may be run: its text and document, the policy that it is under, warnings about both."""
+
+    text: str
+    source: str
+    document: Document
+    policy: Contract | None
+    findings: list[Finding]
+    inputs: dict[str, Any] = {}
+
+    @property
+    def permissions(self) -> Permissions:
+        return Permissions.of(self.policy.policy if self.policy else None, layer(self.document))
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a run ended. `output` is the value of its `return`; `reason` and `remedy` say why `step` was blocked."""
+
+    task: str
+    status: str
+    output: Any = None
+    reason: str = ""
+    remedy: str = ""
+    step: str = ""
+    calls_used: int = 0
+
+
+class Run:
+    """A run that is ready to go. `over` is how it has ended long since, if it has."""
+
+    def __init__(self, options: Options, plan: Plan, desk: Desk) -> None:
+        self.plan = plan
+        self.over: kinds.RunFinished | None = None
+        self._options = options
+        self._desk = desk
+        self._tools = self._all_tools()
+        self._session: Session | None = None
+
+    @property
+    def task(self) -> str:
+        return self._desk.task_id()
+
+    def _all_tools(self) -> dict[str, Tool]:
+        """The built-in ones, over them the caller's, over them the registry's."""
+        remote: dict[str, Tool] = {}
+        if url := self._options.registry:
+            from adjourn.engine.run.remote import registered  # noqa: PLC0415  # HTTP is slow to load
+
+            with self._options.stop.allowed():
+                remote = registered(url)
+        return {**built_in(self._options.root), **self._options.tools, **remote}
+
+    def sit_down(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
+        """Open the session, with its first fact. Raises `HeldError` while another process runs it."""
+        try:
+            self._session = self._desk.session(also=[first])
+        except BaseException:
+            self._desk.close("refused")
+            raise
+
+    def go(self) -> Outcome:
+        """Go through the steps to the end, or to where it is blocked.
+
+        Raises `KeyboardInterrupt` when it was stopped, and what the store raises; then it can be resumed.
+        """
+        if self._session is None:
+            return self._ended_before()
+        reason = "failed"
+        try:
+            with self._heartbeats(self._session):
+                outcome = self._finish(self._session)
+            reason = outcome.status
+        except KeyboardInterrupt:
+            reason = "interrupted"
+            raise
+        else:
+            return outcome
+        finally:
+            self._desk.close(reason)
+
+    def _finish(self, session: Session) -> Outcome:
+        history = History(session.task)
+        history.read()
+        journal = Journal(session, history)
+        means = Means(
+            root=os.path.realpath(self._options.root),
+            tools=self._tools,
+            ask=self._options.ask,
+            emit=self._options.emit,
+            stop=self._options.stop,
+            model=self._options.model,
+            protected=self._desk.protected,
+        )
+        plan = self.plan
+        names = Names(plan.inputs, [need.name.text for need in plan.document.needs])
+        interpreter = Interpreter(plan.document, names, plan.permissions, journal, means)
+        try:
+            returned = interpreter.run()
+        except BlockedError as error:
+            return self._blocked(journal, error)
+        journal.finish(returned.value)
+        self._options.emit(kinds.RunFinished.KIND, {"status": "success"})
+        return Outcome(
+            task=self.task, status="success", output=returned.value, calls_used=session.task.ledger.calls_used
+        )
+
+    def _blocked(self, journal: Journal, error: BlockedError) -> Outcome:
+        reason = error.message[:MAX_REASON]
+        journal.blocked(reason, error.step)
+        self._options.emit(kinds.RunFinished.KIND, {"status": "blocked", "reason": reason})
+        return Outcome(
+            task=self.task,
+            status="blocked",
+            reason=reason,
+            remedy=error.remedy,
+            step=error.step,
+            calls_used=journal.task.ledger.calls_used,
+        )
+
+    def _ended_before(self) -> Outcome:
+        """What a run came to that has succeeded in an earlier sitting: it is not run again."""
+        assert self.over is not None  # else there is a session
+        task = Task(self._desk.store, self.task, clock=self._options.clock, secret=self._desk.secret)
+        try:
+            output = value_of(task, self.over.result)
+            return Outcome(task=self.task, status="success", output=output, calls_used=task.ledger.calls_used)
+        finally:
+            self._desk.close("over")
+
+    @contextmanager
+    def _heartbeats(self, session: Session) -> Iterator[None]:
+        """Renew the session's lease while something takes long."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(LEASE_MILLISECONDS / 3000):
+                try:
+                    session.heartbeat()
+                except AdjournError:  # the next write of the run finds out, and tells
+                    return
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()

@@ -1,0 +1,164 @@
+"""The interpreter of a task's steps: in order, each written down, the first one that is blocked ends the run.
+
+A run that is resumed goes through the same steps again, and takes what the journal has of them instead of doing them: so it
+arrives where it was with the same names bound, and goes on. Owns: the meaning of each statement, and a step's position.
+Must never: have an effect of its own; `calls` makes those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Return, Step
+from adjourn.aex.ast import Make as MakeStep
+from adjourn.aex.conditions import parse_condition
+from adjourn.aex.text import Word
+from adjourn.engine.run.calls import MAX_NAME, BlockedError, Caller, Means
+from adjourn.engine.run.journal import Journal
+from adjourn.engine.run.making import Make
+from adjourn.engine.run.patches import touched
+from adjourn.engine.run.permission import Permissions
+from adjourn.engine.run.programs import ProgramError
+from adjourn.engine.run.values import Names, evaluate, holds, members
+from adjourn.errors import InvalidError
+from adjourn.log import kinds
+
+MAX_CONDITION = 500
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The value of the `return` that was reached."""
+
+    value: Any
+
+
+class Interpreter:
+    """One run of one document."""
+
+    def __init__(
+        self, document: Document, names: Names, permissions: Permissions, journal: Journal, means: Means
+    ) -> None:
+        self._document = document
+        self._names = names
+        self._permissions = permissions
+        self._journal = journal
+        self._means = means
+        self._caller = Caller(permissions, journal, means)
+
+    def run(self) -> Returned:
+        """Go through the steps. Raises `BlockedError`, and what the store raises."""
+        returned = self._block(self._document.steps, "")
+        if returned is None:
+            raise BlockedError("", "the steps ended without a return", "end the task with `return`")
+        return returned
+
+    def _block(self, steps: Sequence[Step], before: str) -> Returned | None:
+        for number, step in enumerate(steps, 1):
+            self._means.stop.check()
+            returned = self._step(step, f"{before}{number}")
+            if returned is not None:
+                return returned
+        return None
+
+    def _step(self, step: Step, at: str) -> Returned | None:
+        if isinstance(step, Do):
+            self._do(step, at)
+        elif isinstance(step, MakeStep):
+            self._make(step, at)
+        elif isinstance(step, Check):
+            self._check(step, at)
+        elif isinstance(step, Confirm):
+            self._confirm(step, at)
+        elif isinstance(step, Return):
+            return Returned(evaluate(step.value, self._names))
+        elif isinstance(step, If):
+            return self._block(step.body, f"{at}.") if self._if(step, at) else None
+        elif isinstance(step, For):
+            return self._for(step, at)
+        return None
+
+    # --- calls
+
+    def _do(self, step: Do, at: str) -> None:
+        bind = step.bind.text if step.bind else ""
+        arguments = members(step.arguments, self._names)
+        self._bind(bind, self._caller.do(step.tool.text, arguments, bind, at))
+
+    def _make(self, step: MakeStep, at: str) -> None:
+        names = [word.text.removeprefix("$") for word in step.inputs]
+        make = Make(
+            bind=step.bind.text,
+            type=step.type.text,
+            inputs={name: self._names.look_up(name) for name in names},
+            instructions=[word.text for word in step.instructions],
+        )
+        self._bind(make.bind, self._caller.make(make, at))
+
+    def _bind(self, name: str, value: Any) -> None:
+        if name:
+            self._names.variables[name] = value
+
+    # --- conditions, loops
+
+    def _check(self, step: Check, at: str) -> None:
+        if at in self._journal.history.passed:
+            return
+        text = step.condition.text[:MAX_CONDITION]
+        reason = self._why_not(step.condition)
+        if reason:
+            reason = reason[:MAX_CONDITION]
+            self._journal.note(kinds.CheckFailed(condition=text, reason=reason, step=at))
+            self._means.emit("check.failed", {"condition": text, "reason": reason})
+            raise BlockedError(
+                at, f"check failed: {text}: {reason}", "mend what it looks at, and start a new run"
+            )
+        self._journal.note(kinds.CheckPassed(condition=text, step=at))
+        self._means.emit("check.passed", {"condition": text})
+
+    def _why_not(self, word: Word) -> str:
+        condition = parse_condition(word)
+        if condition is None:
+            return "no condition of this form is supported"
+        try:
+            with self._means.stop.allowed():
+                return holds(condition, self._names, lambda patch: touched(self._means.root, patch))
+        except (InvalidError, ProgramError) as error:
+            return error.message
+
+    def _if(self, step: If, at: str) -> bool:
+        known = self._journal.history.passed.get(at)
+        if known is not None:
+            return isinstance(known, kinds.IfTrue)
+        text = step.condition.text[:MAX_CONDITION]
+        kind = kinds.IfFalse if self._why_not(step.condition) else kinds.IfTrue
+        self._journal.note(kind(condition=text, step=at))
+        self._means.emit(kind.KIND, {"condition": text})
+        return kind is kinds.IfTrue
+
+    def _confirm(self, step: Confirm, at: str) -> None:
+        """At the top level it has counted from the beginning; in a body it counts from here on."""
+        if "." in at:
+            self._permissions.ask_before(self._document, step)
+
+    def _for(self, step: For, at: str) -> Returned | None:
+        items = evaluate(step.value, self._names)
+        name = step.variable.text
+        if not isinstance(items, list):
+            raise BlockedError(
+                at, f"`for {name} in {step.iterable.text[:100]}`: that is no list", "name a list"
+            )
+        if self._journal.note(kinds.ForStart(count=len(items), step=at, variable=name[:MAX_NAME])):
+            self._means.emit("for.start", {"variable": name, "count": len(items)})
+        variables = self._names.variables
+        hidden = {name: variables[name]} if name in variables else {}
+        for turn, item in enumerate(items, 1):
+            variables[name] = item
+            returned = self._block(step.body, f"{at}:{turn}.")
+            if returned is not None:
+                return returned
+        variables.pop(name, None)
+        variables.update(hidden)
+        return None

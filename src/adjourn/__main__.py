@@ -1,22 +1,34 @@
-"""Entry point. `proxy` (started once a session) takes a fast path; everything else goes to the command line proper.
+"""Entry point. `proxy` (started once a session) and `hook` (once a call) take a fast path; everything else goes to the
+command line proper.
 
-Owns: that choice, and turning errors into exit codes. Must never: import click for the fast path.
+Owns: that choice, and turning errors into exit codes. Must never: import click for a fast path.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from types import ModuleType
 
 
-def main() -> None:
+def aex() -> None:
+    """Run `aex`: its names for the same commands. Ends the process."""
+    main("aex")
+
+
+def main(program: str = "adjourn") -> None:
     """Run `adjourn`. Ends the process."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["proxy"] and not {"--help", "-h"} & set(arguments[: _before_upstream(arguments)]):
         _leave(_proxy(arguments[1:]))
+    if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
+        _leave(_hook(arguments[1:]))
     from adjourn.cli import run  # noqa: PLC0415  # the slow path
 
-    sys.exit(run(arguments))
+    if arguments[:1] == ["gate"] and program == "adjourn":
+        arguments[0] = "hook"
+    sys.exit(run(arguments, program))
 
 
 def _before_upstream(arguments: list[str]) -> int:
@@ -48,6 +60,20 @@ def _proxy(arguments: list[str]) -> int:
         return error.exit_code
 
 
+def _hook(arguments: list[str]) -> int:
+    """Whatever goes wrong is a refusal: the client takes every other code than 2 for leave to go on."""
+    gc.disable()  # the process ends before there is anything worth collecting
+    try:
+        with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
+            import msgspec  # noqa: F401, PLC0415
+        from adjourn.hooks.main import run  # noqa: PLC0415
+
+        return run(arguments)
+    except BaseException as error:
+        sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
+        return 2
+
+
 class _without:  # noqa: N801  # reads as a phrase where it is used
     """Hide a module while others are imported: msgspec takes typing_extensions where it is there, at 15 ms, for nothing."""
 
@@ -60,6 +86,23 @@ class _without:  # noqa: N801  # reads as a phrase where it is used
     def __exit__(self, *exception: object) -> None:
         if sys.modules[self._module] is None:
             del sys.modules[self._module]
+
+
+class _unused:  # noqa: N801  # as above
+    """Stand-ins for modules that msgspec imports for types and schemas which are not used here: a quarter of its start."""
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = [module for module in modules if module not in sys.modules]
+
+    def __enter__(self) -> None:
+        for module in self._modules:
+            stand_in = sys.modules[module] = ModuleType(module)
+            for name in ("UUID", "SafeUUID", "schema", "schema_components"):
+                setattr(stand_in, name, type(name, (), {"unknown": None}))
+
+    def __exit__(self, *exception: object) -> None:
+        for module in self._modules:
+            del sys.modules[module]
 
 
 def _leave(code: int) -> None:

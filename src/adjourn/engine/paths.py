@@ -156,7 +156,7 @@ def _named(arguments: Mapping[str, object]) -> Iterator[str]:
             if _names_place(key, value):
                 yield value
         elif isinstance(value, list | tuple):
-            waiting += [(key, item) for item in value]
+            waiting += [("" if isinstance(item, Mapping) else key, item) for item in value]
         elif isinstance(value, Mapping):
             if _is_path_key(key):
                 yield from map(str, value)  # a map from path to content

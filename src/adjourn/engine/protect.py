@@ -32,13 +32,13 @@ def protected_path(arguments: object, root: str, also: Sequence[str] = ()) -> st
         elif not path or len(path) > _MAX_PATH or "\0" in path or "\n" in path:
             found = None
         else:
-            found = _protected(root, _as_path(path), places)
+            found = _protected(root, as_path(path), places)
         if found:
             return found
     return None
 
 
-def _as_path(text: str) -> str:
+def as_path(text: str) -> str:
     """The path that a text is, or that it is a `file:` URL of."""
     url = _FILE_URL.match(text)
     if url is None:

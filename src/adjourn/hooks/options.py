@@ -1,0 +1,71 @@
+"""The command line of `adjourn hook`, as one table: the parser here and the help of `adjourn hook --help` both read it.
+
+Owns: the options. Must never: import anything that is not needed for an answer.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from adjourn.errors import UsageError
+
+
+class Option(NamedTuple):
+    """One option. `metavar` is empty for a switch; `choices` are its values; `environment` names its default."""
+
+    flag: str
+    help: str
+    metavar: str = ""
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    environment: str = ""
+
+
+OPTIONS = (
+    Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", "FILE"),
+    Option("--contract", "task contract that narrows the policy", "FILE"),
+    Option("--allow-no-policy", "allow every call where there is no policy"),
+    Option(
+        "--format",
+        "shape of the answer (default: claude)",
+        "SHAPE",
+        default="claude",
+        choices=("claude", "aex"),
+    ),
+    Option(
+        "--proxied",
+        "MCP servers that stand behind `adjourn proxy`, with commas (default: adjourn)",
+        "NAMES",
+        default="adjourn",
+    ),
+    Option(
+        "--task",
+        "task to count in (default: the client's, else the workspace's)",
+        "ID",
+        environment="ADJOURN_TASK",
+    ),
+    Option("--store", "where history is kept (default: .aex/adjourn.db)", "URL", environment="ADJOURN_STORE"),
+)
+
+
+def parse(arguments: list[str]) -> dict[str, str]:
+    """The value of every option by its flag; switches are "yes" or "". Raises `UsageError`."""
+    table = {option.flag: option for option in OPTIONS}
+    values = {option.flag: os.environ.get(option.environment, "") or option.default for option in OPTIONS}
+    rest = list(arguments)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        option = table.get(flag)
+        if option is None:
+            raise UsageError(f"unknown option {flag}", "`adjourn hook --help` lists them")
+        if option.metavar and not equals and not rest:
+            raise UsageError(f"{flag} needs a value ({option.metavar})")
+        if not option.metavar and equals:
+            raise UsageError(f"{flag} takes no value")
+        if not equals:
+            value = rest.pop(0) if option.metavar else "yes"
+        if option.choices and value not in option.choices:
+            raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
+        values[flag] = value
+    return values

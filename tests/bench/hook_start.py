@@ -1,0 +1,71 @@
+"""Wall time of one `adjourn hook`, from start to exit, beside an empty Python process: it is run once a tool call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from peer import ADJOURN, child_environment
+from sizes import Sizes
+from tables import Table, median
+
+POLICY = """\
+policy workspace v0
+
+goal "Measure a hook."
+
+use file.read:src/**, file.write, shell.exec
+deny network.*, file.write:secrets/**
+confirm before tests.run
+budget calls=1000000
+"""
+HOOKS = {
+    "a read, scoped": ("Read", {"file_path": "src/main.py"}),
+    "a command": ("Bash", {"command": "make test"}),
+    "refused": ("WebFetch", {"url": "https://example.org"}),
+}
+
+
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The table of this section; files are made in `folder`."""
+    workspace = Path(folder, "workspace")
+    (workspace / ".aex").mkdir(parents=True)
+    (workspace / ".aex/policy.aex").write_text(POLICY)
+    environment = child_environment(f"{folder}/config")
+    commands: dict[str, tuple[list[str], bytes]] = {"`python -c pass`": ([sys.executable, "-c", "pass"], b"")}
+    for name, (tool, arguments) in HOOKS.items():
+        request = {"tool_name": tool, "tool_input": arguments, "cwd": str(workspace)}
+        commands[f"`adjourn hook`: {name}"] = ([ADJOURN, "hook"], json.dumps(request).encode())
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(sizes.command_starts + 1):
+        for name, (command, given) in commands.items():
+            began = time.perf_counter()
+            subprocess.run(
+                command,
+                input=given,
+                cwd=workspace,
+                env=environment,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                timeout=60,
+            )
+            if number:  # the first one fills the caches, and makes the store
+                times[name].append((time.perf_counter() - began) * 1e3)
+    table = Table(
+        "Hook: wall time of one answer",
+        ["", "min ms", "median ms", "times Python, min", "target"],
+        f"The whole process, from start to exit; {sizes.command_starts} runs each, taking turns.",
+    )
+    floor = min(next(iter(times.values())))
+    for number, (name, mine) in enumerate(times.items()):
+        table.add(
+            name,
+            min(mine),
+            median(mine),
+            min(mine) / floor if number else None,
+            "≤ 60 ms" if number else None,
+        )
+    return [table]

@@ -6,13 +6,16 @@ samples to the end of `SAMPLES`, and run this.
 
 from __future__ import annotations
 
+import hmac
 import json
 import sys
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from adjourn.aex import seal
 from adjourn.log import kinds, merkle
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import GENESIS, Actor, Event, encode, encode_data, timestamp
@@ -131,6 +134,65 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (SYSTEM, "s2", kinds.TaskOpened()),
     (ANN, "", kinds.TaskImported(calls=7, document=ONE)),
     (ANN, "", kinds.TaskImported()),
+    (AGENT, "s2", kinds.RunStarted(agent="fix_test", document=ONE, file="tasks/fix-test.aex", inputs=TWO)),
+    (AGENT, "s2", kinds.RunStarted(agent="fix_test", document=ONE, inputs=TWO)),
+    (AGENT, "s2", kinds.RunResumed(finished=3)),
+    (AGENT, "s2", kinds.ToolResult(bind="sources", call="s2.3", result=ONE, step="2", tool="file.read")),
+    (AGENT, "s2", kinds.ToolResult(call="s2.4", result=ONE, step="3:5.1", tool="file.write")),
+    (
+        AGENT,
+        "s2",
+        kinds.MakeResult(
+            bind="patch", call="s2.5", input_tokens=900, model="m-1", output_tokens=80, result=TWO, step="4"
+        ),
+    ),
+    (AGENT, "s2", kinds.MakeResult(bind="patch", call="s2.6", result=TWO, step="4")),
+    (AGENT, "s2", kinds.CheckPassed(condition="patch is valid diff", step="5")),
+    (AGENT, "s2", kinds.CheckFailed(condition="final.passed", reason="it is false", step="6.1")),
+    (AGENT, "s2", kinds.IfTrue(condition="report.urgent", step="7")),
+    (AGENT, "s2", kinds.IfFalse(condition="report.urgent", step="7")),
+    (AGENT, "s2", kinds.ForStart(count=2, step="8", variable="report")),
+    (AGENT, "s2", kinds.RunFinished(reason="check failed: final.passed", status="blocked", step="6.1")),
+    (AGENT, "s2", kinds.RunFinished(result=ONE, status="success")),
+    (
+        AGENT,
+        "s2",
+        kinds.ToolAllowed(
+            arguments='{"invoice":"A-7"}',
+            call="s2.7",
+            digest=ONE,
+            effectful=True,
+            limits=["10/60 payments.*", "3/86400 payments.charge"],
+            once=f"{ONE} {TWO}",
+            tool="payments.charge",
+        ),
+    ),
+    (SYSTEM, "s2", kinds.ToolReplayed(call="s2.7", once=ONE, tool="payments.charge")),
+    (AGENT, "s2", kinds.BudgetExhausted(budget="usd", limit=5_000_000, tool="read_file", used=5_000_100)),
+    (
+        AGENT,
+        "s2",
+        kinds.ConfirmRequired(
+            approval="q3",
+            cause="confirm deploy by ann within 10m else allow (policy.aex:5)",
+            digest=TWO,
+            expires="2026-05-02T15:45:12.345Z",
+            otherwise="allow",
+            tool="deploy",
+            who="ann",
+        ),
+    ),
+    (SYSTEM, "s2", kinds.PolicyChanged(budget=80, contract=ONE, policy=TWO)),
+    (SYSTEM, "s2", kinds.PolicyChanged(policy=TWO)),
+    (SYSTEM, "s2", kinds.PolicyBroken(message="policy.aex:4: nothing begins with this")),
+    (
+        SYSTEM,
+        "s2",
+        kinds.PolicyObserved(decision="block", reason="deny_list", rule="deny rm (policy.aex:3)", tool="rm"),
+    ),
+    (SYSTEM, "s2", kinds.PolicyObserved(decision="replay", reason="call s2.7 had this effect", tool="rm")),
+    (AGENT, "s2", kinds.UsageReported(micro_usd=1200, model="m-1", tokens=980)),
+    (AGENT, "s2", kinds.UsageReported()),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 
@@ -266,8 +328,39 @@ def jcs_vectors() -> dict[str, Any]:
     }
 
 
+CONTRACT = 'task look v0\n\ngoal "Größe messen"\n\nuse file.read\n\nreturn "測る"\n'
+SECRET = "correct horse battery staple"
+
+
+def signature_vectors() -> dict[str, Any]:
+    text, secret = CONTRACT.encode(), SECRET.encode()
+    said = {"file": "look.aex", "signer": "Ann Größe", "signed_at": timestamp(FIRST_TIME)}
+    own, shared = seal.sign(text, PRIVATE, **said), seal.sign_shared(text, secret, **said)
+    published = {
+        "schema": "aex/signature@v1",
+        "file": "/home/ann/look.aex",
+        "hash": digest(text),
+        "signer": "ann",
+        "signedAt": timestamp(FIRST_TIME),
+        "signature": hmac.digest(secret, digest(text).encode(), "sha256").hex(),
+        "keyHint": sha1(secret).hexdigest()[:12],
+        "tool": "aex-cli",
+    }
+    return {
+        "about": "spec/signature.md: one text, signed by a key, by a shared secret, and in the published form",
+        "text": CONTRACT,
+        "private_key": PRIVATE.hex(),
+        "public_key": encode_bytes(public_key(PRIVATE)),
+        "secret": SECRET,
+        "ed25519": {"file": seal.written(own).decode(), "message": own.message().decode()},
+        "shared": {"file": seal.written(shared).decode(), "message": shared.message().decode()},
+        "published": {"file": json.dumps(published, indent=2), "message": digest(text)},
+    }
+
+
 def main() -> int:
     made = {
+        "signature.json": signature_vectors(),
         "events.json": events_vectors(),
         "merkle.json": merkle_vectors(),
         "jcs.json": jcs_vectors(),

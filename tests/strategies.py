@@ -57,7 +57,7 @@ def data_of_kind(kind: type[kinds.Data]) -> st.SearchStrategy[Any]:
     members = {}
     for field in msgspec.structs.fields(kind):
         values = _of_type(field.type)
-        members[field.name] = values if field.required else st.just(field.default) | values
+        members[field.name] = values if field.required else st.just(kinds.default_of(field)) | values
     return st.builds(kind, **members)
 
 
@@ -178,8 +178,10 @@ class Clock:
         self.now += int(seconds * 1000)
 
 
-def policy_of(*lines: str) -> Policy:
-    """The permissions of a policy with these lines."""
-    policy, findings = from_text("\n".join(["policy work v0", "", 'goal "do it"', *lines, ""]), "p.aex")
+def policy_of(*lines: str, version: str = "v0") -> Policy:
+    """The permissions of a policy with these lines, which begin in line 4."""
+    policy, findings = from_text(
+        "\n".join([f"policy work {version}", "", 'goal "do it"', *lines, ""]), "p.aex"
+    )
     assert findings == []
     return policy

@@ -28,8 +28,14 @@ VALUES = st.sampled_from(
 INDENTS = st.sampled_from(["", " ", "  ", "    ", "\t", "\ufeff", "\u00a0 "])
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\n# note\n"])
 
+_OPERATORS = st.sampled_from(["is", "in", "matches", "~", "<=", "==", "and", ""])
 _STATEMENTS = st.one_of(
-    st.builds("{} {} v{}".format, st.sampled_from(["task", "agent", "policy"]), NAMES, NAMES),
+    st.builds(
+        "{} {} v{}".format,
+        st.sampled_from(["task", "agent", "policy"]),
+        NAMES,
+        st.sampled_from(["0", "1", "1", "x"]),
+    ),
     st.builds('goal "{}"'.format, VALUES),
     st.builds("{} {}, {}".format, st.sampled_from(["use", "allow", "deny"]), TOOLS, TOOLS),
     st.builds("need {}: {}".format, NAMES, st.sampled_from(["str", "list[file]", "json??", "lst", ""])),
@@ -43,6 +49,19 @@ _STATEMENTS = st.one_of(
     st.builds("confirm before {}".format, TOOLS),
     st.builds("return {}".format, VALUES),
     st.builds("return {{\n  {}: {}\n{}".format, NAMES, VALUES, st.sampled_from(["}", "", "  }", "x }"])),
+    st.builds(
+        "{} {} where {} {} {}".format,
+        st.sampled_from(["use", "deny", "confirm before"]),
+        TOOLS,
+        NAMES,
+        _OPERATORS,
+        VALUES,
+    ),
+    st.builds("confirm before {} by {} within {} else {}".format, TOOLS, NAMES, VALUES, NAMES),
+    st.builds("limit {} {} per {}".format, TOOLS, VALUES, st.sampled_from(["day", "week", ""])),
+    st.builds("once {} by {}".format, TOOLS, NAMES),
+    st.builds("checkpoint before {}, at {}%".format, TOOLS, VALUES),
+    st.builds("{} {}".format, st.sampled_from(["mode", "require signed by", "checkpoint at"]), NAMES),
     st.builds("if {}".format, NAMES),
     st.builds("for {} in {}".format, NAMES, VALUES),
     st.sampled_from(["use", "if", "- item", "confirm x", "else", "use\tx", "}", '"']),

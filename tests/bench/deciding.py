@@ -15,6 +15,13 @@ from adjourn.state.ledger import Ledger
 
 KNOWN = 50
 """Different tools that an agent calls again and again."""
+CONDITIONS = {
+    "none": "",
+    "is": ' where branch is "main"',
+    "matches": ' where cmd matches "git *"',
+    "~": ' where cmd ~ "^git [a-z -]+$"',
+    "three tests": ' where branch in ["main", "next"] and cmd matches "git *" and options.depth <= 3',
+}
 
 
 def run(sizes: Sizes, folder: str) -> list[Table]:
@@ -27,36 +34,76 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         "one in four is a prefix (`name.*`).",
     )
     for count in sizes.rules:
-        text = _policy_text(count)
-        began = time.perf_counter()
-        policy, findings = from_text(text, "policy.aex")
-        reading = (time.perf_counter() - began) * 1e3
-        assert not [found for found in findings if found.severity == "error"], findings
-        rules = len(policy.allow) + len(policy.deny) + len(policy.confirm)
-        assert rules == count, rules
+        policy, reading = _read(_policy_text(count, ""), count)
         known = [_call(number % count, "get") for number in range(KNOWN)]
         fresh = [_call(number % count, f"get{number}") for number in range(sizes.decisions)]
         _decide(policy, known)
         rate = sizes.decisions / _decide(policy, (known * (sizes.decisions // KNOWN + 1))[: sizes.decisions])
         table.add(f"{count:,}", reading, rate, sizes.decisions / _decide(policy, fresh))
-    return [table]
+    return [table, _conditions(sizes)]
+
+
+def _conditions(sizes: Sizes) -> Table:
+    table = Table(
+        "Judging a call by its arguments, by the number of rules",
+        [
+            "rules",
+            "reading the policy, ms",
+            "making the permissions, ms",
+            *(f"{name}, µs" for name in CONDITIONS),
+        ],
+        f"`Policy.judge_call` of {KNOWN} tools in turn, each named by one rule or a few, with decoded arguments. The rules are "
+        "those of the table above, every one with the same condition, so each call is compared with it; `none` looks the "
+        "verdict up.",
+    )
+    for count in sizes.rules:
+        row = []
+        for where in CONDITIONS.values():
+            policy, reading = _read(_policy_text(count, where), count)
+            row.append(_judge(policy, count, sizes.decisions))
+        began = time.perf_counter()
+        Policy(allow=policy.allow, deny=policy.deny, confirm=policy.confirm)
+        table.add(f"{count:,}", reading, (time.perf_counter() - began) * 1e3, *row)
+    return table
+
+
+def _read(text: str, count: int) -> tuple[Policy, float]:
+    """The policy of a text, and the milliseconds that reading it took."""
+    began = time.perf_counter()
+    policy, findings = from_text(text, "policy.aex")
+    reading = (time.perf_counter() - began) * 1e3
+    assert not [found for found in findings if found.severity == "error"], findings
+    rules = len(policy.allow) + len(policy.deny) + len(policy.confirm)
+    assert rules == count, rules
+    return policy, reading
+
+
+def _judge(policy: Policy, count: int, decisions: int) -> float:
+    """Microseconds for judging one call."""
+    arguments = {"cmd": "git status --short", "options": {"depth": 2}, "branch": "main"}
+    tools = [_call(number % count, "get").tool for number in range(KNOWN)]
+    tools = (tools * (decisions // KNOWN + 1))[:decisions]
+    began = time.perf_counter()
+    for tool in tools:
+        policy.judge_call(tool, arguments)
+    return (time.perf_counter() - began) / decisions * 1e6
 
 
 def _name(number: int) -> str:
     return f"group{number % 97}.tool{number}"
 
 
-def _policy_text(count: int) -> str:
+def _policy_text(count: int, where: str) -> str:
     patterns = [
         _name(number) + ".*" if number % 4 == 0 else _name(number) + ".get" for number in range(count)
     ]
     denied = patterns[0::10]
     asked = patterns[1::10]
     allowed = [pattern for number, pattern in enumerate(patterns) if number % 10 > 1]
-    lines = ["policy bench v0", "", 'goal "Measure."', ""]
-    lines += [f"use {pattern}" for pattern in allowed]
-    lines += [f"deny {pattern}" for pattern in denied]
-    lines += [f"confirm before {pattern}" for pattern in asked]
+    lines = ["policy bench v1", "", 'goal "Measure."', ""]
+    lines += [f"use {pattern}{where}" for pattern in allowed]
+    lines += [f"deny {pattern}{where}" for pattern in denied]
+    lines += [f"confirm before {pattern}{where}" for pattern in asked]
     return "\n".join([*lines, ""])
 
 

@@ -21,8 +21,10 @@ from pathlib import Path
 import checkpointing
 import cold_start
 import deciding
+import hook_start
 import machine
 import proxy_overhead
+import records
 import resuming
 import stores
 import verifying
@@ -33,9 +35,11 @@ Section = Callable[[Sizes, str], list[Table]]
 SECTIONS: dict[str, Section] = {
     "proxy": proxy_overhead.run,
     "start": cold_start.run,
+    "hook": hook_start.run,
     "store": stores.run,
     "checkpoint": checkpointing.run,
     "verify": verifying.run,
+    "record": records.run,
     "resume": resuming.run,
     "decide": deciding.run,
 }

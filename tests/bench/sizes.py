@@ -26,7 +26,7 @@ class Sizes:
     repeats: int = 5
     histories: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     resumes: int = 30
-    rules: tuple[int, ...] = (10, 1_000, 10_000)
+    rules: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
     decisions: int = 100_000
 
 

@@ -46,7 +46,8 @@ Message = dict[str, Any]
 class Workspace:
     """A folder with a policy. Use it as a context manager: what it started is ended with it."""
 
-    def __init__(self, path: Path, *policy: str, name: str = "work") -> None:
+    def __init__(self, path: Path, *policy: str, name: str = "work", version: str = "v0") -> None:
+        self.version = version
         self.root = path / name
         self.config = path / "config"
         self.upstream = path / f"{name}-upstream"
@@ -69,7 +70,7 @@ class Workspace:
                 print(f"--- stderr of proxy {client.process.pid}\n{client.stderr()[-4000:]}")
 
     def write_policy(self, *lines: str) -> None:
-        self.policy_file.write_text("\n".join(["policy test v0", 'goal "a test"', *lines, ""]))
+        self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))
 
     # --- processes
 

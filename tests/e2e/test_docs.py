@@ -6,6 +6,7 @@ What a block is, its language and the HTML comments before it say:
                             for anything, white space counts once. Nothing shown: only the exit code counts
     ```python               is run; with a `file` comment it is written down instead, as are ```aex, ```json, ```toml
     ```json, ```toml, ```aex    are parsed
+    ```yaml                 is checked by test_ci.py
     ```text                 is text
 
     <!-- file: NAME -->     the block is the content of NAME
@@ -55,7 +56,7 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
-LANGUAGES = {"console", "python", "json", "toml", "aex", "text"}
+LANGUAGES = {"console", "python", "json", "toml", "yaml", "aex", "text"}
 SECONDS = 30.0
 MARK = "--- that was it:"
 

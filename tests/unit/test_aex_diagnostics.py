@@ -194,6 +194,7 @@ def underlined(found: Finding, text: str) -> str:
 def test_a_text_gives_its_finding_at_the_right_place(
     code: str, severity: str, line: int, piece: str, text: str
 ) -> None:
+    """Each text has its finding, with severity, line and underlined piece (D25: AEX040; D36: AEX041)."""
     findings = examine(text, "any.aex").findings
     given = [(found.code, found.severity, found.span.line, underlined(found, text)) for found in findings]
     assert (code, severity, line, piece) in given
@@ -254,7 +255,7 @@ GOOD = [
     POLICY + "allow where, by, a, within\ndeny per\nconfirm before where",
     POLICY + 'allow file.read:src/**, tests.run:pytest "a where b"',
     V1 + "limit a, b 5 per second\nlimit a 9 per hour\nonce c.*, d by x.y-z_$ref\nbudget calls=1, minutes=.5, tokens=1e6, usd=2",
-    V1 + "checkpoint before a.*, b\ncheckpoint before a, at 5%\ncheckpoint at 0.5%, 100%\nbudget calls=9",
+    V1 + "checkpoint before a.*, b\ncheckpoint before a, at 5%\ncheckpoint at 1%, 100%\nbudget calls=9",
     V1 + 'allow a, b where x is "it\'s, and where" and by in ["a", 1, true] and and<=3 and n ~ "^[a, ]$"',
     V1 + 'deny a\twhere x  matches  "*"\ndeny a where x is 1\ndeny a where x is 2',
     V1 + 'confirm before a, b.* where by is "x" by alice@example.org else allow within 30s\nconfirm before c',
@@ -296,6 +297,7 @@ def test_without_the_library_an_expression_is_an_error(monkeypatch: pytest.Monke
 
 
 def test_the_kind_comes_from_the_header_wherever_it_stands() -> None:
+    """D26: lines above the header are judged by the header's kind."""
     document = examine('do file.read()\nallow x\ngoal "g"\npolicy p v0')
     assert document.is_policy
     assert [(found.code, found.span.line) for found in document.findings] == [("AEX120", 1)]

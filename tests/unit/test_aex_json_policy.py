@@ -90,7 +90,7 @@ def test_scopes_stay_scopes(root: Path) -> None:
     )
 
     def verdict(tool: str, path: str) -> tuple[str, bool]:
-        found = policy.judge_scoped(tool, [path])
+        found = policy.judge_call(tool, {}, [path])
         return found.effect, found.confirm is not None
 
     assert verdict("file.read", "src/a/b.py") == ("allow", False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,19 @@ return {
     ]  # fmt: skip
 
 
+def test_the_lines_of_version_1_are_in_the_shape_as_written() -> None:
+    """A document of version 1 has one more key, so that a condition is not taken for a rule without one."""
+    shape = published(
+        'policy p v1\ngoal "g"\nallow a where x is 1\nallow b\nlimit b 5 per day\nonce b by c\ncheckpoint before b\n'
+        "mode observe\nrequire signed by d\nconfirm before b by human\nconfirm before b"
+    )
+    assert shape["use"] == ["a", "b"]
+    assert [(rule["line"], rule["text"].split(" ")[0]) for rule in shape["rules"]] == [
+        (3, "allow"), (5, "limit"), (6, "once"), (7, "checkpoint"), (8, "mode"), (9, "require"), (10, "confirm"),
+    ]  # fmt: skip
+    assert "rules" not in published(POLICY)
+
+
 def test_what_is_absent_is_left_out_of_the_published_shape() -> None:
     assert published("") == {"isPolicy": False, "use": [], "deny": [], "needs": {}, "steps": []}
 
@@ -136,10 +150,12 @@ def test_the_last_of_repeated_declarations_counts() -> None:
     ],
 )  # fmt: skip
 def test_values_are_expressions(text: str, value: Any) -> None:
+    """D23: literals, lists, objects and dotted paths are values, nested and on one line."""
     assert plain(parse(Word(text, 1, 1))) == value
 
 
 def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
+    """D24: a comma in quotes or brackets separates nothing."""
     found = arguments(Word("a=\"x, y\", b=[1, 2], c = f(1, 2), it's=1, d='z, =', , e", 1, 1))
     assert [(entry.key.text, entry.raw) for entry in found] == [
         ("a", '"x, y"'),
@@ -152,6 +168,7 @@ def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
 
 
 def test_a_quoted_text_is_told_from_a_bare_name() -> None:
+    """D22: quotes make a literal, also of a text that is a name."""
     quoted, bare = parse(Word('"a"', 1, 1)), parse(Word("a", 1, 1))
     assert isinstance(quoted, Text)
     assert quoted.quoted
@@ -186,6 +203,7 @@ def test_braces_in_literals_do_not_count(line: str, balance: int) -> None:
 
 
 def test_a_return_block_ends_where_its_braces_balance() -> None:
+    """D23: an object over several lines is one value."""
     shape = published('task t v0\ngoal "g"\nreturn {\n  a: "}"\n\n# kept\n  b: {x: 1}\n}\nconfirm before x')
     assert shape["returnStatement"]["expression"] == '{\n  a: "}"\n\n# kept\n  b: {x: 1}\n}'
     assert [step["kind"] for step in shape["steps"]] == ["return", "confirm"]
@@ -225,9 +243,18 @@ def test_a_body_ends_before_a_line_that_is_indented_less() -> None:
     assert ("return", 5, 5) in kinds
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.aex")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.aex")), ids=lambda path: path.name)
 def test_the_examples_have_no_finding(path: Path) -> None:
     assert examine(path.read_text()).findings == []
+
+
+def test_the_examples_of_the_specification_have_no_finding() -> None:
+    """Every block that the specification shows can be copied."""
+    text = (EXAMPLES.parent / "spec" / "aex.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```aex\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        assert examine(block).findings == []
 
 
 def test_what_init_writes_has_no_finding() -> None:

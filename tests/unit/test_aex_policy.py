@@ -47,6 +47,7 @@ def test_the_first_policy_judges_and_names_file_and_line() -> None:
 
 
 def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
+    """D12, D36: a refusal and a question are patterns, in any spelling; an allow is matched as written."""
     found = policy("allow *", "deny git.push", "confirm before GIT.*")
     assert found.judge("git_push").effect == "deny"
     assert found.judge("git.pull").confirm is not None
@@ -55,6 +56,7 @@ def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
 
 
 def test_an_empty_allow_permits_nothing() -> None:
+    """D14: an empty or missing allow permits nothing, in a policy and in a contract."""
     assert Policy().judge("file.read").effect == "closed"
     assert policy("deny x").judge("file.read").effect == "closed"
     assert merge(policy("allow *"), contract()).judge("file.read").effect == "closed"
@@ -189,6 +191,7 @@ def test_one_layer_alone_is_the_effective_one() -> None:
 
 
 def test_scoped_rules_need_the_paths_of_the_call() -> None:
+    """D11: a scope on allow, deny and confirm is compared with the paths of the call; without them it is strict."""
     found = policy(
         "allow file.read:src/**, file.read:docs/*, x", "deny file.read:src/Secret/**", "confirm before x:a/*"
     )
@@ -196,14 +199,14 @@ def test_scoped_rules_need_the_paths_of_the_call() -> None:
     assert found.looks_at_arguments("x")
     assert not found.looks_at_arguments("y")
     assert found.judge("file.read").effect == "deny"
-    assert found.judge_scoped("file.read", ["src/a.py"]).effect == "allow"
-    assert found.judge_scoped("file.read", ["src/a.py", "docs/b"]).effect == "allow"
-    assert found.judge_scoped("file.read", ["src/a.py", "etc/b"]).effect == "closed"
-    assert found.judge_scoped("file.read", ["src/secret/key"]).effect == "deny"
-    assert found.judge_scoped("x", ["b"]).confirm is None
-    assert found.judge_scoped("x", ["a/b"]).confirm is not None
+    assert found.judge_call("file.read", {}, ["src/a.py"]).effect == "allow"
+    assert found.judge_call("file.read", {}, ["src/a.py", "docs/b"]).effect == "allow"
+    assert found.judge_call("file.read", {}, ["src/a.py", "etc/b"]).effect == "closed"
+    assert found.judge_call("file.read", {}, ["src/secret/key"]).effect == "deny"
+    assert found.judge_call("x", {}, ["b"]).confirm is None
+    assert found.judge_call("x", {}, ["a/b"]).confirm is not None
     assert policy("allow f:src/**").judge("f").effect == "closed"
-    assert policy("allow run:pytest*").judge_scoped("run", ["pytest -q a/b"], glob_text).effect == "allow"
+    assert policy("allow run:pytest*").judge_call("run", {}, ["pytest -q a/b"], glob_text).effect == "allow"
 
 
 def test_a_listing_keeps_what_some_call_could_use() -> None:

@@ -1,15 +1,31 @@
-"""One call's decision: deny over allow over budget over confirm, and closed by default."""
+"""One call's decision: deny over allow over once over budget and rate over doubt over confirm, and closed by default."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import Ask, Block, Call, Continue, Forward, decide
+from adjourn.aex.rules import Rule
+from adjourn.engine.decide import (
+    APPROVAL_MILLISECONDS,
+    Ask,
+    Block,
+    Call,
+    Claim,
+    Continue,
+    Decision,
+    Forward,
+    Replay,
+    budgets_used,
+    decide,
+)
 from adjourn.log.event import timestamp
-from adjourn.state.ledger import Approval, Ledger
+from adjourn.state.ledger import Approval, Ledger, rate_key
 from adjourn.state.ledger import Call as OpenCall
 from strategies import NOON, TASK, policy_of
 
@@ -153,3 +169,241 @@ def test_deciding_changes_nothing() -> None:
         ledger, same = Ledger(task=TASK, **row[2]), Ledger(task=TASK, **row[2])
         decide(POLICY, ledger, row[1], now=NOON, **row[3])
         assert ledger == same
+
+
+# --- version 1
+
+V1 = policy_of(
+    "allow read_file",
+    "allow file.write:src/**",
+    'allow shell.exec where cmd matches "git *"',
+    "allow pay",
+    "allow deploy",
+    "allow ship",
+    "allow test",
+    "deny file.write:**/.env",
+    'deny shell.exec where cmd matches "*--force*"',
+    "limit pay, read_file 2 per minute",
+    "once pay by invoice",
+    'confirm before shell.exec where cmd matches "git push*"',
+    "confirm before deploy by ann within 10m else deny",
+    "confirm before ship within 10m else allow",
+    "confirm before test by human",
+    "budget calls=9, minutes=90, tokens=2000000, usd=2.5",
+    version="v1",
+)
+PAY = rate_key(2, 60, "pay")
+MINUTE = NOON // 1000
+
+
+def pays(*counts: int) -> dict[str, Any]:
+    """A ledger with so many calls of `pay`, so many seconds before now."""
+    return {"rates": {PAY: [[MINUTE - at, 1] for at in sorted(counts, reverse=True)]}}
+
+
+def claim(state: Any, answer: str = "") -> dict[str, Any]:
+    return {"claim": Claim("k", state, "s1.1", answer)}
+
+
+WRITE, EXEC = {"tool": "file.write"}, {"tool": "shell.exec"}
+BY_ANN = "confirm deploy by ann within 10m else deny (p.aex:16)"
+ELSE_ALLOW = "confirm ship within 10m else allow (p.aex:17)"
+DOUBTED_PAY = "it repeats call s1.1, whose effect is in doubt"
+TEN_MINUTES = 600_000
+ROWS: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
+    ("a path in the scope is allowed", call(**WRITE, paths=("src/a.py",)), {}, {}, Forward()),
+    ("a path beside the scope is not", call(**WRITE, paths=("src/a.py", "doc/b")), {}, {}, "not_allowed"),
+    ("a call without paths is in no scope", call(**WRITE), {}, {}, "deny_list"),
+    ("a path in a denied scope is denied", call(**WRITE, paths=("src/a.py", "src/.env")), {}, {}, "deny_list"),
+    ("a condition that holds allows", call(**EXEC, given={"cmd": "git log"}), {}, {}, Forward()),
+    ("one that does not allows nothing", call(**EXEC, given={"cmd": "rm x"}), {}, {}, "not_allowed"),
+    ("one that cannot be told allows nothing", call(**EXEC), {}, {}, "deny_list"),
+    ("a condition of a deny denies", call(**EXEC, given={"cmd": "git push --force"}), {}, {}, "deny_list"),
+    ("a condition of a confirm asks", call(**EXEC, given={"cmd": "git push"}), {}, {}, "ask"),
+    ("a rate with room counts the call", call("pay"), pays(5), {}, Forward(limits=(PAY,))),
+    ("a spent rate blocks", call("pay"), pays(5, 30), {}, "rate_limit"),
+    ("a call that was a period ago takes no room", call("pay"), pays(5, 62), {}, Forward(limits=(PAY,))),
+    ("a call just decided takes room", call("pay"), pays(5), {"counted": {PAY: 1}}, "rate_limit"),
+    ("another tool's calls take none", call("pay"), pays(5), {"spent": 3}, Forward(limits=(PAY,))),
+    ("a call that was counted already takes its own", call("pay"), pays(5, 6), {"spent": -1}, Forward(limits=(PAY,))),
+    ("each limit counts for itself", call("read_file"), pays(5, 6), {}, Forward(limits=(rate_key(2, 60, "read_file"),))),
+    ("minutes that are spent block", call("read_file"), {"worked": 90 * 60_000}, {}, "budget_exhausted"),
+    ("minutes that are not do not", call("test", given={}), {"worked": 90 * 60_000 - 1}, {}, "ask"),
+    ("tokens that are spent block", call("read_file"), {"tokens": 2_000_000}, {}, "budget_exhausted"),
+    ("money that is spent blocks", call("read_file"), {"micro_usd": 2_500_000}, {}, "budget_exhausted"),
+    ("a free effect goes forward", call("pay"), {}, claim("free"), Forward(limits=(PAY,))),
+    ("an effect that has no name is refused", call("pay"), {}, {"claim": Claim(missing="invoice")}, "once_unnamed"),
+    ("an effect under way is waited for", call("pay"), {}, claim("open"), "busy"),
+    ("an effect that happened is answered as before", call("pay"), {}, claim("done", TWO), Replay("s1.1", "k", TWO)),
+    ("even when the rate is spent", call("pay"), pays(1, 2), claim("done", TWO), Replay("s1.1", "k", TWO)),
+    ("even when the budget is", call("pay"), {"calls_used": 9}, claim("done", TWO), Replay("s1.1", "k", TWO)),
+    ("an effect that left no answer is refused", call("pay"), {}, claim("done"), "once_done"),
+    ("an effect in doubt is asked about", call("pay"), {}, claim("doubt"), Ask(DOUBTED_PAY, "s1.1")),
+    ("a yes lets it repeat", call("pay"), approval("pay", doubt="s1.1"), claim("doubt"), Forward(approval="q1", limits=(PAY,))),
+    ("a yes to something else does not", call("pay"), approval("pay"), claim("doubt"), Ask(DOUBTED_PAY, "s1.1")),
+    ("a rule may name who answers", call("deploy"), {}, {}, Ask(BY_ANN, who="ann", within=TEN_MINUTES)),
+    ("--auto-confirm is not that person", call("deploy"), {}, {"auto_confirm": True}, Ask(BY_ANN, who="ann", within=TEN_MINUTES)),
+    ("a yes that ann was asked for is used", call("deploy"), approval(who="ann"), {}, Forward(approval="q1")),
+    ("a yes that anybody could give is not", call("deploy"), approval(), {}, Ask(BY_ANN, who="ann", within=TEN_MINUTES)),
+    ("`by human` may be anybody", call("test"), {}, {}, Ask("confirm test by human (p.aex:18)")),
+    ("but not --auto-confirm", call("test"), {}, {"auto_confirm": True}, Ask("confirm test by human (p.aex:18)")),
+    ("--auto-confirm serves where nobody is named", call("ship"), {}, {"auto_confirm": True}, Forward(auto=True)),
+    ("silence may mean yes", call("ship"), {}, {}, Ask(ELSE_ALLOW, within=TEN_MINUTES, otherwise="allow")),
+    ("when its time is over", call("ship"), approval("ship", approved=False, otherwise="allow", seconds=0), {}, Forward(approval="q1")),
+    ("but not before", call("ship"), approval("ship", approved=False, otherwise="allow", seconds=1), {}, "ask"),
+    ("nor for ever", call("ship"), approval("ship", approved=False, otherwise="allow", seconds=-APPROVAL_MILLISECONDS // 1000), {}, "ask"),
+    ("nor after a no", call("ship"), approval("ship", approved=False, refused="cli", otherwise="allow", seconds=-1), {}, "ask"),
+    ("nor where the question did not say so", call("ship"), approval("ship", approved=False, seconds=-1), {}, "ask"),
+    ("nor where the rule does not any more", call("test"), approval("test", approved=False, otherwise="allow", seconds=-1), {}, "ask"),
+    ("nor at a time that is none", call("ship"), approval("ship", approved=False, otherwise="allow", expires=""), {}, "ask"),
+    ("silence never repeats a call in doubt", call("ship"), {"doubts": {"s1.1": msgspec.structs.replace(DOUBT, tool="ship")}}, {}, Ask(REPEATS, "s1.1", within=TEN_MINUTES)),
+    ("who may confirm may also repeat, nobody else", call("deploy"), {"doubts": {"s1.2": DOUBTFUL_DEPLOY}} | approval(doubt="s1.2"), {}, Ask(REPEATS.replace("s1.1", "s1.2"), "s1.2", who="ann", within=TEN_MINUTES)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "facts", "options", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_the_decision_in_version_1(
+    wanted: Call, facts: dict[str, Any], options: dict[str, Any], expected: object
+) -> None:
+    """As in the table above; `ask` expects a question, whatever it says."""
+    decision = decide(V1, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
+    assert _word(decision) == expected if isinstance(expected, str) else decision == expected
+
+
+def _word(decision: Decision) -> str:
+    return decision.reason if isinstance(decision, Block) else type(decision).__name__.lower()
+
+
+@pytest.mark.parametrize(
+    ("facts", "budget", "message"),
+    [
+        ({"worked": 95.25 * 60_000}, ("minutes", 95, 90), "95.25 of 90 minutes"),
+        ({"tokens": 2_000_001}, ("tokens", 2_000_001, 2_000_000), "2000001 of 2000000 tokens"),
+        ({"micro_usd": 2_600_000}, ("usd", 2_600_000, 2_500_000), "2.6 of 2.5 usd"),
+        ({"calls_used": 9}, ("", 9, 9), "9 of 9 calls"),
+    ],
+)
+def test_a_spent_budget_is_told_in_its_own_units(
+    facts: dict[str, Any], budget: tuple[str, int, int], message: str
+) -> None:
+    """The block names the budget, what is spent and its size, the message its rule; money counts in millionths."""
+    decision = decide(V1, Ledger(task=TASK, **facts), call("read_file"), now=NOON)
+    assert isinstance(decision, Block)
+    assert (decision.budget, decision.used, decision.limit) == budget
+    assert message in decision.message
+    assert "(p.aex:19)" in decision.message
+
+
+def test_every_budget_says_how_much_of_it_is_spent() -> None:
+    """Calls, minutes, tokens and dollars, each with its size."""
+    ledger = Ledger(task=TASK, calls_used=3, worked=90_000, tokens=5, micro_usd=1_250_000)
+    assert list(budgets_used(V1, ledger)) == [
+        ("calls", 3, 9),
+        ("minutes", 1.5, 90),
+        ("tokens", 5, 2_000_000),
+        ("usd", 1.25, 2.5),
+    ]
+
+
+OBSERVED = Policy(
+    **{name: getattr(V1, name) for name in ("deny", "confirm", "budget", "budget_rule", "budgets", "limits", "once")},
+    allow=[rule for rule in V1.allow if rule.pattern != "test"],
+    observe=True,
+)  # fmt: skip
+TOOLS = ["read_file", "file.write", "shell.exec", "pay", "deploy", "ship", "test", "unheard.of"]
+
+calls = st.builds(
+    Call,
+    tool=st.sampled_from(TOOLS),
+    digest=st.sampled_from([ONE, TWO]),
+    effectful=st.booleans(),
+    state=st.sampled_from(["", STATE]),
+    named_only=st.booleans(),
+    given=st.sampled_from([{}, {"cmd": "git push --force"}, {"cmd": "ls", "invoice": "7"}]),
+    paths=st.sampled_from([(), ("src/a",), ("src/.env",)]),
+)
+ledgers = st.builds(
+    Ledger,
+    task=st.just(TASK),
+    calls_used=st.integers(0, 12),
+    worked=st.sampled_from([0, 10**9]),
+    tokens=st.sampled_from([0, 10**9]),
+    micro_usd=st.sampled_from([0, 10**9]),
+    rates=st.sampled_from([{}, pays(1, 2)["rates"]]),
+    approvals=st.sampled_from([{}, approval()["approvals"], approval("pay", doubt="s1.1")["approvals"]]),
+)
+claims = st.none() | st.builds(
+    Claim,
+    st.just("k"),
+    st.sampled_from(["free", "open", "done"]),
+    st.just("s1.1"),
+    st.sampled_from(["", TWO]),
+)
+
+
+@settings(max_examples=150)
+@given(calls, ledgers, claims, st.booleans())
+def test_what_only_observes_blocks_nothing(
+    wanted: Call, ledger: Ledger, known: Claim | None, auto_confirm: bool
+) -> None:
+    """Whatever is spent, denied, done or asked about: the call passes, and what would have been decided is told."""
+    options: dict[str, Any] = {"now": NOON, "auto_confirm": auto_confirm, "claim": known}
+    observed = decide(OBSERVED, ledger, wanted, **options)
+    strict = decide(_enforced(OBSERVED), ledger, wanted, **options)
+    assert isinstance(observed, Forward)
+    if isinstance(strict, Forward):
+        assert observed == strict
+    else:
+        assert observed.observed == strict
+        assert observed.limits == tuple(
+            rate_key(rule.amount, rule.per_seconds, rule.pattern)
+            for rule in OBSERVED.limits_of(wanted.tool)
+            if not wanted.named_only
+        )
+
+
+def _enforced(policy: Policy) -> Policy:
+    names = ("allow", "deny", "confirm", "budget", "budget_rule", "budgets", "limits", "once")
+    return Policy(**{name: getattr(policy, name) for name in names})
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_only_observes_still_asks_before_it_repeats_a_call_in_doubt(tool: str) -> None:
+    """A call in doubt is no matter of policy: also where a rule would refuse its repetition, a person is asked."""
+    doubt = msgspec.structs.replace(DOUBT, tool=tool)
+    facts: dict[str, Any] = {"doubts": {"s1.1": doubt}, "calls_used": 99}
+    decision = decide(OBSERVED, Ledger(task=TASK, **facts), call(tool), now=NOON)
+    assert isinstance(decision, Ask)
+    assert decision.doubt == "s1.1"
+    yes = approval(tool, doubt="s1.1", who="ann")
+    passed = decide(OBSERVED, Ledger(task=TASK, **(facts | yes)), call(tool), now=NOON)
+    assert isinstance(passed, Forward)
+    assert (passed.approval, isinstance(passed.observed, Block)) == ("q1", True)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 40_000), max_size=40), st.integers(0, 3), st.booleans())
+def test_a_spent_limit_never_admits_more(gaps: list[int], amount: int, together: bool) -> None:
+    """Of calls at any times, one by one or two at a time, no minute holds more that went forward than the limit."""
+    policy = Policy(
+        allow=[Rule("allow", "pay", "p.aex", 1)],
+        limits=[Rule("limit", "pay", "p.aex", 2, amount=amount, per_seconds=60)],
+    )
+    key = rate_key(amount, 60, "pay")
+    slices: list[list[int]] = []
+    admitted: list[int] = []
+    now = NOON
+    for gap in gaps:
+        now += gap
+        counted: dict[str, int] = {}
+        for _ in range(1 + together):
+            ledger = Ledger(task=TASK, rates={key: [list(pair) for pair in slices]})
+            decision = decide(policy, ledger, call("pay"), now=now, spent=len(counted), counted=counted)
+            if isinstance(decision, Forward):
+                assert decision.limits == (key,)
+                admitted.append(now)
+                counted[key] = counted.get(key, 0) + 1
+        slices += [[now // 1000, 1]] * counted.get(key, 0)
+    assert all(sum(start <= at < start + 60_000 for at in admitted) <= amount for start in admitted)

@@ -1,6 +1,6 @@
 """What a well-formed document means, checked before anything runs: every finding but the parser's own.
 
-Owns: validation of declarations and steps, `examine`. Must never: refuse a text that v0 accepts and runs correctly
+Owns: validation of declarations, `examine`. Must never: refuse a text that v0 accepts and runs correctly
 (what v0 let pass and could run is a warning), look at files or inputs, take more than linear time.
 
 A new diagnostic is an error only where every run is blocked by it: at the top level, before anything that might
@@ -11,23 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+from adjourn.aex.ast import Confirm, Document, Return, steps_of
+from adjourn.aex.check_steps import Checker, Steps
 from adjourn.aex.check_v1 import check_v1
-from adjourn.aex.conditions import (
-    NOT_INCLUDE,
-    NOT_INCLUDE_TEXT,
-    PATH,
-    TOUCHES_ONLY,
-    Condition,
-    parse_condition,
-)
-from adjourn.aex.diagnostics import WHOLE, Severity, finding, quoted
-from adjourn.aex.expr import Constant, Entry, Name, ObjectOf, Text, Value, names, nested, texts, too_deep
-from adjourn.aex.match import Index, fold, fold_pattern, never_matches, split_scope
+from adjourn.aex.diagnostics import Severity, finding, quoted
+from adjourn.aex.match import Index, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
-from adjourn.aex.text import BIND, Word, only
+from adjourn.aex.text import Word
 from adjourn.aex.types import known_type
-from adjourn.findings import Finding, Span
+from adjourn.findings import Finding
 
 MAX_FINDINGS = 1000
 
@@ -48,33 +40,13 @@ def check(document: Document) -> list[Finding]:
     """The findings about a parsed document, without the parser's."""
     checker = _Declarations(document)
     checker.check()
-    steps = _Steps(document, checker.findings)
+    steps = Steps(document, checker.findings)
     if not document.is_policy:
         steps.check()
     return checker.findings
 
 
-class _Checker:
-    """Collects findings about one document."""
-
-    def __init__(self, document: Document, findings: list[Finding]) -> None:
-        self.document = document
-        self.findings = findings
-
-    def report(
-        self,
-        code: str,
-        message: str,
-        word: Word | None = None,
-        severity: Severity | None = None,
-        help: str = "",  # noqa: A002 - as `finding`
-    ) -> None:
-        span: Span = word.span if word else WHOLE
-        found = finding(code, message, span, source=self.document.source, severity=severity, help=help)
-        self.findings.append(found)
-
-
-class _Declarations(_Checker):
+class _Declarations(Checker):
     """Header, goal, patterns, inputs and budget."""
 
     def __init__(self, document: Document) -> None:
@@ -167,194 +139,3 @@ class _Declarations(_Checker):
         for position, word in enumerate(self.document.confirm):
             if position not in wider and used.first(asked[position]) is None:
                 self.report("AEX048", f"`use` names no tool that {quoted(word.text)} asks for", word)
-
-
-class _Names:
-    """Names known at a point of the document, with scopes that can be left again."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.count = dict.fromkeys(names, 1)
-        self.scopes: list[list[str]] = []
-
-    def add(self, name: str) -> None:
-        self.count[name] = self.count.get(name, 0) + 1
-        if self.scopes:
-            self.scopes[-1].append(name)
-
-    def enter(self) -> None:
-        self.scopes.append([])
-
-    def leave(self) -> None:
-        for name in self.scopes.pop():
-            self.count[name] -= 1
-
-    def __contains__(self, name: str) -> bool:
-        return self.count.get(name, 0) > 0
-
-    def resolve(self, path: str) -> bool:
-        return path in self or path.partition(".")[0] in self
-
-
-class _Steps(_Checker):
-    """The steps of a task, in order, with the names that are known at each.
-
-    `declared` is what AEX020 knows (nothing of a `for` body after it), `bound` what a run may have bound by then.
-    """
-
-    def __init__(self, document: Document, findings: list[Finding]) -> None:
-        super().__init__(document, findings)
-        self.used = Index(_tools(document.use))
-        self.refusals = [
-            word
-            for line in document.permissions
-            if line.keyword == "deny" and not line.where
-            for word in line.patterns
-            if not split_scope(word.text)[1]
-        ]
-        self.denied = Index(
-            (position, fold_pattern(word.text)) for position, word in enumerate(self.refusals)
-        )
-        inputs = [need.name.text for need in document.needs]
-        self.declared = _Names(inputs)
-        self.bound = _Names(inputs)
-        self.depth = 0
-        self.may_have_ended = False
-
-    def check(self) -> None:
-        self.block(self.document.steps)
-
-    @property
-    def blocking(self) -> Severity:
-        """The severity of what blocks the run if it is reached."""
-        return "warning" if self.depth or self.may_have_ended else "error"
-
-    def block(self, steps: list[Step]) -> None:
-        ended = reported = False
-        for step in steps:
-            if ended and not reported and not (isinstance(step, Confirm) and not self.depth):
-                self.report("AEX045", "the step stands behind a `return` and never runs", step.word)
-                reported = True
-            self.step(step)
-            if isinstance(step, Return):
-                ended = self.may_have_ended = True
-
-    def step(self, step: Step) -> None:
-        if isinstance(step, Do):
-            self.do(step)
-        elif isinstance(step, Make):
-            self.make(step)
-        elif isinstance(step, Check):
-            self.condition(step.condition, self.blocking)
-        elif isinstance(step, Return):
-            self.value(step.value, step.expression)
-        elif isinstance(step, If):
-            self.condition(step.condition, "warning")
-            self.body(step.body)
-        elif isinstance(step, For):
-            self.loop(step)
-
-    def body(self, steps: list[Step]) -> None:
-        self.depth += 1
-        self.block(steps)
-        self.depth -= 1
-
-    def bind(self, name: str) -> None:
-        self.declared.add(name)
-        self.bound.add(name)
-
-    def do(self, step: Do) -> None:
-        tool = step.tool
-        if "*" in tool.text:
-            message = f"{quoted(tool.text)} is a pattern, not the name of a tool"
-            self.report("AEX041", message, tool, self.blocking, "name one tool")
-        if self.used.first(tool.text) is None:
-            self.report("AEX010", f"tool {quoted(tool.text)} is not in `use`", tool)
-        if (denied := self.denied.first(fold(tool.text))) is not None:
-            rule = self.refusals[denied]
-            message = f"tool {quoted(tool.text)} is denied by {quoted(rule.text)} in line {rule.line}"
-            self.report("AEX011", message, tool)
-        self.entries(step.arguments, "argument", "=")
-        self.deep(step.args)
-        for entry in step.arguments:
-            self.value(entry.value, None)
-        if step.bind:
-            self.bind(step.bind.text)
-
-    def make(self, step: Make) -> None:
-        for word in step.inputs:
-            if word.text.removeprefix("$") not in self.declared:
-                self.report("AEX020", f"make input {quoted(word.text)} is not known here", word)
-        self.bind(step.bind.text)
-
-    def loop(self, step: For) -> None:
-        value = step.value
-        self.deep(step.iterable)
-        if isinstance(value, Name):
-            self.name(value.word, self.blocking, "the `for` has no list to go over")
-        elif isinstance(value, Text | Constant | ObjectOf):
-            message = f"{quoted(step.iterable.text)} is not a list"
-            self.report("AEX049", message, step.iterable, self.blocking)
-        else:
-            self.value(value, None)
-        variable = step.variable.text
-        stays = variable in self.bound
-        self.declared.enter()
-        self.declared.add(variable)
-        self.bound.add(variable)
-        self.body(step.body)
-        self.declared.leave()
-        if not stays:
-            self.bound.count[variable] = 0
-
-    def condition(self, word: Word, severity: Severity) -> None:
-        if not word.text:
-            return
-        condition = parse_condition(word)
-        if condition is None or not _named(condition):
-            self.report("AEX044", f"unsupported condition {quoted(word.text)}", word, severity)
-            return
-        harmless = condition.form in (NOT_INCLUDE, NOT_INCLUDE_TEXT, TOUCHES_ONLY)
-        self.name(condition.subject, "warning" if harmless else severity, "the condition does not hold")
-        if condition.other:
-            self.name(condition.other, severity, "the condition does not hold")
-
-    def name(self, word: Word, severity: Severity, outcome: str) -> None:
-        if not self.bound.resolve(word.text):
-            self.report("AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity)
-
-    def value(self, value: Value | None, whole: Word | None) -> None:
-        """Report the names of a value that are none, and what is easily read otherwise."""
-        if whole is not None:
-            self.deep(whole)
-        for name in names(value):
-            if not self.bound.resolve(name.path):
-                message = f"{quoted(name.path)} is not defined here: it is taken as a text"
-                self.report("AEX043", message, name.word, "warning")
-        for text in texts(value):
-            if text.open_quote:
-                self.report("AEX047", f"the quote in {quoted(text.value)} is not closed", text.word)
-        for inner in nested(value):
-            self.entries(inner.entries, "key", ":")
-
-    def entries(self, entries: list[Entry], what: str, sign: str) -> None:
-        seen: set[str] = set()
-        for entry in entries:
-            if entry.value is None:
-                message = f"{what} {quoted(entry.key.text)} has no value: it is taken as empty"
-                self.report("AEX047", message, entry.key, None, f"write `name{sign}value`")
-            if entry.key.text in seen:
-                self.report("AEX042", f"{what} {quoted(entry.key.text)} is given twice", entry.key)
-            seen.add(entry.key.text)
-
-    def deep(self, word: Word) -> None:
-        if too_deep(word):
-            self.report("AEX133", "brackets are nested too deeply; the inner ones are text", word, "warning")
-
-
-def _tools(words: list[Word]) -> Iterable[tuple[int, str]]:
-    return ((position, split_scope(word.text)[0]) for position, word in enumerate(words))
-
-
-def _named(condition: Condition) -> bool:
-    """Whether a lone word is a path; the longer forms are told by their verbs."""
-    return condition.form != PATH or only(condition.subject.text, BIND)

@@ -41,7 +41,7 @@ _MEANT = {
 _WRITE = 'write `where ARGUMENT OPERATOR VALUE`, as in `where cmd matches "git *"`'
 _COUNT = re.compile("[1-9][0-9]{0,8}")
 _DURATION = re.compile("([1-9][0-9]{0,8})([smhd])")
-_PERCENT = re.compile("([0-9]{1,3}(?:[.][0-9]{1,9})?)%")
+_PERCENT = re.compile("([1-9][0-9]?(?:[.][0-9]{1,3})?|100)%")
 _STOP = re.compile(f"[{BLANK}]+|[\"'([{{]")
 """The end of a word, or what may protect the blanks behind it."""
 
@@ -64,15 +64,17 @@ def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True)
     if not any(keyword in text for keyword in keywords):
         return word.strip(start), []
     opening = ("and", *keywords)
-    heads = [at for at, end in _words(text, start, opening, listed=listed) if text[at:end] in keywords]
+    heads = [
+        piece for piece in _words(text, start, opening, listed=listed) if text[slice(*piece)] in keywords
+    ]
     if not heads:
         return word.strip(start), []
-    clauses = []
-    for at, end in zip(heads, [*heads[1:], len(text)], strict=True):
-        whole = word.strip(at, end)
-        keyword = text[at : run(text, at, LETTERS)]
-        clauses.append(Clause(keyword, whole, whole.strip(len(keyword))))
-    return word.strip(start, heads[0]), clauses
+    borders = [at for at, _ in heads[1:]]
+    clauses = [
+        Clause(text[at:end], word.strip(at, border), word.strip(end, border))
+        for (at, end), border in zip(heads, [*borders, len(text)], strict=True)
+    ]
+    return word.strip(start, heads[0][0]), clauses
 
 
 def _words(
@@ -210,8 +212,7 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
 def read_percent(word: Word, report: Report) -> Percent | None:
     """`75%`: more than 0, at most 100."""
     found = _PERCENT.fullmatch(word.text)
-    value = float(found[1]) if found else 0.0
-    if not 0 < value <= 100:
+    if found is None:
         report(
             "AEX143",
             f"{quoted(word.text)} is not a share of the budget",
@@ -219,7 +220,7 @@ def read_percent(word: Word, report: Report) -> Percent | None:
             "write 1% to 100%: at 75%, 90%",
         )
         return None
-    return Percent(word, value)
+    return Percent(word, float(found[1]))
 
 
 def read_count(word: Word) -> int:

@@ -225,7 +225,7 @@ _TABLE = (
     Diagnostic(
         "AEX143", "error", "Amount out of range",
         "A limit is 1 or more calls per second, minute, hour or day; a time is whole seconds, minutes, hours or days (30s, 10m, "
-        "2h, 1d); a share of the budget is more than 0% and at most 100%.",
+        "2h, 1d); a share of the budget is 1% to 100%.",
         "write an amount within the range",
     ),
     Diagnostic(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from adjourn.aex.ast import (
     Budget,
     Check,
-    Confirm,
     Do,
     Document,
     For,
@@ -19,16 +18,13 @@ from adjourn.aex.ast import (
     If,
     Make,
     Need,
-    Permission,
     Return,
     Step,
-    Where,
 )
-from adjourn.aex.clauses import Clause, cut, read_duration, read_where, take
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments
 from adjourn.aex.expr import parse as parse_value
-from adjourn.aex.rule_lines import V1_READERS, read_name
+from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
 from adjourn.aex.tree import STEPS, V1_RULES, Node, Tree, build
 from adjourn.findings import Finding
@@ -96,14 +92,9 @@ class _Parser:
         elif node.kind == "budget":
             self.budget(word)
         elif node.kind in V1_RULES:
-            self.needs_v1(f"`{node.kind}`", word)
             V1_READERS[node.kind](self.document, word, self.report)
         else:
             self.unknown(word)
-
-    def needs_v1(self, what: str, word: Word) -> None:
-        if not self.document.is_v1:
-            self.report("AEX139", f"{what} needs v1 in the header", word)
 
     def unknown(self, word: Word) -> None:
         self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word)
@@ -126,18 +117,7 @@ class _Parser:
         if keyword == "allow" and not self.policy:
             self.report("AEX121", "AEX121: `allow` is for policies; a task asks with `use`", word)
             return
-        head, clauses = cut(word, len(keyword) + 1, ("where",))
-        where = self.where(take(clauses, self.report))
-        if clauses and where is None and keyword != "deny":
-            return  # what it permits cannot be read; a deny without its condition denies more
-        self.document.permissions.append(Permission(keyword, word, comma_list(head, 0), where))
-
-    def where(self, clauses: dict[str, Clause]) -> Where | None:
-        clause = clauses.get("where")
-        if clause is None:
-            return None
-        self.needs_v1("`where`", clause.word)
-        return read_where(clause, self.report)
+        read_permission(self.document, keyword, word, self.report)
 
     def need(self, word: Word) -> None:
         if self.policy:
@@ -243,21 +223,7 @@ class _Parser:
         return Check(word, word.strip(len("check ")))
 
     def confirm(self, _node: Node, word: Word) -> Step:
-        before, found = cut(word, len("confirm before "), ("where", "by", "within", "else"))
-        clauses = take(found, self.report)
-        by, within, otherwise = (clauses.get(keyword) for keyword in ("by", "within", "else"))
-        for clause in (by, within, otherwise):
-            if clause:
-                self.needs_v1(f"`{clause.keyword}`", clause.word)
-        return Confirm(
-            word,
-            before,
-            comma_list(before, 0) if self.document.is_v1 else [before],
-            self.where(clauses),
-            read_name(by, self.report) if by else None,
-            read_duration(within, self.report) if within else None,
-            read_name(otherwise, self.report, ("deny", "allow")) if otherwise else None,
-        )
+        return read_confirm(self.document, word, self.report)
 
     def give(self, node: Node, word: Word) -> Step | None:
         if not node.closed:

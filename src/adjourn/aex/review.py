@@ -120,9 +120,8 @@ def valid(document: Document) -> bool:
 def refused_of(document: Document, policy: Policy | None) -> list[Finding]:
     """Why a document, valid or not, is refused: it is no task, or the policy does not grant all that it asks for."""
     if document.is_policy:
-        return [
-            finding("AEX136", "a policy is no task", document.headers[-1].line.span, source=document.source)
-        ]
+        span = document.headers[-1].line.span if document.headers else Span()
+        return [finding("AEX136", "a policy is no task", span, source=document.source)]
     if policy is None:
         return []
     contract = layer(document)

@@ -1,6 +1,7 @@
 """One rule as written, the verdict that rules come to, and rules of one kind compiled.
 
-Owns: `Rule`, `Verdict`, `Rules`, which of the rules that name a tool apply to a call. Must never: parse, say which kind of rule wins (that is `rules`).
+Owns: `Rule`, `Verdict`, `Rules`, which of the rules that name a tool apply to a call. Must never: parse, say which kind
+of rule wins (that is `rules`).
 """
 
 from __future__ import annotations

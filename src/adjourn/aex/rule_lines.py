@@ -1,18 +1,70 @@
-"""The lines that version 1 adds: `limit`, `once`, `checkpoint`, `mode` and `require`.
+"""The lines that say what is permitted: `use`, `allow`, `deny`, `confirm before`, and those that version 1 adds.
 
-Owns: reading each of them into the document. Must never: raise on any text, judge what a well-formed line means.
+Owns: reading each of them into the document, and the finding AEX139. Must never: raise on any text, judge what a well-formed line means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjourn.aex.ast import Checkpoint, Document, Limit, Mode, Once, Require
-from adjourn.aex.clauses import UNITS, Clause, Report, argument_ok, cut, read_count, read_percent, take
+from adjourn.aex.ast import Checkpoint, Confirm, Document, Limit, Mode, Once, Permission, Require, Where
+from adjourn.aex.clauses import (
+    UNITS,
+    Clause,
+    Report,
+    argument_ok,
+    cut,
+    read_count,
+    read_duration,
+    read_percent,
+    read_where,
+    take,
+)
 from adjourn.aex.diagnostics import quoted
 from adjourn.aex.text import BLANK, NAME, Word, comma_list, only
 
 PERSON = NAME + ".@"
+Reader = Callable[[Document, Word, Report], None]
+
+
+def read_permission(document: Document, keyword: str, word: Word, report: Report) -> None:
+    """Add a `use`, `allow` or `deny` line. Where its condition cannot be read an allow is left out, and a deny denies more."""
+    head, clauses = cut(word, len(keyword) + 1, ("where",))
+    where = _where(document, take(clauses, report), report)
+    if where or not clauses or keyword == "deny":
+        document.permissions.append(Permission(keyword, word, comma_list(head, 0), where))
+
+
+def read_confirm(document: Document, word: Word, report: Report) -> Confirm:
+    """A `confirm before`. A clause that cannot be read is left out, and so asks of more."""
+    before, found = cut(word, len("confirm before "), ("where", "by", "within", "else"))
+    clauses = take(found, report)
+    by, within, otherwise = (clauses.get(keyword) for keyword in ("by", "within", "else"))
+    for clause in (by, within, otherwise):
+        if clause:
+            _needs_v1(document, clause.keyword, clause.word, report)
+    return Confirm(
+        word,
+        before,
+        comma_list(before, 0) if document.is_v1 else [before],
+        _where(document, clauses, report),
+        read_name(by, report) if by else None,
+        read_duration(within, report) if within else None,
+        read_name(otherwise, report, ("deny", "allow")) if otherwise else None,
+    )
+
+
+def _where(document: Document, clauses: dict[str, Clause], report: Report) -> Where | None:
+    clause = clauses.get("where")
+    if clause is None:
+        return None
+    _needs_v1(document, "where", clause.word, report)
+    return read_where(clause, report)
+
+
+def _needs_v1(document: Document, keyword: str, word: Word, report: Report) -> None:
+    if not document.is_v1:
+        report("AEX139", f"`{keyword}` needs v1 in the header", word, "")
 
 
 def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> Word | None:
@@ -117,10 +169,21 @@ def _policy_only(document: Document, keyword: str, word: Word, report: Report) -
     return document.is_policy
 
 
-V1_READERS: dict[str, Callable[[Document, Word, Report], None]] = {
-    "limit": _limit,
-    "once": _once,
-    "checkpoint": _checkpoint,
-    "mode": _mode,
-    "require": _require,
+def _v1(keyword: str, reader: Reader) -> Reader:
+    def read(document: Document, word: Word, report: Report) -> None:
+        _needs_v1(document, keyword, word, report)
+        reader(document, word, report)
+
+    return read
+
+
+V1_READERS: dict[str, Reader] = {
+    keyword: _v1(keyword, reader)
+    for keyword, reader in (
+        ("limit", _limit),
+        ("once", _once),
+        ("checkpoint", _checkpoint),
+        ("mode", _mode),
+        ("require", _require),
+    )
 }

@@ -120,10 +120,6 @@ class Policy:
         judge = rules.judge_open if named_only else rules.judge
         return judge(arguments, paths, matcher)
 
-    def judge_scoped(self, tool: str, paths: Sequence[str], matcher: PathMatcher = glob_path) -> Verdict:
-        """`judge_call` for a call of which only the paths are known."""
-        return self.judge_call(tool, _NO_ARGUMENTS, paths, matcher)
-
     def looks_at_arguments(self, tool: str) -> bool:
         """Whether a rule with a scope or a condition names the tool, so that `judge` is not enough."""
         return self._tool(tool).guarded
@@ -190,11 +186,10 @@ class _Tool:
 
     def __init__(self, denied: list[Named], allowed: list[Named], asked: list[Named]) -> None:
         self.denied = denied
-        self.allowed = sorted(
-            allowed, key=lambda named: named[1] is not None
-        )  # what needs no look comes first
+        plain = [named for named in allowed if named[1] is None]
+        self.allowed = plain or allowed  # an allow that needs no look makes the others superfluous
         self.asked = asked
-        self.guarded = any(guard for named in (denied, self.allowed, asked) for _, guard in named)
+        self.guarded = any(guard for _, guard in (*denied, *self.allowed, *asked))
         self._strict: Verdict | None = None
         self._open: Verdict | None = None
 

@@ -1,6 +1,7 @@
 """The published shape of a document: what `parse` prints, with the keys and their order of v0.
 
-Owns: that shape only. Must never: add a key, or be what other modules compute with (that is `ast`).
+Owns: that shape only. Must never: add a key to a document of version 0, or be what other modules compute with (that is
+`ast`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+from adjourn.aex.text import Word
 
 
 class AgentModel(msgspec.Struct, frozen=True):
@@ -65,6 +67,13 @@ class ForModel(StepModel, frozen=True, tag="for"):
     line: int
 
 
+class RuleModel(msgspec.Struct, frozen=True):
+    """A line that only version 1 has, as written."""
+
+    text: str
+    line: int
+
+
 class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
     is_policy: bool
     use: list[str]
@@ -75,6 +84,7 @@ class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
     goal: str | UnsetType = UNSET
     budget: dict[str, int | float] | UnsetType = UNSET
     return_statement: ReturnModel | UnsetType = UNSET
+    rules: list[RuleModel] | UnsetType = UNSET
 
 
 def model(document: Document) -> DocumentModel:
@@ -91,7 +101,22 @@ def model(document: Document) -> DocumentModel:
         goal=document.goal if document.goals else UNSET,
         budget=budget or UNSET,
         return_statement=_return(max(returns, key=lambda step: step.end)) if returns else UNSET,
+        rules=[RuleModel(word.text, word.line) for word in _rules(document)] or UNSET,
     )
+
+
+def _rules(document: Document) -> list[Word]:
+    """The lines with clauses, and those that version 1 adds."""
+    words = [line.word for line in document.permissions if line.where]
+    words += [
+        step.word for step in steps_of(document.steps) if isinstance(step, Confirm) and not step.is_plain
+    ]
+    words += [line.word for line in document.limits]
+    words += [line.word for line in document.once]
+    words += [line.word for line in document.checkpoints]
+    words += [line.word for line in document.modes]
+    words += [line.word for line in document.requires]
+    return sorted(words, key=lambda word: word.line)
 
 
 def _step(step: Step) -> StepModel:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from adjourn import __version__
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code."""
+def run(arguments: list[str], program: str = "adjourn") -> int:
+    """Run one command of `adjourn` or `aex`; returns its exit code."""
     if arguments in (["--version"], ["-V"]):
-        print(f"adjourn {__version__}")
+        print(f"{program} {__version__}")
         return 0
     from adjourn.cli.app import main  # noqa: PLC0415  # the framework, 30 ms
 
-    return main(arguments)
+    return main(arguments, program)

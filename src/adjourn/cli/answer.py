@@ -1,52 +1,111 @@
-"""`adjourn approve` and `adjourn deny`."""
+"""`adjourn approve`, `adjourn deny` and `adjourn answer`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from adjourn.cli.output import facts, safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines, person
-from adjourn.errors import AdjournError, NotFoundError
+from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from adjourn.cli.record_place import Item
     from adjourn.state.ledger import Approval
+
+_RECORD = click.option(
+    "--record", metavar="RECORD", default="", help="Which record, where several have that id."
+)
 
 
 @click.command(epilog=example("adjourn approve", "adjourn approve k3f9q2"))
 @click.argument("question", default="")
+@_RECORD
 @at_store
 @for_machines
-def approve(place: Place, question: str, *, as_json: bool) -> None:
-    """Say yes to a call that waits for a person; without QUESTION, list what waits.
+def approve(place: Place, question: str, *, record: str, as_json: bool) -> None:
+    """Say yes to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
-    QUESTION is its id or a beginning of it. A yes counts once, for this tool with these arguments, until the time shown. A call
-    that still waits goes on at once; one that was given up passes when the agent repeats it.
+    QUESTION is its id or a beginning of it. A yes to a call counts once, for this tool with these arguments, until the time shown: a
+    call that still waits goes on at once; one that was given up passes when the agent repeats it. A yes to a resume point
+    attests to its conditions, and lets its steps start once.
     """
-    _answer(place, question, yes=True, as_json=as_json)
+    _answer(place, question, record, yes=True, as_json=as_json)
 
 
-@click.command(epilog=example("adjourn deny k3f9q2"))
+@click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
 @click.argument("question", default="")
+@click.option("--because", metavar="TEXT", default="", help="The reason, for a resume point.")
+@_RECORD
 @at_store
 @for_machines
-def deny(place: Place, question: str, *, as_json: bool) -> None:
-    """Say no to a call that waits for a person; without QUESTION, list what waits.
+def deny(place: Place, question: str, *, because: str, record: str, as_json: bool) -> None:
+    """Say no to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
-    Takes back a yes that was not used yet, too.
+    Takes back a yes to a call that was not used yet, too. A no to a resume point is final.
     """
-    _answer(place, question, yes=False, as_json=as_json)
+    _answer(place, question, record, yes=False, because=because, as_json=as_json)
 
 
-def _answer(place: Place, start: str, *, yes: bool, as_json: bool) -> None:
-    from adjourn.cli.view import question as as_told  # noqa: PLC0415  # not for --help
+@click.command(
+    "answer",
+    epilog=example("adjourn answer", "adjourn answer q1 PostgreSQL", 'adjourn answer q1 --skip "no matter"'),
+)
+@click.argument("question", default="")
+@click.argument("text", metavar="[ANSWER]", default="")
+@click.option("--skip", metavar="REASON", default="", help="Go on without an answer.")
+@click.option("--learn", is_flag=True, help="Keep the answer as a learning, too.")
+@_RECORD
+@at_store
+@for_machines
+def answer_(
+    place: Place, question: str, text: str, *, skip: str, learn: bool, record: str, as_json: bool
+) -> None:
+    """Answer a question that an agent has left in a record; without QUESTION, list the open ones.
+
+    QUESTION is its id or a beginning of it; ANSWER is one of its options, where it has any.
+    """
+    from adjourn.cli.record_place import author, items, one_item, records_at, written  # noqa: PLC0415  # not for --help
+
+    store = records_at(place)
+    known = items(store, "question")
+    if not question:
+        _list_questions([one for one in known if one.item["status"] == "open"], as_json=as_json)
+        return
+    if bool(text) == bool(skip):
+        raise UsageError("what is the answer?", "give it, or --skip with a reason")
+    found = one_item(known, question, "question", "`adjourn answer` lists the open ones", record)
+    after = (
+        store.skip_question(found.cr_id, found.id, skip, author())
+        if skip
+        else store.answer_question(found.cr_id, found.id, text, author(), learn=learn)
+    )
+    if as_json:
+        say_json(written(after, question=next(q for q in after["questionsForUser"] if q["id"] == found.id)))
+        return
+    say(f"{'skipped' if skip else 'answered'}: {safe(found.item['question'])}", "green")
+    if freed := [one["label"] for one in store.usable_resume_points(found.cr_id)]:
+        say(f"  can start now: {safe(', '.join(freed))}")
+
+
+def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
+    from adjourn.cli.record_place import items, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.view import question as as_told  # noqa: PLC0415
     from adjourn.cli.when import left  # noqa: PLC0415
     from adjourn.engine.session import answer  # noqa: PLC0415
 
     waiting = _open(place)
+    points = [
+        one for one in items(records_at(place), "resume point") if one.item["approvalStatus"] == "pending"
+    ]
     if not start:
-        _list([(task, asked) for task, asked in waiting if not asked.approved], place.now, as_json=as_json)
+        calls = [(task, asked) for task, asked in waiting if not asked.approved]
+        _list(calls, points, place.now, as_json=as_json)
+        return
+    named = {one.id for one in points if one.id.startswith(start)}
+    if record or (named and (start in named or not any(asked.id.startswith(start) for _, asked in waiting))):
+        _decide(place, points, start, record, yes=yes, because=because, as_json=as_json)
         return
     task, asked = _one(waiting, start)
     answer(place.writable(task), asked.id, yes=yes, via="cli", by=person())
@@ -57,6 +116,29 @@ def _answer(place: Place, start: str, *, yes: bool, as_json: bool) -> None:
     say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
     if yes:
         say(f"  task {task}; counts once, {left(asked.expires, place.now)}")
+
+
+def _decide(
+    place: Place, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
+) -> None:
+    from adjourn.cli.record_place import author, one_item, records_at, written  # noqa: PLC0415
+
+    store, by = records_at(place), author()
+    found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)
+    after = (
+        store.approve_resume_point(found.cr_id, found.id, by)
+        if yes
+        else store.deny_resume_point(found.cr_id, found.id, because or f"denied by {by.id}", by)
+    )
+    point = next(one for one in after["resumePoints"] if one["id"] == found.id)
+    if as_json:
+        say_json(written(after, resumePoint=point))
+        return
+    say(f"{'approved' if yes else 'denied'}: {safe(point['label'])}", "green" if yes else "red")
+    for number, step in enumerate(point["nextSteps"] if yes else (), 1):
+        say(f"  {number}. {safe(step)}")
+    for path in point.get("alternativePaths", ()) if not yes else ():
+        say(f"  instead, {safe(path['condition'])}: {safe('; '.join(path['steps']))}")
 
 
 def _open(place: Place) -> list[tuple[str, Approval]]:
@@ -84,17 +166,18 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
     return found[0]
 
 
-def _list(waiting: list[tuple[str, Approval]], now: int, *, as_json: bool) -> None:
+def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
     from adjourn.cli.view import question as as_told  # noqa: PLC0415
     from adjourn.cli.when import left  # noqa: PLC0415
 
     if as_json:
-        say_json({"questions": [as_told(asked, task) for task, asked in waiting]})
+        told: dict[str, Any] = {"questions": [as_told(asked, task) for task, asked in waiting]}
+        say_json(told | {"resumePoints": [one.item | {"record": one.cr_id} for one in points]})
         return
-    if not waiting:
+    if not waiting and not points:
         say("nothing waits for an answer")
         return
-    say(f"{len(waiting)} waiting: `adjourn approve ID`, or `adjourn deny ID`")
+    say(f"{len(waiting) + len(points)} waiting: `adjourn approve ID`, or `adjourn deny ID`")
     for task, asked in waiting:
         say(f"\n{asked.id}  {safe(asked.tool)}")
         refused = (
@@ -107,6 +190,43 @@ def _list(waiting: list[tuple[str, Approval]], now: int, *, as_json: bool) -> No
                     ("  why", asked.cause),
                     ("  task", task),
                     ("  time", left(asked.expires, now) + refused),
+                ]
+            )
+        )
+    for one in points:
+        point = one.item
+        say(f"\n{safe(one.id)}  {safe(point['label'])}")
+        say(
+            facts(
+                [
+                    ("  when", point["when"]),
+                    ("  provided", "; ".join(point["preconditions"])),
+                    ("  then", "; ".join(point["nextSteps"])),
+                    ("  needs", point["requiredAuthority"]),
+                    ("  record", one.cr_id),
+                ]
+            )
+        )
+
+
+def _list_questions(found: list[Item], *, as_json: bool) -> None:
+    if as_json:
+        say_json({"questions": [one.item | {"record": one.cr_id} for one in found]})
+        return
+    if not found:
+        say("no question is open")
+        return
+    say(f"{len(found)} open: `adjourn answer ID ANSWER`, or --skip REASON")
+    for one in found:
+        asked = one.item
+        say(f"\n{safe(one.id)}  {safe(asked['question'])}")
+        say(
+            facts(
+                [
+                    ("  context", asked["context"]),
+                    ("  options", ", ".join(asked.get("options", ()))),
+                    ("  blocks", ", ".join(asked["blocksResumePoints"])),
+                    ("  record", one.cr_id),
                 ]
             )
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ _RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
 _TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
 COMMANDS = {
     "proxy": Entry("proxy:proxy", "Stand between client and server: gate, journal, checkpoint.", _RUN),
+    "hook": Entry("hook:hook", "Answer a client that asks before it runs a tool of its own.", _RUN),
     "status": Entry("status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN),
     "tasks": Entry("tasks:tasks", "List the tasks of the store.", _RUN),
     "log": Entry("log:log", "Show what happened to a task, event by event.", _RUN),
@@ -37,34 +39,51 @@ COMMANDS = {
     "show": Entry("show:show", "Show one checkpoint in full.", _POINTS),
     "resume": Entry("resume:resume", "Show what a session that resumes a checkpoint will be told.", _POINTS),
     "export": Entry("export:export", "Write a checkpoint as a folder that verifies itself.", _POINTS),
+    "record": Entry(
+        "record:record", "What one agent hands to the next: show, compare, merge, verify it.", _POINTS
+    ),
     "import": Entry("importing:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS),
     "approve": Entry(
         "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
     ),
     "deny": Entry("answer:deny", "Say no to a call that waits for a person.", _PEOPLE),
+    "answer": Entry("answer:answer_", "Answer a question that an agent has left in a record.", _PEOPLE),
+    "decide": Entry("decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE),
     "settle": Entry(
         "settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
     ),
-    "verify": Entry("verify:verify", "Check that history is what was written and signed.", _TRUST),
+    "verify": Entry("verify:verify", "Check that a history or contract is what was signed.", _TRUST),
+    "sign": Entry("sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
     "keys": Entry("keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
     "init": Entry("init:init", "Write a first policy, or a sample task. Never overwrites.", _RULES),
+    "run": Entry("run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES),
     "check": Entry("check:check", "Check contracts and policies, with every finding.", _RULES),
+    "fmt": Entry("fmt:fmt", "Write contracts in the one layout. Comments and meaning stay.", _RULES),
+    "parse": Entry("parse:parse", "Print what a contract says, as JSON.", _RULES),
+    "compile": Entry("compile:compile_", "Print a contract for programs that carry it out, as JSON.", _RULES),
     "effective": Entry("effective:effective", "Show what is permitted, and by which line.", _RULES),
+    "review": Entry("review:review", "Show what a task asks for, and what the policy grants of it.", _RULES),
+    "draft": Entry("draft:draft", "Let a model write a task that keeps to the policy.", _RULES),
+    "classify": Entry("classify:classify", "Tell by its words whether a request needs a contract.", _RULES),
     "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
     "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
 }
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are those of `COMMANDS`."""
+    """A group whose commands are those of a table, by default `COMMANDS`."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, Entry] = COMMANDS, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        entry = COMMANDS.get(cmd_name)
+        entry = self.table.get(cmd_name)
         if entry is None:
             return None
         module, _, name = entry.place.partition(":")
@@ -75,20 +94,20 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in self.table:
             from difflib import get_close_matches  # noqa: PLC0415  # only for a slip
 
-            near = get_close_matches(args[0], COMMANDS, 1)
+            near = get_close_matches(args[0], self.table, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             ctx.fail(f"there is no command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        for title in dict.fromkeys(entry.title for entry in COMMANDS.values()):
+        for title in dict.fromkeys(entry.title for entry in self.table.values()):
             with formatter.section(title):
                 formatter.write_dl(
-                    [(name, entry.summary) for name, entry in COMMANDS.items() if entry.title == title]
+                    [(name, entry.summary) for name, entry in self.table.items() if entry.title == title]
                 )
 
 
@@ -108,24 +127,24 @@ def group(ctx: click.Context, *, version: bool) -> None:
     if version:
         from adjourn import __version__  # noqa: PLC0415  # rarely this way: `run` answers it
 
-        click.echo(f"adjourn {__version__}")
+        click.echo(f"{ctx.info_name} {__version__}")
     elif ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
-def main(arguments: list[str]) -> int:
-    """Run a command; every failure is said on stderr, with the next step."""
+def main(arguments: list[str], program: str = "adjourn") -> int:
+    """Run a command of `adjourn` or `aex`; every failure is said on stderr, with the next step."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        result: Any = group.main(arguments, prog_name="adjourn", standalone_mode=False)
+        result: Any = _group(program).main(arguments, prog_name=program, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         complain(
             safe(error.format_message()),
-            f"`{context.command_path if context else 'adjourn'} --help` tells more",
+            f"`{context.command_path if context else program} --help` tells more",
         )
         return 2
     except (click.Abort, KeyboardInterrupt):
@@ -144,6 +163,14 @@ def main(arguments: list[str]) -> int:
         )
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _group(program: str) -> click.Group:
+    if program != "aex":
+        return group
+    from adjourn.cli.aex import group as published  # noqa: PLC0415  # made of this module's table
+
+    return published
 
 
 def _explain(error: AdjournError) -> None:

@@ -199,11 +199,11 @@ class Story:
         """The process of the session that is at work, as the task's history names it."""
         from adjourn.engine.desk import now, open_at  # noqa: PLC0415  # the story starts faster without
         from adjourn.engine.keys import secret  # noqa: PLC0415
-        from adjourn.engine.task import Task  # noqa: PLC0415
+        from adjourn.engine.task import Task, tasks_of  # noqa: PLC0415
 
         store = open_at(str(self.folder))
         try:
-            for task in store.streams():
+            for task in tasks_of(store):
                 for session in Task(store, task, clock=now, secret=secret()).ledger.sessions.values():
                     return session.pid
         finally:

@@ -14,7 +14,7 @@ from adjourn.engine import folder
 from adjourn.engine.checkpoint import Checkpoint, as_checkpoint
 from adjourn.engine.checkpoint import find as find_named
 from adjourn.engine.resume import locate, vouched_for
-from adjourn.engine.task import Task
+from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log.kinds import CheckpointCreated
 from adjourn.store.base import Store
@@ -105,7 +105,7 @@ def _by_hash(store: Store, start: str) -> Checkpoint | None:
     """Any version of any checkpoint: reads every event, but decodes only those."""
     found = [
         entry
-        for task in store.streams()
+        for task in tasks_of(store)
         for entry in store.read(task)
         if entry.hash.startswith(start) and _MARK in entry.data
     ]

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _SHOWN = (
     "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit", "approval",
     "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note", "call",
-    "milliseconds",
+    "milliseconds", "agent", "status", "condition", "variable", "count", "step",
 )  # fmt: skip
-_BARE = ("tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments")
+_BARE = (
+    "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status", "condition",
+    "variable",
+)  # fmt: skip
 WATCH_SECONDS = 1.0
 
 

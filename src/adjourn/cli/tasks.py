@@ -20,11 +20,12 @@ def tasks(place: Place, *, as_json: bool) -> int:
     Exit code 1 when a task cannot be read.
     """
     from adjourn.cli.view import as_told, each_task  # noqa: PLC0415  # not for --help
+    from adjourn.engine.task import tasks_of  # noqa: PLC0415
 
     told: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
     with Progress("reading tasks") as progress:
-        total = len(place.store.streams())
+        total = len(tasks_of(place.store))
         for number, (name, task) in enumerate(each_task(place)):
             if isinstance(task, AdjournError):
                 broken.append((name, task))

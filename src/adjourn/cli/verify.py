@@ -9,6 +9,7 @@ import click
 
 from adjourn.cli.output import Progress, safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.signatures import Asked, secret_of, verify_signature, with_secret
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         "adjourn verify",
         "adjourn verify 20261121 --expect-head 9f86d081884c7d65...",
         "adjourn verify .aex/checkpoints/fix-auth",
+        "adjourn verify tasks/fix-test.aex --id ann",
     )
 )
 @click.argument("what", default="")
@@ -27,16 +29,45 @@ if TYPE_CHECKING:
 @click.option(
     "--quick", is_flag=True, help="Only the hash chain: nothing is decoded, no signature is checked."
 )
+@click.option(
+    "--signature",
+    default="",
+    metavar="FILE",
+    help="Signature file of a contract (default: WHAT.signature.json).",
+)
+@click.option("--id", "signer", default="", metavar="NAME", help="Who must have signed the contract.")
+@with_secret
 @at_store
 @for_machines
-def verify(place: Place, what: str, *, expect_head: str, quick: bool, as_json: bool) -> int:
-    """Check that history is what was written and signed, and say where it breaks.
+def verify(
+    place: Place,
+    what: str,
+    *,
+    expect_head: str,
+    quick: bool,
+    signature: str,
+    signer: str,
+    key: str | None,
+    key_file: str | None,
+    as_json: bool,
+) -> int:
+    """Check that history, or a contract, is what was written and signed, and say what does not hold.
 
-    WHAT is a task, or a checkpoint's folder (a path). Without it: every task of the store. Exit code 1 when anything does not
-    hold. A signature by a key that is not trusted is a warning.
+    WHAT is a task, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task of the store. Exit
+    code 1 when anything does not hold. In a history a signature by a key that is not trusted is a warning; a contract's is
+    invalid.
 
     No check finds a missing end without a hash that you kept elsewhere: `adjourn status --json` prints `head`.
     """
+    if os.path.isfile(what) or what.endswith(".aex"):
+        if expect_head or quick:
+            raise UsageError("--expect-head and --quick are for histories", "leave them out for a contract")
+        asked = Asked(what, signature, signer, secret_of(key, key_file))
+        return verify_signature(asked, as_json=as_json)
+    if signature or signer or key is not None or key_file is not None:
+        raise UsageError(
+            f"{what or 'a store'!r} is no contract: there is no such file", "name the signed file"
+        )
     from adjourn.engine.verify import verify_folder, verify_store, verify_task  # noqa: PLC0415  # not for --help
 
     if what and (os.path.isdir(what) or os.sep in what):
@@ -61,9 +92,10 @@ def verify(place: Place, what: str, *, expect_head: str, quick: bool, as_json: b
 
 def _task_id(place: Place, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be looked at here."""
+    from adjourn.engine.task import tasks_of  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
 
-    names = list(place.store.streams())
+    names = list(tasks_of(place.store))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
     if len(found) != 1:
         count = f"{len(found)} tasks begin with it" if found else "no task has that id"

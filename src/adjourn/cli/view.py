@@ -15,7 +15,7 @@ from adjourn.cli.place import Place
 from adjourn.engine import process
 from adjourn.engine.desk import group_of
 from adjourn.engine.session import is_alive
-from adjourn.engine.task import Task
+from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import decode, timestamp
 from adjourn.state.ledger import Approval, Call, Ledger, Session
@@ -53,7 +53,7 @@ def questions(ledger: Ledger, now: int) -> list[Approval]:
 
 def each_task(place: Place) -> Iterator[tuple[str, Task | AdjournError]]:
     """Every task, or why it cannot be read."""
-    for name in place.store.streams():
+    for name in tasks_of(place.store):
         try:
             yield name, place.task(name)
         except AdjournError as error:
@@ -103,7 +103,7 @@ def current_task(place: Place, name: str = "") -> Task:
     name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(place)
     if name:
         return place.task(name)
-    newest = max(place.store.streams(), key=lambda task: _touched(place.store, task), default="")
+    newest = max(tasks_of(place.store), key=lambda task: _touched(place.store, task), default="")
     if not newest:
         raise NotFoundError("the store has no task yet", "`adjourn proxy` makes one with its first call")
     return place.task(newest)

@@ -7,7 +7,7 @@ what it would have stopped. Owns: the order and the words. Must never: write, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -15,15 +15,16 @@ import msgspec
 
 from adjourn.aex.match import glob_path
 from adjourn.aex.policy import Policy
-from adjourn.aex.rules import Verdict
+from adjourn.aex.rules import Rule, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.log.event import milliseconds, timestamp
+from adjourn.log.event import timestamp
 from adjourn.state.ledger import Approval, Ledger, rate_key, rate_used
 from adjourn.state.ledger import Call as OpenCall
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and a yes be used."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
+NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 class Claim(msgspec.Struct, frozen=True):
     """An effect that may happen only once, as far as it is known: `key` names it, `call` was for it.
 
-    `state` is free, open (under way), doubt, or done; `answer` the digest of the recorded answer, empty where there is
+    Where several rules limit the tool, `key` has a name for each, and the claim is that of the strictest state. `state` is free, open (under way), doubt, or done; `answer` the digest of the recorded answer, empty where there is
     none. `missing` is the argument that should have named it.
     """
 
@@ -126,40 +127,41 @@ def decide(
     *,
     now: int,
     spent: int = 0,
+    counted: Mapping[str, int] = NONE_COUNTED,
     auto_confirm: bool = False,
     claim: Claim | None = None,
 ) -> Decision:
-    """May `call` be forwarded? `now` is milliseconds, `spent` what calls decided just before, not yet written, cost.
+    """May `call` be forwarded? `now` is milliseconds.
 
-    `claim` is what is known of the effect, for a tool that a `once` rule names.
+    `spent` is what calls decided just before, not yet written, cost of the budget, and `counted` of each rate; a call
+    that was counted already has a `spent` of -1. `claim` is what is known of the effect, for a tool that a `once` rule
+    names.
     """
     verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher, named_only=call.named_only)
-    found = _decide(
-        policy, ledger, call, verdict, now=now, spent=spent, auto_confirm=auto_confirm, claim=claim
-    )
-    if isinstance(found, Forward):
-        if policy.limits and not call.named_only:
-            limits = tuple(
-                rate_key(rule.amount, rule.per_seconds, rule.pattern) for rule in policy.limits_of(call.tool)
-            )
-            return msgspec.structs.replace(found, limits=limits) if limits else found
-        return found
-    if not policy.observe or isinstance(found, Continue) or (isinstance(found, Ask) and found.doubt):
-        return found
-    return Forward(observed=found)
+    refused = _refusal(policy, ledger, call, verdict, claim)
+    if refused is None and not call.named_only:
+        refused = _budget_spent(policy, ledger, spent) or _rate_spent(
+            policy, ledger, call, now=now, spent=spent, counted=counted
+        )
+    if isinstance(refused, Continue) or (refused is not None and not policy.observe):
+        return refused
+    found = _asked(ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
+    if isinstance(found, Ask):
+        if found.doubt or not policy.observe:
+            return found
+        found = Forward(observed=refused or found)
+    elif refused is not None:
+        found = msgspec.structs.replace(found, observed=refused)
+    if policy.limits and not call.named_only:
+        limits = tuple(_rate_of(rule) for rule in policy.limits_of(call.tool))
+        return msgspec.structs.replace(found, limits=limits) if limits else found
+    return found
 
 
-def _decide(
-    policy: Policy,
-    ledger: Ledger,
-    call: Call,
-    verdict: Verdict,
-    *,
-    now: int,
-    spent: int,
-    auto_confirm: bool,
-    claim: Claim | None,
-) -> Decision:
+def _refusal(
+    policy: Policy, ledger: Ledger, call: Call, verdict: Verdict, claim: Claim | None
+) -> Block | Replay | Continue | None:
+    """What needs neither room nor a person: no rule permits it, it goes on, or what it is for happened already."""
     if verdict.effect == "deny":
         return Block(
             "deny_list",
@@ -172,29 +174,32 @@ def _decide(
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
     if paused is not None and paused.tool == call.tool:
         return Continue(paused.call)
-    if claim is not None and (known := _claimed(call, claim)) is not None:
-        return known
-    if not call.named_only and (block := _spent(policy, ledger, call, now, spent)) is not None:
-        return block
+    return None if claim is None else _claimed(call, claim)
+
+
+def _asked(
+    ledger: Ledger, call: Call, verdict: Verdict, *, now: int, auto_confirm: bool, claim: Claim | None
+) -> Forward | Ask:
+    """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
     doubt = doubt_repeated_by(ledger, call) if call.effectful and ledger.doubts else None
     doubted = doubt.call if doubt else claim.call if claim is not None and claim.state == "doubt" else ""
     asks = verdict.confirm
     if asks is None and not doubted:
         return Forward()
-    approval = usable_approval(ledger, call, now, doubted)
+    who = asks.by if asks is not None and asks.by != "human" else ""
+    silence = asks is not None and not doubted and asks.otherwise == "allow"
+    approval = usable_approval(ledger, call, now, doubted, who=who, silence=silence)
     if approval is not None:
         return Forward(approval=approval.id)
-    if doubted:
-        since = f" of {doubt.since}" if doubt else ""
-        return Ask(f"it repeats call {doubted}{since}, whose effect is in doubt", doubted)
-    assert asks is not None
-    if auto_confirm and not asks.by:
+    if asks is not None and not doubted and auto_confirm and not asks.by:
         return Forward(auto=True)
+    since = f" of {doubt.since}" if doubt else ""
     return Ask(
-        str(asks),
-        who="" if asks.by == "human" else asks.by,
-        within=None if asks.within_seconds is None else asks.within_seconds * 1000,
-        otherwise="allow" if asks.otherwise == "allow" else "deny",
+        f"it repeats call {doubted}{since}, whose effect is in doubt" if doubted else str(asks),
+        doubted,
+        who=who,
+        within=None if asks is None or asks.within_seconds is None else asks.within_seconds * 1000,
+        otherwise="allow" if silence else "deny",
     )
 
 
@@ -233,42 +238,60 @@ def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
     return None
 
 
-def _spent(policy: Policy, ledger: Ledger, call: Call, now: int, spent: int) -> Block | None:
-    """The refusal when a budget or a rate leaves no room for the call."""
-    used = ledger.calls_used + spent
-    if policy.budget is not None and used >= policy.budget:
+def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, float]]:
+    """Each budget there is: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
+    if policy.budget is not None:
+        yield "calls", ledger.calls_used, policy.budget
+    used = {"minutes": ledger.worked, "tokens": ledger.tokens, "usd": ledger.micro_usd}
+    for key, rule in policy.budgets.items():
+        yield key, used.get(key, 0) / _UNITS[key], rule.amount
+
+
+def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
+    """The refusal when a budget leaves no room for the call."""
+    for key, written, limit in budgets_used(policy, ledger):
+        used = written + spent if key == "calls" else written
+        if used < limit:
+            continue
+        rule = policy.budget_rule if key == "calls" else policy.budgets[key]
+        unit = 1_000_000 if key == "usd" else 1
         return Block(
             "budget_exhausted",
-            f"Call budget exhausted: {used} of {policy.budget} calls of task {ledger.task} are spent"
-            f" ({policy.budget_rule})",
+            f"{'Call budget' if key == 'calls' else 'Budget'} exhausted: {_amount(used)} of {_amount(limit)} {key} of task"
+            f" {ledger.task} are spent ({rule})",
             "checkpoint the work; a person can raise the budget in the policy",
-            str(policy.budget_rule or ""),
-            used=used,
-            limit=policy.budget,
+            str(rule or ""),
+            budget="" if key == "calls" else key,
+            used=int(used * unit),
+            limit=int(limit * unit),
         )
-    for key, rule in policy.budgets.items():
-        used = {"minutes": ledger.worked, "tokens": ledger.tokens, "usd": ledger.micro_usd}.get(key, 0)
-        unit = _UNITS[key]
-        if used >= rule.amount * unit:
-            return Block(
-                "budget_exhausted",
-                f"Budget exhausted: {used / unit:.4g} of {rule.amount:g} {key} of task {ledger.task} are spent ({rule})",
-                "checkpoint the work; a person can raise the budget in the policy",
-                str(rule),
-                budget=key,
-                used=used // (unit if key == "minutes" else 1),
-                limit=int(rule.amount * (1 if key == "minutes" else unit)),
-            )
+    return None
+
+
+def _amount(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".") if number % 1 else f"{number:.0f}"
+
+
+def _rate_spent(
+    policy: Policy, ledger: Ledger, call: Call, *, now: int, spent: int, counted: Mapping[str, int]
+) -> Block | None:
+    """The refusal when a rate leaves no room for the call."""
     for rule in policy.limits_of(call.tool) if policy.limits else ():
-        used = rate_used(ledger, rate_key(rule.amount, rule.per_seconds, rule.pattern), now)
-        if used + spent >= rule.amount:
+        key = _rate_of(rule)
+        used = rate_used(ledger, key, now) + counted.get(key, 0) + min(spent, 0)
+        if used >= rule.amount:
+            period = f"{rule.per_seconds} s"
             return Block(
                 "rate_limit",
-                f'tool "{call.tool}" was called {used + spent} times in the last {rule.per_seconds} s ({rule})',
-                f"wait; at most {rule.amount:.0f} calls in {rule.per_seconds} s are permitted",
+                f'tool "{call.tool}" is called too often: {used} calls of {rule.pattern} in the last {period} ({rule})',
+                f"wait; at most {rule.amount:.0f} in {period} are permitted",
                 str(rule),
             )
     return None
+
+
+def _rate_of(rule: Rule) -> str:
+    return rate_key(rule.amount, rule.per_seconds, rule.pattern)
 
 
 def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
@@ -279,20 +302,25 @@ def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
     return None
 
 
-def usable_approval(ledger: Ledger, call: Call, now: int, doubt: str) -> Approval | None:
+def usable_approval(
+    ledger: Ledger, call: Call, now: int, doubt: str, *, who: str = "", silence: bool = True
+) -> Approval | None:
     """An unused, unexpired yes for this very call; one that repeats a call in doubt needs a yes to just that.
 
-    Where silence means yes, a question that nobody answered in its time is one.
+    `who` has to have been asked, where it is named. Where `silence` means yes, a question that nobody answered in its time
+    is one, if it said so when it was put.
     """
     stamp = timestamp(now)
     for approval in ledger.approvals.values():
         same = (approval.tool, approval.digest, approval.doubt) == (call.tool, call.digest, doubt)
-        if same and (_silent_yes(approval, now, stamp) or (approval.approved and approval.expires > stamp)):
+        if not same or (who and approval.who != who):
+            continue
+        if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval
     return None
 
 
-def _silent_yes(approval: Approval, now: int, stamp: str) -> bool:
-    if approval.otherwise != "allow" or approval.refused or approval.expires > stamp:
+def _silent_yes(approval: Approval, now: int) -> bool:
+    if approval.otherwise != "allow" or approval.refused:
         return False
-    return milliseconds(approval.expires) + APPROVAL_MILLISECONDS > now
+    return timestamp(now - APPROVAL_MILLISECONDS) < approval.expires <= timestamp(now)

@@ -15,10 +15,13 @@ from threading import RLock
 
 import msgspec
 
+from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
 from adjourn.engine import ids, keys, process, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
+from adjourn.engine.paths import places
+from adjourn.engine.protect import PROTECTED
 from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, UsageError
@@ -63,7 +66,10 @@ class Desk:
         self._sessions: dict[str, Session] = {}
         self._task = setting.task and check_task_id(setting.task)
         self.contract = setting.contract
-        self._policy_file = _PolicyFile(setting.root, setting.contract.policy_source)
+        self._policy_file = _PolicyFile(setting.root, setting.contract)
+        self._is_broken = False
+        self._behind: set[Session] = set()
+        """Sessions that still work under the policy as it was before it was edited."""
         self.told: Callable[[str, str], None] | None = None
         """Is told what becomes of an edited policy: the event's name, and what to say."""
 
@@ -109,10 +115,17 @@ class Desk:
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
-        """Places in the workspace that no gated call may touch, beside the usual ones: the store, if it is elsewhere."""
+        """Places in the workspace that no gated call may touch, beside the usual ones: store and policy, if elsewhere.
+
+        The policy because an edited one counts from the next call on: also where it really is, if it is a link.
+        """
+        root = self.setting.root
         path = (self.setting.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
-        place = os.path.relpath(os.path.join(self.setting.root, path or DEFAULT_STORE), self.setting.root)
-        return () if ":" in path or place.startswith("..") or place == DEFAULT_STORE else (place,)
+        policy = os.path.join(root, self.contract.policy_source)
+        found = [] if ":" in path else [os.path.join(root, path or DEFAULT_STORE)]
+        found += [policy, os.path.realpath(policy)] if self.contract.policy_source else []
+        places = dict.fromkeys(os.path.relpath(place, root) for place in found)
+        return tuple(place for place in places if not place.startswith("..") and place not in PROTECTED)
 
     # --- sessions
 
@@ -192,36 +205,60 @@ class Desk:
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
         """
-        if self._policy_file.changed():
-            self._take_in_policy()
+        broken = self._take_in_policy() if self._policy_file.changed() else None
         for _ in range(MAX_MOVES):
             session = self.session(task)
             try:
-                if session.policy.checkpoints or session.policy.percents:
-                    triggers.before(session, calls)
-                return session, session.admit(calls)
+                if broken is not None:
+                    session.note(broken)
+                    broken = None
+                if session in self._behind:
+                    self._bring_up(session)
+                policy = session.policy
+                placed = [self._placed(policy, call) for call in calls]
+                if policy.checkpoints or policy.percents:
+                    triggers.before(session, placed)
+                return session, session.admit(placed)
             except MovedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
 
-    def _take_in_policy(self) -> None:
-        """Go on under the policy as it was edited. A broken one changes nothing, and is said to be."""
+    def _placed(self, policy: Policy, call: Call) -> Call:
+        """The call with the places it leads to, where a rule of this very policy wants to know them."""
+        if not policy.looks_at_arguments(call.tool):
+            return call
+        paths, matcher = places(policy, call.tool, call.given, self.setting.root)
+        return msgspec.structs.replace(call, paths=paths, matcher=matcher)
+
+    def _take_in_policy(self) -> kinds.PolicyBroken | None:
+        """Read the policy as it was edited. A broken one changes nothing; what is wrong with it is returned."""
         with self._lock:
+            was_broken, self._is_broken = self._is_broken, False
             try:
-                self.contract = reread_policy(self.setting.root, self.contract)
+                contract = reread_policy(self.setting.root, self.contract)
             except BrokenContractError as error:
                 first = next((found for found in error.findings if found.severity == "error"), None)
                 place = f"{first.source}:{first.span.line}: {first.message}" if first else error.message
                 self._tell(
                     "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
                 )
-                for session in self._sessions.values():
-                    session.note(kinds.PolicyBroken(message=place[:500]))
-                return
+                self._is_broken = True
+                return kinds.PolicyBroken(message=place[:500])
+            if contract.policy_text == self.contract.policy_text and not was_broken:
+                return None
+            self.contract = contract
+            self._behind.update(self._sessions.values())
+            for session in list(self._behind):
+                with suppress(AdjournError):  # it is tried again before the session's next call
+                    self._bring_up(session)
             self._tell("policy.changed", f"{self.contract.policy_source} was edited; it counts from now on")
-            for session in self._sessions.values():
-                changed = for_task(self.contract, self.store, session.task.ledger.contract)
-                session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
+            return None
+
+    def _bring_up(self, session: Session) -> None:
+        """Put a session under the policy as it is now. Raises what writing that down raises; no call may pass then."""
+        changed = for_task(self.contract, self.store, session.task.ledger.contract)
+        session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
+        self._behind.discard(session)
 
     def _tell(self, event: str, text: str) -> None:
         if self.told is not None:
@@ -245,20 +282,25 @@ class Desk:
 
 
 class _PolicyFile:
-    """Whether the policy file was written since it was last looked at: one look at its status a call."""
+    """Whether the policy's text was edited since it was last looked at. Costs one look at the file's status a call."""
 
-    def __init__(self, root: str, source: str) -> None:
-        self._path = os.path.join(root, source) if source else ""
-        self._seen = self._status()
+    def __init__(self, root: str, contract: Contract) -> None:
+        self._path = os.path.join(root, contract.policy_source) if contract.policy_source else ""
+        self._status: tuple[int, ...] = (0,)  # it may have been edited since it was read
+        self._text = digest(contract.policy_text.encode())
 
     def changed(self) -> bool:
-        status = self._status()
-        if status == self._seen:
+        status = self._look()
+        if status == self._status:
             return False
-        self._seen = status
-        return bool(self._path)
+        self._status = status
+        text = digest((load(self._path)[0] or "").encode())
+        changed, self._text = text != self._text, text
+        return changed
 
-    def _status(self) -> tuple[int, ...]:
+    def _look(self) -> tuple[int, ...]:
+        if not self._path:
+            return (0,)
         try:
             status = os.stat(self._path)
         except OSError:

@@ -8,7 +8,9 @@ Owns: those refs and what they say of an effect. Must never: decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.aex.where import values_at
@@ -23,7 +25,7 @@ from adjourn.state.ledger import Ledger
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
-_TELLING = {kinds.ToolAllowed.KIND, kinds.ToolSettled.KIND, kinds.EffectSettled.KIND}
+_STRICTEST = ("open", "done", "doubt", "free")
 DONE = "done"
 """Stands for the answer of an effect that happened, but left no answer to keep."""
 
@@ -32,23 +34,40 @@ def ref(task: str, key: str) -> str:
     return f"once/{task}/{key}"
 
 
+def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
+    """The refs of the keys of one claim, all at one value: `CALL`, `CALL ANSWER`, or None when the claim is given up."""
+    return {ref(task, key): value for key in keys.split()}
+
+
 def look_up(
     task: Task, policy: Policy, ledger: Ledger, call: Call, changes: Mapping[str, str | None]
 ) -> Claim | None:
     """What is known of the effect of a call; None where no rule limits it. `changes` are refs about to be written."""
     if not policy.once or call.named_only:
         return None
-    rules = policy.once_of(call.tool)
-    if not rules:
-        return None
-    rule = rules[0]
-    named = values_at(call.given, rule.by.split("."))
-    if any(value is None or value == "" for value in named):
-        return Claim(missing=rule.by)
+    found: Claim | None = None
+    keys: list[str] = []
+    for rule in policy.once_of(call.tool):
+        named = values_at(call.given, rule.by.split("."))
+        if any(value is None or value == "" for value in named):
+            return Claim(missing=rule.by)
+        key = _key([rule.pattern, rule.by, *named])
+        keys.append(key)
+        claim = _known(task, ledger, key, changes)
+        if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):
+            found = claim
+    return msgspec.structs.replace(found, key=" ".join(keys)) if found is not None else None
+
+
+def _key(named: list[object]) -> str:
     try:
-        key = digest(canonical([rule.pattern, rule.by, *named]))
-    except InvalidError:
-        return Claim(missing=rule.by)
+        return digest(canonical(named))
+    except InvalidError:  # a number that RFC 8785 cannot hold
+        return digest(msgspec.json.encode(named, order="sorted"))
+
+
+def _known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None]) -> Claim:
+    """What is known of one name of an effect. Where that does not say how a call ended, it is in doubt."""
     name = ref(task.id, key)
     if name in changes:
         return Claim(key, "open", changes[name] or "")
@@ -57,43 +76,57 @@ def look_up(
         return Claim(key)
     if earlier in ledger.open_calls or any(paused.call == earlier for paused in ledger.paused_calls.values()):
         return Claim(key, "open", earlier)
-    if earlier in ledger.doubts:
-        return Claim(key, "doubt", earlier)
     if not answer:
-        return Claim(key)  # it was settled as having had no effect
-    return Claim(key, "done", earlier, "" if answer == DONE else answer)
+        return Claim(key, "doubt", earlier)
+    return Claim(
+        key, "done", earlier, "" if answer == DONE or task.store.get_blob(answer) is None else answer
+    )
 
 
 def keep(
     task: Task, settled: Sequence[kinds.ToolSettled], answers: Mapping[str, bytes]
 ) -> dict[str, str | None]:
-    """The refs that point at the answers of calls which had their effect."""
+    """What settlements make of the claims of their calls, where `answers` are stored in the same step.
+
+    A call that failed gives its claim up, one without an answer keeps it.
+    """
     changes: dict[str, str | None] = {}
     for one in settled:
-        call = task.ledger.open_calls.get(one.call) or task.ledger.doubts.get(one.call)
-        if call is not None and call.once and one.outcome == "ok":
-            changes[ref(task.id, call.once)] = f"{one.call} {one.answer if one.call in answers else DONE}"
+        answer = one.answer if one.call in answers else DONE
+        changes |= _ended(task.ledger, one, answer, task.store.ref)
     return changes
+
+
+def _ended(
+    ledger: Ledger, settled: kinds.ToolSettled, answer: str, known: Callable[[str], str | None]
+) -> dict[str, str | None]:
+    """What the end of a call makes of its claim. The ledger is as it was before that; `known` are the refs."""
+    call = ledger.open_calls.get(settled.call) or ledger.doubts.get(settled.call)
+    if call is None or settled.outcome in ("no-answer", "input-required"):
+        return {}
+    if settled.outcome == "ok":
+        return claimed(ledger.task, call.once, f"{call.call} {answer or DONE}")
+    given_up = claimed(ledger.task, call.once, None)
+    return {name: None for name in given_up if (known(name) or "").partition(" ")[0] == call.call}
 
 
 def settled_by_hand(task: str, call: OpenCall, *, happened: bool) -> dict[str, str | None]:
     """What a person's word on a call in doubt makes of its claim."""
-    return {ref(task, call.once): f"{call.call} {DONE}" if happened else None} if call.once else {}
+    return claimed(task, call.once, f"{call.call} {DONE}" if happened else None)
 
 
 def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
     """The refs that a chain of events amounts to: for a history that was made elsewhere. Answers stayed there."""
-    keys: dict[str, str] = {}
     changes: dict[str, str | None] = {}
+    ledger = Ledger(task=task)
     for event in events:
-        if event.event not in _TELLING:
-            continue
         data = kinds.data_of(event)
-        if isinstance(data, kinds.ToolAllowed) and data.once:
-            keys[data.call] = name = ref(task, data.once)
-            changes[name] = data.call
-        elif isinstance(data, kinds.ToolSettled) and data.outcome == "ok" and data.call in keys:
-            changes[keys[data.call]] = f"{data.call} {data.answer or DONE}"
-        elif isinstance(data, kinds.EffectSettled) and data.call in keys:
-            changes[keys[data.call]] = f"{data.call} {DONE}" if data.outcome == "done" else None
+        if isinstance(data, kinds.ToolAllowed):
+            changes |= claimed(task, data.once, data.call)
+        elif isinstance(data, kinds.ToolSettled):
+            changes |= _ended(ledger, data, data.answer, changes.get)
+        elif isinstance(data, kinds.EffectSettled) and (call := ledger.doubts.get(data.call)) is not None:
+            changes |= settled_by_hand(task, call, happened=data.outcome == "done")
+        ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
+        ledger.apply(event, event.after, data)
     return changes

@@ -6,6 +6,7 @@ Must never: speak MCP, or keep anything that the chain does not have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
@@ -194,6 +195,14 @@ class Session:
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
         raise _LostError(f"session {self.id} was given up for dead", "call again")
 
+    def hold(self) -> None:
+        """Sit down again if this session was given up for dead meanwhile. Raises `HeldError` when another client has it."""
+        with self._lock:
+            try:
+                self.check_held(self.task.refresh())
+            except _LostError:
+                self.open()
+
     # --- calls
 
     def admit(self, calls: Sequence[Call]) -> list[Admitted]:
@@ -225,6 +234,7 @@ class Session:
             facts: list[Fact] = []
             now = self.task.clock()
             spent = 0
+            counted: Counter[str] = Counter()
             taken: set[str] = set()
             asked: dict[str, Approval] = {}
             changes.clear()
@@ -236,6 +246,7 @@ class Session:
                     call,
                     now=now,
                     spent=spent,
+                    counted=counted,
                     auto_confirm=self._auto_confirm,
                     claim=claim,
                 )
@@ -250,8 +261,9 @@ class Session:
                     admitted = Admitted(decision, f"{self.id}.{self._calls}")
                     self._intend(facts, call, decision, admitted.call, claim)
                     spent += not call.named_only
-                    if claim is not None and claim.key:
-                        changes[once.ref(self.task.id, claim.key)] = admitted.call
+                    counted.update(decision.limits)
+                    if claim is not None:
+                        changes.update(once.claimed(self.task.id, claim.key, admitted.call))
                 elif isinstance(decision, Continue):
                     admitted = Admitted(decision, decision.call)
                     facts.append(Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id))
@@ -295,7 +307,9 @@ class Session:
         now = self.task.clock()
         stamp = timestamp(now)
         for known in (*ledger.approvals.values(), *asked.values()):
-            same = (known.tool, known.digest, known.doubt) == (call.tool, call.digest, ask.doubt)
+            same = (known.tool, known.digest, known.doubt, known.who, known.otherwise) == (
+                call.tool, call.digest, ask.doubt, ask.who, ask.otherwise,
+            )  # fmt: skip
             if same and not known.approved and not known.refused and known.expires > stamp:
                 return known
         question = Approval(
@@ -350,13 +364,15 @@ class Session:
             for fact in facts:
                 self.task.defer(fact)
         elif facts:
-            kept = once.keep(self.task, settled, answers) if answers else {}
             self.task.commit(
-                lambda _: facts, durable=bool(kept), refs=lambda _: kept, blobs=list(answers.values())
+                lambda _: facts,
+                durable=bool(answers),
+                refs=lambda _: once.keep(self.task, settled, answers),
+                blobs=list(answers.values()),
             )
 
     def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:
-        """Go on under permissions that were edited meanwhile. Raises `HeldError`, `StoreError`; then the old ones count."""
+        """Go on under permissions that were edited meanwhile. Raises `HeldError`, `StoreError`: then nothing was changed."""
         changed = kinds.PolicyChanged(
             budget=_budget_of(policy),
             contract=digest(contract_text) if contract_text else "",
@@ -368,6 +384,7 @@ class Session:
             return [Fact(changed, SYSTEM, self.id)]
 
         with self._lock:
+            self.hold()
             self.task.commit(build, blobs=[text for text in (policy_text, contract_text) if text])
             self._texts = (policy_text, contract_text)
             self.policy = policy
@@ -449,7 +466,7 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
 
     def build(ledger: Ledger) -> list[Fact]:
         asked = ledger.approvals.get(approval)
-        if asked is None or asked.expires <= timestamp(task.clock()):
+        if asked is None or (yes and asked.expires <= timestamp(task.clock())):
             raise NotFoundError(
                 f"question {approval} of task {task.id} is not open: it was used, or has expired",
                 "repeat the call; it asks anew",

@@ -205,10 +205,15 @@ class Task:
         return Ledger(task=self.id)
 
 
+def tasks_of(store: Store) -> dict[str, Head]:
+    """Every task of a store, with its head. Streams of other things have a slash in their names, which no task has."""
+    return {name: head for name, head in store.streams().items() if "/" not in name}
+
+
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
     """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`."""
     if not task or store.head(task) == EMPTY:
-        candidates = [name for name in store.streams() if name.startswith(task)] if task else []
+        candidates = [name for name in tasks_of(store) if name.startswith(task)] if task else []
         if len(candidates) != 1:
             found = f"{len(candidates)} tasks begin with it" if candidates else "no task has that id"
             raise NotFoundError(f"task {task!r}: {found}", "`adjourn tasks` lists them")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjourn.engine.decide import Call
+from adjourn.aex.policy import Policy
+from adjourn.engine.decide import Call, budgets_used
 from adjourn.engine.session import Session
 from adjourn.engine.workspace import MAX_NAME
 from adjourn.log.canonical import digest
@@ -26,20 +27,23 @@ def before(session: Session, calls: Sequence[Call]) -> None:
             if not call.named_only and policy.checkpoint_before(call.tool) and _may_pass(session, call):
                 _make(session, "before", f"{BEFORE}{call.tool}")
                 break  # one holds for all that are decided on together
-    if policy.percents and (share := due_share(session.task.ledger, policy.budget, policy.percents)):
-        _make(session, f"at-{share:g}".replace(".", "-"), f"{AT_SHARE}{share:g}%")
+    if policy.percents:
+        for share, key, trigger in due_shares(session.task.ledger, policy):
+            _make(session, f"at-{share:g}".replace(".", "-") + (f"-{key}" if key != "calls" else ""), trigger)
 
 
-def due_share(ledger: Ledger, budget: int | None, percents: Sequence[float]) -> float:
-    """The largest share of the budget that is spent and has no checkpoint yet; 0 when none is due.
+def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
+    """Of each budget the largest share that is spent, if it has no checkpoint yet: the share, the budget's key, the trigger.
 
-    A budget that is raised arms its shares again.
+    The trigger names the budget's size, so that one which is raised arms its shares again.
     """
-    if not budget:
-        return 0
-    reached = [share for share in percents if ledger.calls_used * 100 >= share * budget]
-    share = max(reached, default=0)
-    return 0 if ledger.marks.get(f"{AT_SHARE}{share:g}%") == budget else share
+    due: list[tuple[float, str, str]] = []
+    for key, used, limit in budgets_used(policy, ledger):
+        share = max((share for share in policy.percents if limit and used * 100 >= share * limit), default=0)
+        trigger = f"{AT_SHARE}{share:g}% of {key}={limit:.15g}"
+        if share and trigger not in ledger.marks:
+            due.append((share, key, trigger))
+    return due
 
 
 def _may_pass(session: Session, call: Call) -> bool:
@@ -52,6 +56,7 @@ def _may_pass(session: Session, call: Call) -> bool:
 def _make(session: Session, what: str, trigger: str) -> None:
     from adjourn.engine.checkpoint import create  # noqa: PLC0415  # signing is not on the start path
 
+    session.hold()
     task = session.task.id
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]

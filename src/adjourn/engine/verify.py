@@ -22,6 +22,7 @@ import msgspec
 
 from adjourn.engine import folder, keys
 from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of
+from adjourn.engine.task import tasks_of
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.findings import Finding, Span
 from adjourn.log.canonical import canonical, digest
@@ -122,7 +123,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 def verify_store(store: Store, *, deep: bool = True, progress: Progress | None = None) -> Report:
     """Check every task, and every checkpoint's name."""
-    heads = store.streams()
+    heads = tasks_of(store)
     total = sum(head.seq + 1 for head in heads.values())
     report = Report(deep=deep, tasks=[])
     for task in heads:

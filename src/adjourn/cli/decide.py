@@ -1,0 +1,108 @@
+"""`adjourn decide`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import facts, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import UsageError
+
+if TYPE_CHECKING:
+    from adjourn.cli.record_place import Item
+    from adjourn.engine.records import CRStore
+    from adjourn.state.documents import Tree
+
+
+@click.command(
+    epilog=example(
+        "adjourn decide",
+        'adjourn decide d1 --override "Use PostgreSQL" --because "two machines write"',
+        'adjourn decide d1 --contest "Use SQLite" --because "nothing to run"',
+        "adjourn decide d1 --accept --variant 1",
+    )
+)
+@click.argument("decision", default="")
+@click.option("--override", metavar="TEXT", default=None, help="Put this decision in its place.")
+@click.option("--contest", metavar="TEXT", default=None, help="Put this view beside it: it is open again.")
+@click.option("--accept", is_flag=True, help="Accept it.")
+@click.option("--reject", is_flag=True, help="Reject it.")
+@click.option(
+    "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="With the text of variant N."
+)
+@click.option("--because", metavar="TEXT", default="", help="The reason.")
+@click.option(
+    "--record", metavar="RECORD", default="", help="Which record, where several have such a decision."
+)
+@at_store
+@for_machines
+def decide(
+    place: Place,
+    decision: str,
+    *,
+    override: str | None,
+    contest: str | None,
+    accept: bool,
+    reject: bool,
+    variant: int | None,
+    because: str,
+    record: str,
+    as_json: bool,
+) -> None:
+    """Override, contest or settle a decision in a record; without DECISION, list those that are not settled.
+
+    DECISION is its id or a beginning of it. What was decided before stays as a variant.
+    """
+    from adjourn.cli.record_place import author, items, one_item, records_at, written  # noqa: PLC0415
+
+    store = records_at(place)
+    known = items(store, "decision")
+    asked = [override is not None, contest is not None, accept, reject]
+    if not decision:
+        if any(asked):
+            raise UsageError(
+                "which decision?", "`adjourn decide` without options lists those that are not settled"
+            )
+        _list([one for one in known if one.item["status"] in ("contested", "tentative")], as_json=as_json)
+        return
+    if sum(asked) != 1:
+        raise UsageError("what is to become of it?", "say --override, --contest, --accept or --reject")
+    found = one_item(known, decision, "decision", "`adjourn record show` lists them", record)
+    if contest is not None and not because:
+        raise UsageError("why?", "give the reason with --because")
+    by = author()
+    after: Tree
+    if override is not None:
+        after = store.override_decision(found.cr_id, found.id, override, by, rationale=because)
+    elif contest is not None:
+        after = store.contest_decision(found.cr_id, found.id, contest, because, by)
+    else:
+        status: Any = "accepted" if accept else "rejected"
+        after = store.settle_decision(found.cr_id, found.id, status, by, variant=variant)
+    changed = next(item for item in after["decisions"] if item["id"] == found.id)
+    if as_json:
+        say_json(written(after, decision=changed))
+        return
+    say(f"{changed['status']}: {safe(found.id)} {safe(changed['description'])}")
+    if changed["affects"]:
+        say(f"  look again at: {safe(', '.join(changed['affects']))}")
+
+
+def _list(found: list[Item], *, as_json: bool) -> None:
+    if as_json:
+        say_json({"decisions": [one.item | {"record": one.cr_id} for one in found]})
+        return
+    if not found:
+        say("every decision is settled")
+        return
+    say(f"{len(found)} not settled: `adjourn decide ID --accept`, --reject, --override or --contest")
+    for one in found:
+        variants = one.item.get("variants", ())
+        say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
+        rows = [
+            (f"  variant {n}", f"{v['author']['id']}: {v['decision']} ({v['rationale']})")
+            for n, v in enumerate(variants)
+        ]
+        say(facts([("  because", one.item["rationale"]), *rows, ("  record", one.cr_id)]))

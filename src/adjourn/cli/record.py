@@ -1,0 +1,139 @@
+"""`adjourn record`: what one agent hands to the next, to be read, compared, merged, verified and carried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from adjourn.cli.output import safe, say, say_json, table
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.record_carry import export, import_, prove, verify
+from adjourn.cli.record_merge import diff, merge
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=example("adjourn record", "adjourn record show", "adjourn record diff"),
+)
+@at_store
+@for_machines
+@click.pass_context
+def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
+    """What one agent hands to the next: mission, decisions, questions, learnings, effects. Without a subcommand, list the records.
+
+    RECORD is a record's id, a beginning of it, or the id of its task; none where the store has one record only. `RECORD@N` is the
+    version of sequence N, a hash of 64 digits the version of that hash.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from adjourn.cli.record_place import records_at  # noqa: PLC0415  # not for --help
+
+    store = records_at(place)
+    found = sorted(map(store.resolve, store.ids()), key=lambda one: one["lastModifiedAt"], reverse=True)
+    if as_json:
+        say_json({"records": [_told(one) for one in found]})
+    elif found:
+        say(
+            table(
+                ("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"),
+                [_row(one, place.now) for one in found],
+            )
+        )
+    else:
+        say("no records yet")
+
+
+@click.command(
+    epilog=example("adjourn record show", "adjourn record show 4f1c --json", "adjourn record show 4f1c@12")
+)
+@click.argument("name", metavar="[RECORD]", default="")
+@at_store
+@for_machines
+def show(place: Place, name: str, *, as_json: bool) -> None:
+    """Show a record: where the task stands, what is decided, asked and known."""
+    from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.record_view import say_record  # noqa: PLC0415
+
+    found = find_version(records_at(place), name)
+    if as_json:
+        say_json(found)
+    else:
+        say_record(found, place.now)
+
+
+@click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))
+@click.argument("name", metavar="[RECORD]", default="")
+@click.option(
+    "--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Only the last N versions (20)."
+)
+@at_store
+@for_machines
+def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
+    """List the versions of a record, the newest last: who wrote each, and what it changed."""
+    from adjourn.cli.record_place import find_id, newest, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.record_view import summary  # noqa: PLC0415
+    from adjourn.state.diff import diff as differ  # noqa: PLC0415
+
+    store = records_at(place)
+    versions = newest(store, find_id(store, name), tail + 1)
+    told: list[dict[str, Any]] = []
+    for number, version in enumerate(versions):
+        if number == 0 and len(versions) > tail:
+            continue
+        changed = summary(differ(versions[number - 1], version)) if number else "created"
+        told.append(
+            {
+                "sequence": version["sequence"],
+                "contentHash": version["contentHash"],
+                "at": version["lastModifiedAt"],
+                "by": version["lastModifiedBy"],
+                "changed": changed,
+                "merged": version.get("mergeParentHashes", []),
+            }
+        )
+    if as_json:
+        say_json({"record": versions[-1]["id"], "versions": told})
+    else:
+        say(
+            table(
+                ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, place.now) for one in told]
+            )
+        )
+
+
+def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
+    from adjourn.cli.when import ago  # noqa: PLC0415
+
+    changed = one["changed"] + (" (merged)" if one["merged"] else "")
+    return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
+
+
+def _told(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "record": one["id"],
+        "task": one["task"]["id"],
+        "goal": one["task"]["goal"],
+        "status": one["task"]["status"],
+        "sequence": one["sequence"],
+        "contentHash": one["contentHash"],
+        "lastModifiedAt": one["lastModifiedAt"],
+        "lastModifiedBy": one["lastModifiedBy"],
+        "openQuestions": [item["id"] for item in one["questionsForUser"] if item["status"] == "open"],
+        "contested": [item["id"] for item in one["decisions"] if item["status"] == "contested"],
+        "conflicts": [item["path"] for item in one.get("conflicts", ())],
+    }
+
+
+def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
+    from adjourn.cli.when import ago  # noqa: PLC0415
+
+    task = one["task"]
+    when = ago(stamp(one["lastModifiedAt"]), now)
+    return one["id"], task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
+
+
+for _command in (show, history, diff, merge, verify, prove, export, import_):
+    record.add_command(_command)

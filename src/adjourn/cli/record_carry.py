@@ -1,0 +1,218 @@
+"""`adjourn record verify`, `prove`, `export` and `import`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import AdjournError, InvalidError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.engine.records import ConsistencyProof, InclusionProof, SignedRecordHead
+
+_MAX_PROOF = 64 * 1024
+
+
+@click.command(
+    epilog=example(
+        "adjourn record verify",
+        "adjourn record verify 4f1c --expect-head 9f86d0...",
+        "adjourn record verify --proof head.json",
+    )
+)
+@click.argument("name", metavar="[RECORD]", default="")
+@click.option(
+    "--expect-head", metavar="HASH", default=None, help="The hash that the newest version must have."
+)
+@click.option("--expect-root", metavar="HASH", default=None, help="The Merkle root that it must have.")
+@click.option(
+    "--proof", metavar="FILE", default="", help="Check what `adjourn record prove` has written instead."
+)
+@at_store
+@for_machines
+def verify(
+    place: Place, name: str, *, expect_head: str | None, expect_root: str | None, proof: str, as_json: bool
+) -> int:
+    """Check that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
+
+    No check finds a missing end without a hash, a root or a signed head that you kept elsewhere.
+    """
+    from adjourn.cli.record_place import find_id, records_at  # noqa: PLC0415  # not for --help
+
+    if proof:
+        return _verify_proof(proof, as_json=as_json)
+    store = records_at(place)
+    if not name and (expect_head or expect_root):
+        name = find_id(store, "")
+    ids = [find_id(store, name)] if name else store.ids()
+    told: list[dict[str, Any]] = []
+    for cr_id in ids:
+        found = store.verify_chain(cr_id, expected_head=expect_head, expected_root=expect_root)
+        one = {"record": cr_id, "valid": found.valid, "checked": found.checked, "head": found.head}
+        told.append(one if found.valid else one | {"brokenAt": found.broken_at, "reason": found.reason})
+    broken = [one for one in told if not one["valid"]]
+    if as_json:
+        say_json({"valid": not broken, "records": told})
+        return 1 if broken else 0
+    versions = sum(one["checked"] for one in told)
+    if not broken:
+        say(f"valid: {len(told)} record{'' if len(told) == 1 else 's'}, {versions:,} versions", "green")
+    for one in broken:
+        say(f"BROKEN: record {safe(one['record'])}, after {one['checked']} versions: {one['reason']}", "red")
+        say(f"  at: {safe(one['brokenAt'])}")
+        say("  help: do not go on from it; compare with an export or a backup")
+    return 1 if broken else 0
+
+
+@click.command(
+    epilog=example(
+        "adjourn record prove 4f1c@3",
+        "adjourn record prove 4f1c --since 12",
+        "adjourn record prove 4f1c --sign",
+    )
+)
+@click.argument("name", metavar="[RECORD]", default="")
+@click.option(
+    "--since", type=click.IntRange(min=1), metavar="N", help="That it only grew since it had N versions."
+)
+@click.option("--sign", is_flag=True, help="Sign which version is the newest.")
+@at_store
+@for_machines
+def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bool) -> None:
+    """Print a proof, as JSON, for those who do not have the store: by default that a version is in its record.
+
+    `adjourn record verify --proof FILE` checks it. Compare its root with one that you have from elsewhere.
+    """
+    from adjourn.cli.record_place import find_id, find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.engine import keys  # noqa: PLC0415
+    from adjourn.state.documents import tree_of  # noqa: PLC0415
+
+    del as_json  # a proof is a document
+    if since and sign:
+        raise UsageError("--since and --sign are two things", "ask for one at a time")
+    store = records_at(place)
+    made: InclusionProof | ConsistencyProof | SignedRecordHead
+    if sign:
+        made = store.signed_head(find_id(store, name), keys.private_key())
+    elif since:
+        made = store.consistency_proof(find_id(store, name), since)
+    else:
+        made = store.inclusion_proof(find_version(store, name)["contentHash"])
+    say_json(tree_of(made))
+
+
+@click.command(epilog=example("adjourn record export 4f1c --to handover.jsonl"))
+@click.argument("name", metavar="[RECORD]", default="")
+@click.option("--to", "target", metavar="FILE", default="", help="The file (default: ID.record.jsonl here).")
+@at_store
+@for_machines
+def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
+    """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
+    from adjourn.cli.record_place import find_id, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.engine import keys  # noqa: PLC0415
+    from adjourn.engine.records.carrying import exported  # noqa: PLC0415
+    from adjourn.engine.workspace import write_file  # noqa: PLC0415
+
+    store = records_at(place)
+    cr_id = find_id(store, name)
+    path = target or f"{os.path.basename(cr_id)}.record.jsonl"
+    write_file(
+        os.path.dirname(path) or ".", os.path.basename(path), exported(store, cr_id, keys.private_key())
+    )
+    head = store.resolve(cr_id)
+    if as_json:
+        say_json(
+            {"record": cr_id, "path": path, "sequence": head["sequence"], "contentHash": head["contentHash"]}
+        )
+    else:
+        say(f"written: {safe(path)} (record {safe(cr_id)}, {head['sequence'] + 1} versions)")
+
+
+@click.command(
+    "import",
+    epilog=example("adjourn record import handover.jsonl", "adjourn record import theirs.jsonl --as theirs"),
+)
+@click.argument("file")
+@click.option(
+    "--as",
+    "fork",
+    metavar="ID",
+    default="",
+    help="Where the record went on here, too: make it a fork, to merge.",
+)
+@at_store
+@for_machines
+def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
+    """Take in a record from a file, verified whole first. You vouch for it: approvals and answers in it count here.
+
+    Where its signature is by a key that you do not trust, that is said.
+    """
+    from adjourn.cli.record_place import author, written  # noqa: PLC0415  # not for --help
+    from adjourn.engine import keys  # noqa: PLC0415
+    from adjourn.engine.records import CRStore  # noqa: PLC0415
+    from adjourn.engine.records.carrying import MAX_BYTES, Fork, imported  # noqa: PLC0415
+    from adjourn.engine.workspace import open_regular  # noqa: PLC0415
+    from adjourn.log.signing import fingerprint  # noqa: PLC0415
+
+    trusted = keys.trusted()
+    with os.fdopen(open_regular(file, MAX_BYTES), "rb") as lines:
+        store = CRStore(place.make_store(), clock=place.clock)
+        as_fork = Fork(fork, author(), place.now) if fork else None
+        made = imported(store, lines, trusted.values(), as_fork)
+    names = [name for name, public in trusted.items() if fingerprint(public) == made.signer]
+    signer = names[0] if names else ""
+    if as_json:
+        say_json(written(made.record, added=made.added, key=made.signer, signer=signer))
+        return
+    by = f"signed by {made.signer} ({'trusted as ' + safe(signer) if signer else 'vouched for by you'})"
+    say(
+        f"imported record {safe(made.record['id'])} at version {made.record['sequence']}: {made.added} new, {by}"
+    )
+
+
+def _verify_proof(path: str, *, as_json: bool) -> int:
+    import json  # noqa: PLC0415
+
+    from adjourn.engine.records.proofs import SignedRecordHead, read_proof  # noqa: PLC0415
+    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+
+    try:
+        value = json.loads(read_file(path, _MAX_PROOF))
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"{path} is not JSON: {error}", "give a file of `adjourn record prove`") from error
+    proof = read_proof(value if isinstance(value, dict) else {})
+    signer = ""
+    if isinstance(proof, SignedRecordHead):
+        signer = _signer(proof)
+        valid, said = (
+            bool(signer),
+            f"{signer or 'no key that you trust'} signed version {proof.sequence} as the newest",
+        )
+    else:
+        valid = proof.holds()
+        said = f"{type(proof).__name__} {'holds' if valid else 'does not hold'}"
+    if as_json:
+        say_json({"valid": valid, "proof": type(proof).__name__, "record": proof.id, "signer": signer})
+    else:
+        say(
+            f"{'valid' if valid else 'BROKEN'}: record {safe(proof.id)}: {safe(said)}",
+            "green" if valid else "red",
+        )
+    return 0 if valid else 1
+
+
+def _signer(head: SignedRecordHead) -> str:
+    """The name of the trusted key that signed a head; empty if none did."""
+    from adjourn.engine import keys  # noqa: PLC0415
+
+    for name, public in keys.trusted().items():
+        try:
+            head.check(public)
+        except AdjournError:
+            continue
+        return name
+    return ""

@@ -1,0 +1,167 @@
+"""`adjourn record diff` and `adjourn record merge`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from adjourn.cli.output import say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjourn.engine.records import CRStore
+    from adjourn.state.documents import Tree
+    from adjourn.state.record import CRConflict, Strategy
+
+_SIDES = ("a", "b", "base")
+
+
+@click.command(
+    epilog=example(
+        "adjourn record diff", "adjourn record diff 4f1c@3 4f1c", "adjourn record diff 4f1c 9ab0 --json"
+    )
+)
+@click.argument("a", metavar="[RECORD]", default="")
+@click.argument("b", metavar="[RECORD]", default="")
+@at_store
+@for_machines
+def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
+    """Show how the second record differs from the first; with one, what its newest version has changed."""
+    from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.record_view import say_diff, summary  # noqa: PLC0415
+    from adjourn.state.documents import tree_of  # noqa: PLC0415
+
+    store = records_at(place)
+    one = find_version(store, a)
+    other = find_version(store, b) if b else one
+    if not b:
+        if "parentCRHash" not in one:
+            say(f"version 0 of record {one['id']} is its first") if not as_json else say_json(
+                {"identical": True}
+            )
+            return
+        one = store.resolve(one["parentCRHash"])
+    found = store.diff(one["contentHash"], other["contentHash"])
+    if as_json:
+        say_json(tree_of(found))
+        return
+    say(f"{_name(one)} → {_name(other)}: {'identical' if found.identical else summary(found)}")
+    say_diff(found)
+
+
+@click.command(
+    epilog=example(
+        "adjourn record merge 4f1c 9ab0",
+        "adjourn record merge 4f1c 9ab0 --take /task/goal=b",
+        "adjourn record merge 4f1c --set '/task/goal=\"Ship it\"'",
+    )
+)
+@click.argument("a", metavar="RECORD")
+@click.argument("b", metavar="[RECORD]", default="")
+@click.option(
+    "--strategy",
+    type=click.Choice(["manual", "prefer-a", "prefer-b"]),
+    default="manual",
+    help="Who wins where both sides say different things: nobody (the default), or one of them.",
+)
+@click.option("--take", multiple=True, metavar="PATH=SIDE", help="Resolve a conflict: a, b or base.")
+@click.option(
+    "--set", "values", multiple=True, metavar="PATH=JSON", help="Resolve a conflict with another value."
+)
+@click.option("--interactive", is_flag=True, help="Ask for each conflict that is left.")
+@at_store
+@for_machines
+def merge(
+    place: Place,
+    a: str,
+    b: str,
+    *,
+    strategy: str,
+    take: tuple[str, ...],
+    values: tuple[str, ...],
+    interactive: bool,
+    as_json: bool,
+) -> int:
+    """Merge the second record into the first, as its next version; with one, resolve the conflicts that it keeps.
+
+    What only one side changed is taken, what both added is kept. What both changed differently is a conflict: it stays in the record, and is
+    resolved with --take, --set or --interactive, now or later. Exit code 1 while conflicts are unresolved.
+    """
+    from adjourn.cli.record_place import author, find_id, find_version, records_at, written  # noqa: PLC0415
+    from adjourn.cli.record_view import say_conflicts  # noqa: PLC0415
+    from adjourn.state.documents import tree_of  # noqa: PLC0415
+
+    chosen = [*map(_taken, take), *map(_given, values)]
+    store = records_at(place)
+    name = find_id(store, a)
+    before = store.resolve(name)
+    conflicts: Sequence[CRConflict] = ()
+    warnings: Sequence[str] = ()
+    if b:
+        other = find_version(store, b)["contentHash"]
+        result = store.merge(name, other, cast("Strategy", strategy), author=author())
+        conflicts, warnings = result.conflicts, result.warnings
+    for path, how in chosen:
+        store.resolve_conflict(name, path, author(), **how)
+    if interactive:
+        _ask(store, name)
+    after = store.resolve(name)
+    left = [conflict["path"] for conflict in after.get("conflicts", ())]
+    if as_json:
+        told = [tree_of(conflict) for conflict in conflicts]
+        say_json(written(after, success=not left, unresolved=left, conflicts=told, warnings=list(warnings)))
+        return 1 if left else 0
+    if after["contentHash"] == before["contentHash"]:
+        say(f"nothing to merge: {_name(after)} has all of it")
+    elif left:
+        say(f"merged into {_name(after)}; {len(left)} unresolved", "yellow")
+    else:
+        say(f"merged into {_name(after)}", "green")
+    for warning in warnings:
+        say(f"  warning: {warning}", "yellow")
+    say_conflicts(conflicts)
+    if left:
+        say(f"\nresolve: adjourn record merge {name[:8]} --take {left[0]}=a   (or b, base)")
+    return 1 if left else 0
+
+
+def _ask(store: CRStore, name: str) -> None:
+    """Ask at the terminal for what is unresolved."""
+    from adjourn.cli.record_place import author  # noqa: PLC0415
+    from adjourn.cli.record_view import brief  # noqa: PLC0415
+
+    for conflict in store.resolve(name).get("conflicts", ()):
+        say(f"\n{brief(conflict['path'])}")
+        for side in _SIDES:
+            say(f"  {side:<4}  {brief(conflict[side]) if side in conflict else 'absent'}")
+        answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
+        if answer != "later":
+            store.resolve_conflict(name, conflict["path"], author(), take=answer)
+    sys.stdout.flush()
+
+
+def _taken(text: str) -> tuple[str, dict[str, Any]]:
+    path, _, side = text.rpartition("=")
+    if not path or side not in _SIDES:
+        raise UsageError(f"--take {text!r} names no side", "give PATH=a, PATH=b or PATH=base")
+    return path, {"take": side}
+
+
+def _given(text: str) -> tuple[str, dict[str, Any]]:
+    path, _, value = text.partition("=")
+    try:
+        return path, {"value": json.loads(value)}
+    except (ValueError, RecursionError):
+        raise UsageError(
+            f"--set {text!r} gives no JSON", "quote a text: --set '/task/goal=\"Ship it\"'"
+        ) from None
+
+
+def _name(record: Tree) -> str:
+    return f"{str(record['id'])[:8]}@{record['sequence']}"

@@ -1,0 +1,129 @@
+"""Records where a command works: by id, by task, by hash, `ID@N`; and things in them, by a beginning of their id.
+
+Owns: that naming. Must never: print, or make a store unless the command writes one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjourn.cli.place import Place, person
+from adjourn.engine.records import CRStore
+from adjourn.engine.records.lines import checked
+from adjourn.errors import NotFoundError, UsageError
+from adjourn.log.event import timestamp
+from adjourn.state.documents import Tree
+from adjourn.state.machines import COLLECTION
+from adjourn.state.record import CRAuthor
+from adjourn.state.versions import sealed
+from adjourn.store.base import Entry
+
+
+class Item(NamedTuple):
+    """A question, resume point or decision, and the newest version of the record it is in."""
+
+    record: Tree
+    item: Tree
+
+    @property
+    def cr_id(self) -> str:
+        return str(self.record["id"])
+
+    @property
+    def id(self) -> str:
+        return str(self.item["id"])
+
+
+def records_at(place: Place) -> CRStore:
+    """The records of a store that is there."""
+    return CRStore(place.store, clock=place.clock)
+
+
+def author() -> CRAuthor:
+    """Who is at the terminal."""
+    return CRAuthor(id=person().id, type="human")
+
+
+def find_id(store: CRStore, name: str) -> str:
+    """A record by its id, a beginning of it, or the id of its task; without a name, the only one there is."""
+    ids = store.ids()
+    if name in ids:
+        return name
+    found = [one for one in ids if one.startswith(name)]
+    if name and not found:
+        found = [one for one in ids if (record := store.get(one)) and record["task"]["id"] == name]
+    if not ids:
+        raise NotFoundError("the store has no record yet", "an agent makes one, or `adjourn record import`")
+    if len(found) == 1:
+        return found[0]
+    if not name:
+        raise UsageError(f"which of the {len(ids)} records?", "`adjourn record` lists them")
+    count = f"{len(found)} records are meant by {name!r}" if found else f"no record has the id {name!r}"
+    raise NotFoundError(count, "`adjourn record` lists them")
+
+
+def find_version(store: CRStore, name: str) -> Tree:
+    """A version: the newest of a record, `ID@N` for the one of sequence N, or one by its hash."""
+    start, at, sequence = name.rpartition("@")
+    if at and sequence.isdecimal() and len(sequence) < 16:
+        cr_id = find_id(store, start)
+        return _at(store, cr_id, int(sequence))
+    if len(name) == 64 and (found := store.get_by_hash(name)):
+        return found
+    return store.resolve(find_id(store, name))
+
+
+def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
+    """The last versions of a record, oldest first, without their roots."""
+    end = store.lines.length(cr_id)
+    return [
+        sealed(checked(Entry(*one[:2]), cr_id))
+        for one in store.lines.versions(cr_id, max(0, end - count), end)
+    ]
+
+
+def items(store: CRStore, kind: str) -> list[Item]:
+    """All things of a kind, in all records."""
+    found = []
+    for name in store.ids():
+        record = store.resolve(name)
+        found += [Item(record, item) for item in record[COLLECTION[kind]]]
+    return found
+
+
+def one_item(found: list[Item], start: str, what: str, remedy: str, record: str = "") -> Item:
+    """The one whose id is, or begins with, `start`; in the record whose id begins with `record`."""
+    found = [one for one in found if one.cr_id.startswith(record)]
+    named = [one for one in found if one.id == start] or [one for one in found if one.id.startswith(start)]
+    if len(named) != 1:
+        count = f"{len(named)} of them are {what} {start!r}" if named else f"no {what} is {start!r}"
+        raise NotFoundError(count, f"{remedy}; --record names one of several records" if named else remedy)
+    return named[0]
+
+
+def stamp(milliseconds: int) -> str:
+    """A time of a record, as the rest of the command line tells times."""
+    return timestamp(milliseconds)
+
+
+def written(record: Tree, **more: object) -> dict[str, object]:
+    """A version that was just made, for machines."""
+    return {
+        "record": record["id"],
+        "sequence": record["sequence"],
+        "contentHash": record["contentHash"],
+        "merkleRoot": record["merkleRoot"],
+        **more,
+    }
+
+
+def _at(store: CRStore, cr_id: str, sequence: int) -> Tree:
+    head = store.resolve(cr_id)
+    first = next(store.lines.versions(cr_id, 0, 1))
+    start = store.resolve(first.hash)["sequence"]
+    if not start <= sequence <= head["sequence"]:
+        raise NotFoundError(
+            f"record {cr_id} has no version {sequence}", f"it has versions {start} to {head['sequence']}"
+        )
+    stored = next(store.lines.versions(cr_id, sequence - start, sequence - start + 1))
+    return store.resolve(stored.hash)

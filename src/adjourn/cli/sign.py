@@ -1,0 +1,47 @@
+"""`adjourn sign`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder, person
+from adjourn.cli.signatures import contract_text, members, secret_of, what_signed, with_secret
+
+
+@click.command(
+    epilog=example(
+        "adjourn sign tasks/fix-test.aex",
+        "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret",
+    )
+)
+@click.argument("file")
+@click.option(
+    "--id", "signer", default="", metavar="NAME", help="Who signs (default: the name of your account)."
+)
+@with_secret
+@click.option("--output", default="", metavar="FILE", help="Signature file (default: FILE.signature.json).")
+@in_folder
+@for_machines
+def sign(
+    file: str, *, signer: str, key: str | None, key_file: str | None, output: str, as_json: bool
+) -> None:
+    """Sign a contract: write down that you stand behind this very text, from now on.
+
+    Your own key signs, which `adjourn keys show` gives to others. With --key or --key-file a secret signs that you share with
+    those who verify; each of them could have made the signature.
+    """
+    from adjourn.engine import seals  # noqa: PLC0415  # not for --help
+    from adjourn.engine.desk import now  # noqa: PLC0415
+    from adjourn.log.event import timestamp  # noqa: PLC0415
+
+    secret = secret_of(key, key_file)
+    text = contract_text(file)
+    made = seals.seal(file, text, signer=signer or person().id, signed_at=timestamp(now()), secret=secret)
+    path = output or seals.place(file)
+    seals.write(made, path)
+    if as_json:
+        say_json({"path": path, "signature": members(made)})
+        return
+    say(f"signed: {safe(file)}, by {safe(made.signer)} with {what_signed(made)}")
+    say(f"  written: {safe(path)} ({members(made)['schema']})")

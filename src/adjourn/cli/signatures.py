@@ -1,0 +1,116 @@
+"""Signatures of contracts on the command line: what `adjourn sign` and `adjourn verify` share.
+
+Owns: the options for a secret, reading a contract, what is printed of a signature. Must never: show a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.errors import InvalidError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.aex.seal import PublishedSeal, Seal
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_COVERS = ("text", "signer", "time")
+
+
+def with_secret(function: _F) -> _F:
+    """Adds --key and --key-file."""
+    key = click.option(
+        "--key",
+        metavar="SECRET",
+        help="Shared secret. Other users of the machine can see it here.",
+    )
+    key_file = click.option("--key-file", metavar="FILE", help="File that holds the shared secret.")
+    return key(key_file(function))
+
+
+def secret_of(key: str | None, key_file: str | None) -> bytes | None:
+    """The shared secret that was given, if one was. An empty one, of a variable that is not set, must not pass for none."""
+    if key is not None and key_file is not None:
+        raise UsageError("--key and --key-file are two secrets", "give one of them")
+    if key == "" or key_file == "":
+        raise UsageError("the secret is empty", "leave out --key and --key-file to sign with your own key")
+    if key is not None:
+        return key.encode(errors="surrogateescape")
+    if key_file is None:
+        return None
+    from adjourn.engine.seals import read_secret  # noqa: PLC0415  # not for --help
+
+    return read_secret(key_file)
+
+
+def contract_text(path: str) -> bytes:
+    """The bytes of a contract's file. Raises `InvalidError`."""
+    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
+
+    text, unreadable = load(path)
+    if text is None:
+        raise InvalidError(f"{path}: {unreadable[0].message}", unreadable[0].help)
+    return text.encode()
+
+
+class Asked(NamedTuple):
+    """What `adjourn verify FILE` was asked."""
+
+    file: str
+    signature: str
+    signer: str
+    secret: bytes | None
+
+
+def verify_signature(asked: Asked, *, as_json: bool) -> int:
+    """Check the signature of a contract, say what it is worth; returns the exit code."""
+    from adjourn.aex.seal import MAX_BYTES  # noqa: PLC0415  # not for --help
+    from adjourn.engine import seals  # noqa: PLC0415
+    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+
+    text = contract_text(asked.file)
+    path = asked.signature or seals.place(asked.file)
+    try:
+        held = seals.verify(text, read_file(path, MAX_BYTES), secret=asked.secret, signer=asked.signer)
+    except (InvalidError, NotFoundError) as error:
+        remedy = error.remedy or f"have it signed: adjourn sign {asked.file}"
+        if as_json:
+            say_json(_told(asked.file, path, reason=error.message, help=remedy))
+        else:
+            say(f"INVALID: {safe(asked.file)}: {safe(error.message)}", "red")
+            say(f"  help: {safe(remedy)}")
+        return 1
+    if as_json:
+        covers = _COVERS[:1] if held.only_text else _COVERS
+        told = _told(asked.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal))
+        say_json(told)
+        return 0
+    known = f", trusted as {safe(' and '.join(held.names))}" if held.names else ""
+    said = f"{safe(held.seal.signer)} at {safe(held.seal.signed_at)}"
+    say(f"valid: {safe(asked.file)}, signed by {said} with {what_signed(held.seal)}{known}", "green")
+    if held.only_text:
+        say("warning: this old form covers the text alone; signer and time may have been changed")
+        say("  sign it again: adjourn sign FILE")
+    return 0
+
+
+def _told(file: str, path: str, *, reason: str = "", **more: Any) -> dict[str, Any]:
+    return {"valid": not reason, "file": file, "path": path, "reason": reason, **more}
+
+
+def members(made: Seal | PublishedSeal) -> dict[str, Any]:
+    """Of a signature file, for machines."""
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    told: dict[str, Any] = msgspec.to_builtins(made)
+    return told
+
+
+def what_signed(made: Seal | PublishedSeal) -> str:
+    """What signed, for people."""
+    from adjourn.aex.seal import Seal  # noqa: PLC0415  # not for --help
+
+    return made.key if isinstance(made, Seal) and not made.shared else "a shared secret"

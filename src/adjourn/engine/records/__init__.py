@@ -1,0 +1,11 @@
+"""Continuation Records, kept: made, changed, decided on, compared, merged, proved and carried.
+
+`store` has the operations, `lines` keeps versions in a `Store`, `events` tells subscribers, `effects` claims and settles what
+tools do, `proofs` speaks to those who do not have the store, `carrying` takes records from one store to another.
+"""
+
+from adjourn.engine.records.effects import Claim, Effects
+from adjourn.engine.records.proofs import ConsistencyProof, InclusionProof, SignedRecordHead
+from adjourn.engine.records.store import CRStore
+
+__all__ = ["CRStore", "Claim", "ConsistencyProof", "Effects", "InclusionProof", "SignedRecordHead"]

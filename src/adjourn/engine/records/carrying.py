@@ -1,0 +1,172 @@
+"""Carrying a record from one store to another, as lines of JSON: its versions, those they came from, and a signed head.
+
+Each line is one version, whole and in canonical JSON, a line's first version before its second, what a fork came from before the
+fork. The last line is the signature of the head. What is taken in is verified whole first.
+
+Owns: that file's order and bounds. Must never: take in a version that does not verify, or change one that is here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+from adjourn.engine.records.lines import Ancestry, Lines, copied
+from adjourn.engine.records.proofs import SignedRecordHead, read_proof, sign_head
+from adjourn.engine.records.store import CRStore
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.log.canonical import canonical
+from adjourn.log.merkle import Frontier
+from adjourn.log.signing import fingerprint
+from adjourn.state.documents import MAX_DOCUMENT_BYTES, Tree, read, tree_of
+from adjourn.state.invariants import check_record, require
+from adjourn.state.record import ContinuationRecord, CRAuthor
+from adjourn.state.versions import (
+    Stored,
+    ancestors,
+    check_version,
+    first_version,
+    link_of,
+    sealed,
+    store_form,
+    unsealed,
+    verify_versions,
+)
+from adjourn.store.base import EMPTY, Head
+
+MAX_VERSIONS = 1_000_000
+MAX_BYTES = 1024 * 1024 * 1024
+
+
+class Fork(NamedTuple):
+    """What to make of a record that went on here and there in different ways."""
+
+    id: str
+    author: CRAuthor
+    now: int
+
+
+class Carried(NamedTuple):
+    """What was taken in: the record, its head, how many versions are new here, and who signed it (a fingerprint)."""
+
+    record: Tree
+    added: int
+    signer: str
+
+
+def exported(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
+    """The lines of a record's file."""
+    head = store.resolve(cr_id)
+    hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.lines).parents)]
+    wanted: dict[str, int] = {}
+    for content_hash in hashes:
+        place = store.lines.find(content_hash)
+        if place is not None:
+            wanted[place.record] = max(wanted.get(place.record, 0), place.position + 1)
+    done: set[str] = set()
+    for record, stop in wanted.items():
+        for name, _ in store.lines.whole(record, stop):
+            if name not in done:
+                done.add(name)
+                yield from (canonical(sealed(one)) + b"\n" for one in store.lines.rooted(name, wanted[name]))
+    yield canonical(tree_of(sign_head(head, private))) + b"\n"
+
+
+def imported(
+    store: CRStore, lines: Iterable[bytes], trusted: Iterable[bytes], fork: Fork | None = None
+) -> Carried:
+    """Take in the lines of a file. `trusted` are public keys: one of them tells that the signature holds.
+
+    Where the record went on here in another way than there, what it says there becomes the `fork`, to be merged. Raises `InvalidError`,
+    `IntegrityError`, and without a `fork` to make `ConflictError`.
+    """
+    groups, signed = _read(lines)
+    if signed is None or signed.id not in groups or groups[signed.id][-1].hash != signed.content_hash:
+        raise InvalidError(
+            "the last line is not the signed head of the record in this file", "export the record again"
+        )
+    keys = {fingerprint(public): public for public in trusted}
+    if signed.key in keys:
+        signed.check(keys[signed.key])
+    added, name = 0, signed.id
+    for record, versions in groups.items():
+        taken = _take(store.lines, record, versions, fork if record == signed.id else None)
+        added += taken
+        if fork is not None and record == signed.id and taken and not store.lines.find(signed.content_hash):
+            name = fork.id
+    return Carried(store.resolve(name), added, signed.key)
+
+
+def _read(lines: Iterable[bytes]) -> tuple[dict[str, list[Stored]], SignedRecordHead | None]:
+    groups: dict[str, list[Stored]] = {}
+    signed: SignedRecordHead | None = None
+    size = count = 0
+    for line in lines:
+        size, count = size + len(line), count + 1
+        if size > MAX_BYTES or count > MAX_VERSIONS or len(line) > MAX_DOCUMENT_BYTES:
+            raise InvalidError(
+                f"line {count} is beyond what one file may hold: {MAX_VERSIONS:,} versions, {MAX_BYTES:,} bytes",
+                "export a fork of the newest version instead",
+            )
+        if signed is not None:
+            raise InvalidError(f"line {count} follows the signed head", "it must be the last one")
+        if b'"signature"' in line and b'"task"' not in line:
+            signed = _signed(line)
+            continue
+        record = read(line, ContinuationRecord)
+        check_version(record["version"])
+        groups.setdefault(record["id"], []).append(unsealed(record))
+    return groups, signed
+
+
+def _signed(line: bytes) -> SignedRecordHead:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"the last line is not JSON: {error}", "export the record again") from error
+    proof = read_proof(value) if isinstance(value, dict) else None
+    if not isinstance(proof, SignedRecordHead):
+        raise InvalidError("the last line is no signed head", "export the record again")
+    return proof
+
+
+def _take(lines: Lines, record: str, versions: list[Stored], fork: Fork | None) -> int:
+    """Add what is new of a line. Returns how many versions that was."""
+    tree, after = Frontier(), link_of(versions[0].content).parent_cr_hash
+    if after:
+        place = lines.find(after)
+        if place is None:
+            raise NotFoundError(
+                f"record {record} was forked from version {after[:12]}, which is not here",
+                "import that record first",
+            )
+        tree = lines.frontier(place)
+    found = verify_versions(versions, tree=copied(tree), after=after)
+    if not found.valid:
+        raise IntegrityError(
+            f"version {found.broken_at} of record {record} does not hold: {found.reason}",
+            "do not use this file",
+        )
+    require(check_record(sealed(versions[-1])))
+    here = [stored.hash for stored in lines.versions(record)]
+    common = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, zip(here, versions, strict=False))
+    )
+    if common == len(versions):
+        return 0
+    for one in versions[:common]:
+        tree.append(bytes.fromhex(one.hash))
+    if common == len(here):
+        lines.copy(record, versions[common:], Head(common - 1, here[-1]) if here else EMPTY, tree)
+        return len(versions) - common
+    if fork is None or not common:
+        raise ConflictError(
+            f"record {record} went on here and there in different ways, from version {common} on",
+            "take in what it says there as a fork (--as ID), and merge that",
+        )
+    there = sealed(versions[-1])
+    first = first_version(there, fork.author, fork.now, new_id=fork.id, parent=sealed(versions[common - 1]))
+    lines.append(None, fork.id, Stored(*store_form(first)), tree)
+    return 1

@@ -1,0 +1,505 @@
+"""The store of Continuation Records: create, read, update, decide, compare, merge (spec/record.md).
+
+Every change adds a version and leaves the older ones as they are. Records go in and come out as JSON trees with the published names; what
+is handed out is the caller's own.
+
+Owns: how an operation of `adjourn.state` becomes a version that is written, and told. Must never: hold a rule of a record itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import RLock
+from typing import Any, Literal
+from uuid import uuid4
+
+from msgspec import UNSET
+
+from adjourn.engine.desk import now
+from adjourn.engine.records.effects import Effects
+from adjourn.engine.records.events import Subscriber, Subscribers, events_of
+from adjourn.engine.records.lines import Ancestry, Line, Lines, moved
+from adjourn.engine.records.proofs import (
+    ConsistencyProof,
+    InclusionProof,
+    SignedRecordHead,
+    prove_consistency,
+    prove_inclusion,
+    sign_head,
+)
+from adjourn.errors import ConflictError, InvalidError, RefusedError, UnknownRecordError
+from adjourn.log.canonical import digest
+from adjourn.state import decisions, diff, interventions, invariants, machines, merge, timing, updating
+from adjourn.state.documents import Tree, same, view, without
+from adjourn.state.interventions import SYSTEM
+from adjourn.state.machines import Happening, Step
+from adjourn.state.record import CRAuthor, CRDiff, CRMergeResult, Strategy
+from adjourn.state.versions import (
+    ENVELOPE,
+    Stored,
+    Verification,
+    ancestors,
+    common_ancestor,
+    empty_record,
+    first_version,
+    next_version,
+    sealed,
+    store_form,
+)
+from adjourn.store.base import Store
+
+Operation = Callable[[Tree, int], Step]
+"""What becomes of a record at a time."""
+MAX_ATTEMPTS = 50
+
+
+class CRStore:
+    """Continuation Records over a `Store`. Safe to use from several threads; several processes may use one store.
+
+    `id` names a record, `contentHash` a version of it. Methods raise `UnknownRecordError` (a `KeyError`) for a record that is not there,
+    `InvalidError` for what is no record, `RefusedError` where a rule or a missing authority says no, `ConflictError` when another
+    writer was faster. Nothing is written then. What is returned is durable.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], int] = now,
+        new_id: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self.store = store
+        self.lines = Lines(store)
+        self._clock = clock
+        self._new_id = new_id
+        self._lock = RLock()
+        self._subscribers = Subscribers()
+
+    # --- reading
+
+    def ids(self) -> list[str]:
+        """The ids of all records."""
+        return self.lines.ids()
+
+    def get(self, cr_id: str) -> Tree | None:
+        """The newest version of a record."""
+        with self._lock:
+            line = self.lines.head(cr_id)
+        return line.record if line else None
+
+    def get_by_hash(self, content_hash: str) -> Tree | None:
+        """A version by its `contentHash`."""
+        found = self.lines.read(content_hash)
+        if found is None:
+            return None
+        place, stored = found
+        head = self.get(place.record)
+        if head and head["contentHash"] == content_hash:
+            return head
+        root = self.lines.frontier(place).root().hex()
+        return sealed(stored._replace(root=root))
+
+    def resolve(self, name: str) -> Tree:
+        """A version by the id of its record (the newest one) or by its hash."""
+        found = self.get(name) or self.get_by_hash(name)
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def get_history(self, cr_id: str) -> list[Tree]:
+        """All versions of a record, oldest first, without those of a line it was forked from."""
+        return [sealed(stored) for stored in self.lines.rooted(cr_id, self._line(cr_id).at.seq + 1)]
+
+    def get_ancestors(self, content_hash: str) -> list[Tree]:
+        """All versions that one came from, nearest first, each once, without itself."""
+        if self.lines.find(content_hash) is None:
+            raise _unknown(content_hash)
+        ancestry = Ancestry(self.lines)
+        found = ancestors(content_hash, ancestry.parents)
+        return self.lines.many([name for name in found if ancestry.sequence(name) >= 0])
+
+    def verify_chain(
+        self, cr_id: str, *, expected_head: str | None = None, expected_root: str | None = None
+    ) -> Verification:
+        """Check a record's line, oldest first; `broken_at` is the stored hash of the first version that does not hold.
+
+        A missing end, and a line written anew, are found only with a head or a root that was kept elsewhere.
+        """
+        if not self.lines.length(cr_id):
+            raise _unknown(cr_id)
+        return self.lines.verify(cr_id, expected_head, expected_root)
+
+    # --- writing
+
+    def create(self, cr: Mapping[str, Any], *, author: CRAuthor | None = None, cr_id: str = "") -> Tree:
+        """A new record. What `cr` does not give is empty; `task` needs an id and a goal.
+
+        With `parentCRHash` it is a fork: it says what that version says, with the members of `cr` in their place. `author` is
+        `cr["createdBy"]` where it is not given.
+        """
+        by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
+        new_id, at = cr_id or self._new_id(), self._clock()
+        parent, tree = None, None
+        if "parentCRHash" in cr:
+            found = self.lines.read(str(cr["parentCRHash"]))
+            if found is None:
+                raise _unknown(str(cr["parentCRHash"]))
+            parent, tree = sealed(found[1]), self.lines.frontier(found[0])
+        given = without(cr, *(name for name in ENVELOPE if name != "version"))
+        if parent is None:
+            task = cr.get("task")
+            known = task if isinstance(task, Mapping) else {}
+            base = first_version(empty_record(without(known, "status")), by, at, new_id=new_id)
+            given["task"] = {**base["task"], **known}
+        else:
+            base = first_version(parent, by, at, new_id=new_id, parent=parent)
+        step = updating.update_record(base, given, by, at)
+        _keep_task(base, step.record)
+        invariants.require(invariants.check_record(step.record))
+        stored = Stored(*store_form(step.record))
+        with self._lock:
+            try:
+                line = self.lines.append(None, new_id, stored, tree)
+            except ConflictError as error:
+                raise ConflictError(
+                    f"there is a record {new_id} already", "update it, or take another id"
+                ) from error
+            made = line.record
+            happened = [Happening("created"), *(one for one in step.events if one.type != "updated")]
+            self._subscribers.queue(events_of(made, happened, by, made.get("parentCRHash", "")))
+        self._subscribers.tell()
+        return made
+
+    def fork(
+        self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = ""
+    ) -> Tree:
+        """A new record that goes on from a version of another: to hand work over, or to keep a change that came too late."""
+        return self.create({**updates, "parentCRHash": content_hash}, author=author, cr_id=cr_id)
+
+    def update(
+        self, cr_id: str, updates: Mapping[str, Any], author: CRAuthor, *, expected_head: str | None = None
+    ) -> Tree:
+        """The record with members replaced (None takes one out). With `expected_head`, only if that is the newest version."""
+        change = partial(_updated, updates, author)
+        return self._write(cr_id, change, author, expected_head=expected_head, again=False)
+
+    def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+        """Make a version by an operation of `adjourn.state`. It is asked again when another writer was faster."""
+        return self._write(cr_id, operation, author)
+
+    def tick(self, cr_id: str) -> Tree | None:
+        """Let what is due take effect: questions that expire, resume points that time out. None when nothing is due."""
+        if timing.tick(self._line(cr_id).record, self._clock()) is None:
+            return None
+        return self.act(cr_id, lambda record, at: timing.tick(record, at) or Step(record, ()), SYSTEM)
+
+    # --- people, agents and the system
+
+    def answer_question(
+        self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False
+    ) -> Tree:
+        """Answer an open question; with `learn`, the answer becomes a learning, too."""
+        answered = interventions.answer_question
+        return self._decide(
+            cr_id, lambda record, at: answered(record, question_id, answer, author, at, learn=learn), author
+        )
+
+    def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
+        """Go on without an answer."""
+        skipped = interventions.skip_question
+        return self._decide(
+            cr_id, lambda record, at: skipped(record, question_id, reason, author, at), author
+        )
+
+    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
+        """Open a gate."""
+        approved = interventions.approve_resume_point
+        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, author, at), author)
+
+    def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
+        """Open a gate that needs nobody."""
+        approved = interventions.auto_approve_resume_point
+        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, at), SYSTEM)
+
+    def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
+        """Close a gate for good."""
+        denied = interventions.deny_resume_point
+        return self._decide(
+            cr_id, lambda record, at: denied(record, resume_point_id, reason, author, at), author
+        )
+
+    def usable_resume_points(self, cr_id: str) -> list[Tree]:
+        """The approved points whose steps may start now."""
+        return interventions.usable_resume_points(self._line(cr_id).record, consumed=_Consumed(self.store))
+
+    def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
+        """Use up an approval: its steps start. No version, older one or fork of the record can use it again.
+
+        The use is noted before the version is written: when this process dies between the two, the approval is used up.
+        """
+        record = self._line(cr_id).record
+        used = interventions.consume_resume_point
+        used(record, resume_point_id, self._clock(), consumed=_Consumed(self.store))
+        name = _consumed(interventions.consumption_key(record, resume_point_id))
+        try:
+            self.store.swap(name, f"{self._clock()} {record['contentHash']}", expect=None)
+        except ConflictError as error:
+            raise RefusedError(
+                f"the approval of resume point {resume_point_id} was used already",
+                "ask anew with a new resume point",
+            ) from error
+        try:
+            return self._decide(cr_id, lambda record, at: used(record, resume_point_id, at), author)
+        except (RefusedError, InvalidError, ConflictError):
+            with suppress(ConflictError):
+                self.store.swap(name, None, expect=self.store.ref(name))
+            raise
+
+    def override_decision(
+        self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
+    ) -> Tree:
+        """Put another decision in the place of one; the old one stays as a variant."""
+        override = decisions.override_decision
+        return self._decide(
+            cr_id,
+            lambda record, at: override(record, decision_id, new_decision, author, at, rationale=rationale),
+            author,
+        )
+
+    def contest_decision(
+        self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor
+    ) -> Tree:
+        """Put another view beside a decision, which is not settled from then on."""
+        contest = decisions.contest_decision
+        return self._decide(
+            cr_id,
+            lambda record, at: contest(record, decision_id, decision, author, at, rationale=rationale),
+            author,
+        )
+
+    def settle_decision(
+        self,
+        cr_id: str,
+        decision_id: str,
+        status: Literal["accepted", "rejected", "tentative"],
+        author: CRAuthor,
+        *,
+        variant: int | None = None,
+    ) -> Tree:
+        """Move a decision on; a contested one may take the text of one of its variants."""
+        settle = decisions.settle_decision
+        return self._decide(
+            cr_id, lambda record, at: settle(record, decision_id, status, author, at, variant=variant), author
+        )
+
+    def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
+        """An obstacle is gone."""
+        resolved = machines.resolve_blocker
+        return self._decide(
+            cr_id, lambda record, at: resolved(record, blocker_id, resolution, author, at), author
+        )
+
+    def check_invariant(
+        self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = ""
+    ) -> Tree:
+        """An invariant was looked at."""
+        check = machines.check_invariant
+        return self._decide(
+            cr_id, lambda record, at: check(record, invariant_id, status, at, evidence=evidence), author
+        )
+
+    # --- comparing and merging
+
+    def diff(self, cr_id_a: str, cr_id_b: str) -> CRDiff:
+        """How B differs from A. Each is a record (its newest version) or the hash of a version."""
+        a, b = self.resolve(cr_id_a), self.resolve(cr_id_b)
+        base = "" if a["id"] == b["id"] else self._base(a, b)
+        return diff.diff(a, b, base_hash=base or "")
+
+    def merge(
+        self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM
+    ) -> CRMergeResult:
+        """Merge B (a record or the hash of a version) into record A, as a new version of A.
+
+        Conflicts that are unresolved are kept in that version, for `resolve_conflict`. Nothing is written where B has nothing to add.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            line, b = self._line(cr_id_a), self.resolve(cr_id_b)
+            a = line.record
+            base_hash = self._base(a, b)
+            if base_hash == b["contentHash"]:
+                return _result(merge.Merged(a, (), (), fast_forward=True), a, strategy, base_hash)
+            base = self.lines.read(base_hash) if base_hash else None
+            merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
+            _keep_task(a, merged.record)
+            said = without(merged.record, *ENVELOPE)
+            if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
+                return _result(merged, a, strategy, base_hash)
+            version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
+            told = Happening("merged", "", {"from": b["id"], "hash": b["contentHash"]})
+            with suppress(ConflictError):
+                made = self._commit(line, version, (told,), author)
+                return _result(merged, made, strategy, base_hash)
+        raise _too_many(cr_id_a)
+
+    def resolve_conflict(
+        self,
+        cr_id: str,
+        path: str,
+        author: CRAuthor,
+        *,
+        take: Literal["a", "b", "base"] | None = None,
+        value: Any = UNSET,
+    ) -> Tree:
+        """Settle a conflict that a merge has left in a record, with the value of a side or with another."""
+        settle = merge.resolve_conflict
+        return self._decide(
+            cr_id, lambda record, at: settle(record, path, take, author, at, value=value), author
+        )
+
+    # --- proving
+
+    def inclusion_proof(self, content_hash: str, *, cr_id: str = "") -> InclusionProof:
+        """That a version is in the line of a record (by default its own), for those who know only a root."""
+        place = self.lines.find(content_hash)
+        if place is None:
+            raise _unknown(content_hash)
+        line = self._line(cr_id or place.record)
+        return prove_inclusion(line.record, self.lines.leaves(line.place), content_hash)
+
+    def consistency_proof(self, cr_id: str, old_size: int) -> ConsistencyProof:
+        """That a record has only grown since its line had `old_size` versions (the sequence of the last one, plus 1)."""
+        line = self._line(cr_id)
+        return prove_consistency(line.record, self.lines.leaves(line.place), old_size)
+
+    def signed_head(self, cr_id: str, private: bytes) -> SignedRecordHead:
+        """A detached signature of the newest version: an anchor to keep outside of the store."""
+        return sign_head(self._line(cr_id).record, private)
+
+    # --- telling
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Have `callback` told of every version that this object writes, after it is written; returns what ends that.
+
+        In the order of the writes, each event once. What a callback raises is kept in `failed_callbacks`.
+        """
+        return self._subscribers.add(callback)
+
+    @property
+    def failed_callbacks(self) -> Sequence[Exception]:
+        """What callbacks have raised, the last hundred."""
+        return self._subscribers.failed
+
+    @property
+    def effects(self) -> Effects:
+        """Tool effects: claimed before they are run, settled after."""
+        return Effects(self)
+
+    # --- the parts
+
+    def _line(self, cr_id: str) -> Line:
+        with self._lock:
+            line = self.lines.head(cr_id)
+        if line is None:
+            raise _unknown(cr_id)
+        return line
+
+    def _base(self, a: Tree, b: Tree) -> str | None:
+        ancestry = Ancestry(self.lines)
+        return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
+
+    def _decide(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+        """What is due takes effect first, and is decided on then."""
+        self.tick(cr_id)
+        return self._write(cr_id, operation, author)
+
+    def _write(
+        self,
+        cr_id: str,
+        operation: Operation,
+        author: CRAuthor,
+        *,
+        expected_head: str | None = None,
+        again: bool = True,
+    ) -> Tree:
+        """Make a version of what an operation makes of the newest one; nothing when it says the same."""
+        for _ in range(MAX_ATTEMPTS):
+            line = self._line(cr_id)
+            head = line.record
+            if expected_head is not None and expected_head != head["contentHash"]:
+                raise moved(cr_id, expected_head, head["contentHash"])
+            at = self._clock()
+            step = operation(head, at)
+            _keep_task(head, step.record)
+            version = next_version(head, step.record, author, at)
+            if version is None:
+                return line.record
+            try:
+                return self._commit(line, version, step.events, author)
+            except ConflictError:
+                if not again:
+                    raise moved(cr_id, head["contentHash"], self._line(cr_id).at.hash) from None
+        raise _too_many(cr_id)
+
+    def _commit(
+        self, line: Line, version: Tree | None, happened: Sequence[Happening], author: CRAuthor
+    ) -> Tree:
+        assert version is not None  # it has parents to merge, or says something else
+        invariants.require(invariants.check_record(version))
+        stored = Stored(*store_form(version))
+        with self._lock:
+            made = self.lines.append(line, line.id, stored).record
+            self._subscribers.queue(events_of(made, happened, author, line.at.hash))
+        self._subscribers.tell()
+        return made
+
+
+class _Consumed:
+    """The keys of all approvals that were ever used: beside the versions, so that an older one revives none."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __contains__(self, key: object) -> bool:
+        return self._store.ref(_consumed(str(key))) is not None
+
+
+def _consumed(key: str) -> str:
+    return f"consumed/{digest(key.encode())}"
+
+
+def _updated(updates: Mapping[str, Any], author: CRAuthor, record: Tree, at: int) -> Step:
+    return updating.update_record(record, updates, author, at)
+
+
+def _keep_task(before: Tree, after: Tree) -> None:
+    """Approvals and effects are counted by task: a record stays with its own."""
+    if after["task"]["id"] != before["task"]["id"]:
+        raise RefusedError(
+            f"record {before['id']} is of task {before['task']['id']}, and cannot be made one of {after['task']['id']}",
+            "create another record",
+        )
+
+
+def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | None) -> CRMergeResult:
+    return CRMergeResult(
+        success=merged.success,
+        merged=made,
+        **({"base_hash": base} if base else {}),
+        strategy=strategy,
+        fast_forward=merged.fast_forward,
+        conflicts=merged.conflicts,
+        warnings=merged.warnings,
+    )
+
+
+def _unknown(name: str) -> UnknownRecordError:
+    return UnknownRecordError(
+        f"no record has the id or hash {name[:80]!r}", "`adjourn record` lists the records of the store"
+    )
+
+
+def _too_many(cr_id: str) -> ConflictError:
+    return ConflictError(f"record {cr_id} is written to by too many at once", "try again")

@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SECONDS ?= 3600
 
-.PHONY: help demo test lint tools campaign bench lock clean
+.PHONY: help demo test lint tools campaign fuzz bench lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -33,6 +34,12 @@ test: lint tools     ## every check and every test
 
 campaign: tools      ## the long forms: 500 kills, 100,000 fuzzed lines
 	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest tests/e2e -k "kill or fuzz or crash"
+
+fuzz: $(READY)       ## the contract language under atheris, an hour (SECONDS=3600)
+	$(BIN)/python -m pip install --quiet --target .tools/atheris atheris
+	mkdir -p .tools/corpus && cp -n examples/*/*.aex .tools/corpus
+	PYTHONPATH=.tools/atheris $(BIN)/python tests/fuzz/fuzz_aex.py .tools/corpus -dict=tests/fuzz/aex.dict \
+		-max_total_time=$(SECONDS) -max_len=4096 -timeout=20 -print_final_stats=1
 
 bench: tools         ## the tables of docs/benchmarks.md
 	$(BIN)/python tests/bench/run.py

@@ -30,10 +30,9 @@ def test_the_fast_way_is_what_rfc8785_writes(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 
 
-@settings(max_examples=50)
 @settings(max_examples=1000)
 @given(
-    st.floats(1e-7, 1e18, allow_subnormal=False)
+    st.floats(min_value=0, max_value=1e18)
     | st.floats(0, 2)
     | st.tuples(st.integers(1, 10**17), st.integers(0, 22)).map(lambda pair: pair[0] / 10 ** pair[1])
 )
@@ -43,6 +42,7 @@ def test_fractions_of_any_size_are_written_as_rfc8785_does(number: float) -> Non
         assert canonical(value) == rfc8785.dumps(value)
 
 
+@settings(max_examples=50)
 @given(json_values())
 def test_canonical_text_is_its_own_canonical_form(value: Any) -> None:
     """Decoding canonical bytes and encoding them again changes nothing."""

@@ -193,6 +193,8 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (SYSTEM, "s2", kinds.PolicyObserved(decision="replay", reason="call s2.7 had this effect", tool="rm")),
     (AGENT, "s2", kinds.UsageReported(micro_usd=1200, model="m-1", tokens=980)),
     (AGENT, "s2", kinds.UsageReported()),
+    (AGENT, "s2", kinds.PhaseEntered(after="Q3", document=ONE, phase="READY", reason="asked for", step=12)),
+    (AGENT, "s2", kinds.PhaseEntered(after="MERGE", document=TWO)),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -24,6 +24,7 @@ import deciding
 import hook_start
 import machine
 import proxy_overhead
+import record_store
 import records
 import resuming
 import stores
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Section] = {
     "checkpoint": checkpointing.run,
     "verify": verifying.run,
     "record": records.run,
+    "record-store": record_store.run,
     "resume": resuming.run,
     "decide": deciding.run,
 }

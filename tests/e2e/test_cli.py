@@ -697,6 +697,18 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
     assert "tasks/sample-task.aex" in desk.ok("init").out
 
 
+def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
+    """And valid, the JSON policy too; each policy lists the commands of the tests tool."""
+    desk = Desk(tmp_path, tmp_path / "config")
+    desk.ok("init", "--policy", "--task", "fix")
+    assert desk.ok("fmt", "--check", ".").out == "all formatted: 2 files\n"
+    assert desk.ok("check", "tasks/fix.policy.json").out == "tasks/fix.policy.json: valid policy\n"
+    for option in ((), ("--policy", "tasks/fix.policy.json")):
+        for command, code in (("npm test -- -t a", 0), ("sh -c x", 3)):
+            arguments = ("--explain", "tests.run", "--args", json.dumps({"cmd": command}))
+            assert desk.run("effective", *option, *arguments).code == code, (option, command)
+
+
 def test_init_writes_through_no_link(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "work", tmp_path / "config")
     desk.root.mkdir()

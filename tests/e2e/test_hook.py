@@ -166,6 +166,16 @@ def test_protected_places_whatever_the_policy_says(work: Hooked) -> None:
     assert work.ask("Read", {"file_path": str(work.policy_file)}).decision == "allow"
 
 
+def test_a_named_policy_and_what_it_extends_are_protected(work: Hooked) -> None:
+    """A JSON policy that --policy names, and its base, wherever in the workspace they lie."""
+    (work.root / "conf").mkdir()
+    (work.root / "conf" / "own.json").write_text('{"extends": "base.json", "allow": ["file.read"]}')
+    (work.root / "conf" / "base.json").write_text('{"allow": ["file.write"]}')
+    for name, decision in (("own.json", "deny"), ("base.json", "deny"), ("other.json", "allow")):
+        arguments = {"file_path": str(work.root / "conf" / name), "content": "{}"}
+        assert work.ask("Write", arguments, "--policy", "conf/own.json").decision == decision
+
+
 def test_scopes_hold_where_links_lead(work: Hooked) -> None:
     """Paths are resolved, relative ones from where the client's shell is; a link out of the workspace is outside."""
     work.write_policy("use file.read:src/**")
@@ -194,7 +204,14 @@ def test_the_project_decides_wherever_its_shell_went(work: Hooked) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", b"{}", b'{"tool_name": 5}', b'{"tool_name": "Read", "hook_event_name": "Stop"}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"tool_name": 5}',
+        b'{"tool_name": "Read", "hook_event_name": "Notification"}',
+    ],
 )
 def test_no_call_to_decide_on_blocks(work: Hooked, data: bytes) -> None:
     """Exit code 2, which the client takes for a refusal, and a message that says why."""
@@ -357,6 +374,9 @@ def test_what_is_written(work: Hooked) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+        if command == ["status"]:
+            assert b"claude-code, through its hook, since" in done.stdout
+            assert b"process 0" not in done.stdout
 
 
 def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:

@@ -407,6 +407,15 @@ def test_a_review_calls_valid_what_the_checker_finds_no_error_in(tmp_path: Path,
         assert len(told["warnings"]) >= len(errors)
 
 
+def test_a_review_warns_that_a_required_signature_is_missing(tmp_path: Path) -> None:
+    """Where the policy names signers: as the command line's review does, and only as long as it is so."""
+    for number, (lines, warned) in enumerate((((), False), (("require signed by ann",), True))):
+        with Workspace(tmp_path / str(number), "allow file.*", *lines, version="v1") as work:
+            (work.root / "a.aex").write_text(CONTRACT)
+            warnings = work.client().meta("aex.review_task", task="a.aex")["warnings"]
+            assert any("AEX150" in warning for warning in warnings) is warned
+
+
 @requirement("D5")
 def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(tmp_path: Path) -> None:
     outside = tmp_path / "secret.aex"
@@ -466,7 +475,15 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             for name, schema in inputs.items()
         }
         assert kinds == {
-            "aex.checkpoint": {"name": "string", "description": "string"},
+            "aex.checkpoint": {
+                "name": "string",
+                "description": "string",
+                "progress": "array",
+                "currentState": "array",
+                "openQuestions": "array",
+                "artifacts": "array",
+                "resumptionPoint": "string",
+            },
             "aex.resume": {"name": "string", "more": "string"},
             "aex.list_tasks": {},
             "aex.review_task": {"task": "string"},

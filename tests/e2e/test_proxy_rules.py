@@ -277,6 +277,6 @@ def test_minutes_that_were_worked_refuse_calls(tmp_path: Path) -> None:
         time.sleep(0.4)
         client.call("echo")
         answer = client.call("echo")
-        assert "of 0.01 minutes" in text_of(answer) or "minutes of task" in text_of(answer)
+        assert "of 0.005 minutes" in text_of(answer)
         assert refused(answer)
         assert work.facts("budget.exhausted")[0].budget == "minutes"

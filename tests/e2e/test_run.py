@@ -298,6 +298,14 @@ def test_a_signal_while_a_person_is_waited_for(work: Workspace) -> None:
     assert (work.root / "a.txt").exists()
 
 
+def test_status_names_the_command_that_goes_on(work: Workspace) -> None:
+    """For a run that did not reach its return; one that did is over."""
+    work.adjourn("run", work.contract("need x: str?", "check x", "return 1"), "--task", "cut")
+    assert "go on with the run: adjourn run --resume --task cut" in work.adjourn("status", "cut").stdout
+    work.adjourn("run", work.contract("return 1"), "--task", "whole")
+    assert "run --resume" not in work.adjourn("status", "whole").stdout
+
+
 def test_a_second_process_is_refused(work: Workspace) -> None:
     """While the first one lives; exit code 3."""
     running = work.start(

@@ -63,7 +63,7 @@ def test_the_sample_says_what_it_permits(root: Path) -> None:
     assert policy.allow == (
         Rule("allow", "file.read", "p.json", 2),
         Rule("allow", "file.write", "p.json", 2),
-        Rule("allow", "tests.run", "p.json", 2),
+        Rule("allow", "tests.run:npm test*", "p.json", 2),
     )
     assert policy.deny[0] == Rule("deny", "network.*", "p.json", 3)
     assert policy.confirm == (Rule("confirm", "file.write", "p.json", 4),)

@@ -46,7 +46,13 @@ def test_the_published_example_comes_out_field_by_field() -> None:
         ("checks", ["patch is valid diff", "patch touches only target_files", "final.passed"]),
         ("makeSteps", ["make patch: diff from failure, sources"]),
         ("valid", True),
-        ("warnings", []),
+        (
+            "warnings",
+            [
+                "`tests.run` is narrowed to `tests.run:npm test*`",
+                "`tests.run` is narrowed to `tests.run:pytest*`",
+            ],
+        ),
     ]
 
 

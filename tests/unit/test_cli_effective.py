@@ -215,3 +215,43 @@ def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str) -> 
         assert told.answer == expected
         deciding = [part.rule for part in told.parts if part.decides]
         assert set(deciding) == {rule for rule in (verdict.rule, *verdict.confirms) if rule}
+
+
+def test_a_json_policy_is_read_with_what_it_extends(
+    workspace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each rule names the file that it stands in; an error in a base is told, with exit code 1."""
+    (workspace / "conf").mkdir()
+    (workspace / "conf" / "own.json").write_text('{"extends": "base.json",\n "allow": ["git.*"]}')
+    base = workspace / "conf" / "base.json"
+    base.write_text('{"allow": ["file.read:src/**"], "budget": {"calls": 7}}')
+    command = ["effective", "--policy", "conf/own.json", "--json"]
+    assert cli(command) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [(rule["pattern"], rule["source"], rule["line"]) for rule in told["allow"]] == [
+        ("file.read:src/**", "conf/base.json", 1),
+        ("git.*", "conf/own.json", 2),
+    ]
+    assert told["budget"] == 7
+    base.write_text('{"allow": [7]}')
+    assert cli(command) == 1
+    assert [one["source"] for one in json.loads(capfd.readouterr().out)["findings"]] == ["conf/base.json"]
+
+
+def test_check_reads_json_policies(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As policies, with every base; a finding is shown with the line of the file that it is about."""
+    (workspace / "own.json").write_text('{"extends": "base.json", "allow": ["git.*"]}')
+    (workspace / "base.json").write_text('{"allow": ["x"],\n "budget": {"minutes": 3}}')
+    assert cli(["check", "own.json"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("own.json: valid policy, 1 warning")
+    assert "base.json:2" in out
+    assert "`minutes` is not counted" in out
+    assert cli(["check", "own.json", "--json"]) == 0
+    (told,) = json.loads(capfd.readouterr().out)["files"]
+    assert (told["kind"], told["valid"], told["findings"][0]["source"]) == ("policy", True, "base.json")
+    (workspace / "base.json").write_text('{"allow": ["x"], "deny": 1}')
+    assert cli(["check", "own.json"]) == 1
+    assert "AEX160" in capfd.readouterr().out
+    assert cli(["check", "missing.json"]) == 1
+    assert "AEX130" in capfd.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.engine.protect import FOLDER, PROTECTED, protected_path
+from adjourn.engine.protect import FOLDER, PROTECTED, SIGNATURES, protected_path
 from strategies import json_values
 
 POLICY = ".aex/policy.aex"
@@ -49,6 +49,7 @@ def root(tmp_path: Path) -> str:
         ("file://{root}/.aex/policy.aex%00.txt", POLICY),
         ("aex.policy.aex", "aex.policy.aex"),
         ("AEX.policy.aex", "aex.policy.aex"),
+        ("aex.policy.json", "aex.policy.json"),
         ("./aex.policy.aex", "aex.policy.aex"),
         (".aex/adjourn.db", ".aex/adjourn.db"),
         (".aex/adjourn.db-wal", ".aex/adjourn.db"),
@@ -211,3 +212,24 @@ def test_detours_lead_to_the_same_place(steps: list[str], place: str) -> None:
         protected_path({"path": "/".join([*(step or "." for step in steps), place])}, "/nowhere/work")
         == place
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"path": "tasks/a.aex.signature.json"}, True),
+        ({"path": "{root}/A.AEX.Signature.JSON"}, True),
+        ({"cmd": "rm tasks/a.aex.signature.json"}, True),
+        ({"path": "tasks/a.aex"}, False),
+        ({"path": "signature.json"}, False),
+        ({"path": "tasks/a.aex.signature.json/x"}, False),
+        ({"path": "/elsewhere/a.aex.signature.json"}, False),
+    ],
+)
+def test_an_ending_stands_for_every_file_of_the_workspace_that_has_it(
+    root: str, arguments: dict[str, str], found: bool
+) -> None:
+    """Signature files are protected by their ending, where it is asked for."""
+    given_ = {key: value.replace("{root}", root) for key, value in arguments.items()}
+    assert protected_path(given_, root, [SIGNATURES]) == (SIGNATURES if found else None)
+    assert protected_path(given_, root) is None

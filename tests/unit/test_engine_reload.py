@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
+from adjourn.engine.contract import read_contract
 from adjourn.engine.decide import Block, Call, Decision, Forward
-from adjourn.engine.desk import Desk
+from adjourn.engine.desk import Desk, Setting
+from adjourn.engine.protect import SIGNATURES
 from adjourn.engine.task import Fact
 from adjourn.errors import StoreError
 from adjourn.log import kinds
@@ -187,9 +189,45 @@ def test_the_policy_is_protected_wherever_it_is(machine: Reloading) -> None:
     other.mkdir()
     (other / "real.aex").write_text(machine.policy_file.read_text())
     (other / "p.aex").symlink_to("real.aex")
-    from adjourn.engine.contract import read_contract  # noqa: PLC0415
-    from adjourn.engine.desk import Setting  # noqa: PLC0415
-
     root = os.path.realpath(machine.root)
     desk = Desk(Setting(root=root, contract=read_contract(root, "conf/p.aex")), machine.clock)
     assert desk.protected == ("conf/p.aex", "conf/real.aex")
+
+
+def _json_policies(machine: Reloading) -> Desk:
+    """A desk under a JSON policy in a folder of its own, which extends another."""
+    folder = machine.root / "conf"
+    folder.mkdir()
+    (folder / "own.json").write_text('{"extends": "base.json", "allow": ["write"]}')
+    (folder / "base.json").write_text('{"allow": ["read"]}')
+    root = os.path.realpath(machine.root)
+    return Desk(Setting(root=root, contract=read_contract(root, "conf/own.json")), machine.clock)
+
+
+def test_what_a_json_policy_extends_is_protected_with_it(machine: Reloading) -> None:
+    """No gated call may widen the policy by way of its base."""
+    assert _json_policies(machine).protected == ("conf/own.json", "conf/base.json")
+
+
+def test_an_edited_base_counts_from_the_next_call(machine: Reloading) -> None:
+    """As the policy's own file does; and what it newly extends is protected, too."""
+    desk = _json_policies(machine)
+    write = Call(tool="write", digest="1" * 64)
+    assert isinstance(decided(desk, write), Forward)
+    (machine.root / "conf" / "base.json").write_text(
+        '{"allow": ["read"], "deny": ["write"], "extends": "more.json"}'
+    )
+    (machine.root / "conf" / "more.json").write_text("{}")
+    assert isinstance(decided(desk, write), Block)
+    assert desk.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
+    (machine.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
+    assert isinstance(decided(desk), Block)
+
+
+def test_signatures_are_protected_where_they_are_required(machine: Reloading) -> None:
+    """And from the call on from which they are."""
+    desk = machine.desk()
+    assert SIGNATURES not in desk.protected
+    machine.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
+    decided(desk)
+    assert desk.protected == (SIGNATURES,)

@@ -794,8 +794,7 @@ def test_a_task_without_its_contract_is_not_resumed(one: Machine) -> None:
 def test_a_contract_with_an_error_is_not_resumed(one: Machine) -> None:
     """A text that this version finds broken permits nothing."""
     desk = one.desk("first")
-    broken = msgspec.structs.replace(desk.setting.contract, contract_text="task t v0\nuse (\n")
-    desk.setting = msgspec.structs.replace(desk.setting, contract=broken)
+    desk.contract = msgspec.structs.replace(desk.contract, contract_text="task t v0\nuse (\n")
     one.work(desk, "file.read")
     one.save(desk)
     one.leave(desk)

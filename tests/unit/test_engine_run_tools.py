@@ -390,3 +390,17 @@ def test_path_scopes_hold_for_tools_that_are_not_built_in(bench: Bench) -> None:
     )
     assert "not with these arguments" in begin.start(bench.options(), file, {}).go().reason
     assert [given["path"] for _, given in bench.calls] == ["src/b.txt"]
+
+
+def test_a_named_policy_and_what_it_extends_are_protected(bench: Bench) -> None:
+    """A JSON policy that --policy names, and its base, wherever in the workspace they lie; nothing is written."""
+    (bench.root / "conf").mkdir()
+    (bench.root / "conf" / "own.json").write_text('{"extends": "base.json"}')
+    (bench.root / "conf" / "base.json").write_text('{"allow": ["*"]}')
+    for name in ("own.json", "base.json"):
+        call = f'do file.write(path="conf/{name}", contents="x")'
+        assert f"conf/{name}: it is protected" in bench.blocked(call, "return 1", policy="conf/own.json")
+    free = bench.run(
+        'do file.write(path="conf/other.json", contents="x")', "return 1", policy="conf/own.json"
+    )
+    assert free.status == "success"

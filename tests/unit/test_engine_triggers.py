@@ -26,7 +26,7 @@ def due(used: int, *rules: str, marks: Any = (), **facts: Any) -> list[str]:
 
 
 SHARES = ("checkpoint at 75%, 90%",)
-AT_75, AT_90 = "at 75% of calls=20", "at 90% of calls=20"
+AT_75, AT_90, SPENT = "at 75% of calls=20", "at 90% of calls=20", "at 100% of calls=20"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,8 @@ AT_75, AT_90 = "at 75% of calls=20", "at 90% of calls=20"
         (18, [AT_75], [AT_90]),
         (18, [], [AT_90]),
         (19, [AT_90], []),
-        (99, [AT_90], []),
+        (20, [AT_90], [SPENT]),
+        (99, [AT_90, SPENT], []),
     ],
 )
 def test_a_share_is_due_once_and_the_largest_stands_for_the_others(
@@ -63,9 +64,8 @@ def test_each_budget_has_its_shares() -> None:
 
 
 @given(st.integers(0, 30), st.integers(0, 25))
-def test_nothing_is_due_without_shares_or_of_nothing(used: int, limit: int) -> None:
-    """No share without a rule, none of a budget of nothing, and none that is not spent."""
-    assert due(used, f"budget calls={limit}") == []
+def test_a_share_is_due_when_so_much_is_spent_and_none_of_nothing(used: int, limit: int) -> None:
+    """Not a call earlier, and a budget of nothing has no shares."""
     found = due(used, f"budget calls={limit}", "checkpoint at 50%")
     assert bool(found) == (limit > 0 and used * 2 >= limit)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from adjourn.engine import ids, workspace
 from adjourn.engine.workspace import (
     check_name,
+    create_file,
     inside,
     make_folder,
     open_regular,
@@ -197,6 +198,50 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "rename", spy_rename)
     write_file(str(tmp_path), "a.json", b"new")
     assert steps == ["fsync file", "rename", "fsync folder"]
+
+
+def test_a_file_has_its_mode_before_it_has_content(tmp_path: Path) -> None:
+    """What is written for its owner alone is at no moment readable by others."""
+    (tmp_path / "a.json").write_text("old")
+    seen: list[int] = []
+
+    def chunks() -> Iterator[bytes]:
+        seen.extend(path.stat().st_mode & 0o777 for path in tmp_path.iterdir() if path.name != "a.json")
+        yield b"new"
+
+    write_file(str(tmp_path), "a.json", chunks(), 0o600)
+    assert seen == [0o600]
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("there", ["file", "folder", "link to nothing"])
+def test_a_new_file_never_takes_the_place_of_something(tmp_path: Path, there: str) -> None:
+    """Whatever has the name stays, and no temporary file is left; a free name gets the file whole."""
+    path = tmp_path / "a.json"
+    if there == "file":
+        path.write_text("old")
+    elif there == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "nothing")
+    assert not create_file(str(tmp_path), "a.json", b"new")
+    assert [one.name for one in tmp_path.iterdir()] == ["a.json"]
+    assert create_file(str(tmp_path), "b.json", b"new")
+    assert sorted((one.name, one.is_symlink()) for one in tmp_path.iterdir())[1:] == [("b.json", False)]
+    assert (tmp_path / "b.json").read_bytes() == b"new"
+
+
+def test_of_two_that_make_a_file_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is taken in one step, however late the other comes."""
+    link = os.link
+
+    def late(source: str, target: str) -> None:
+        (tmp_path / "a.json").write_text("other")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    assert not create_file(str(tmp_path), "a.json", b"new")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a.json", "other")]
 
 
 def test_a_folder_cannot_be_overwritten(tmp_path: Path) -> None:

@@ -291,7 +291,11 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [allowed("c1", limits=[LIMIT, DAILY]), allowed("c2", limits=[LIMIT])],
         {"rates": {DAILY: [[NOON // 1_440_000, 1]], LIMIT: [[NOON // 1000, 1], [NOON // 1000 + 1, 1]]}},
     ),
-    ("tool.allowed with a limit that is none counts the call only", [allowed("c1", limits=["x/0 y"])], {"rates": {}, "calls_used": 1}),
+    (
+        "tool.allowed with limits that are none counts the call only",
+        [allowed("c1", limits=["1/0 y", "x/1 y", "1/-1 y", "1", "", "1/ y"])],
+        {"rates": {}, "calls_used": 1},
+    ),
     (
         "tool.allowed keeps the name of an effect that may happen only once",
         [allowed("c1", once=ONE), settled("c1", "no-answer")],
@@ -342,6 +346,11 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [(kinds.MakeResult(bind="b", call="c1", input_tokens=3, output_tokens=4, result=ONE, step="1"), "s1"),
          (kinds.MakeResult(bind="b", call="c1", input_tokens=-3, output_tokens=-4, result=ONE, step="1"), "s1")],
         {"tokens": 7},
+    ),
+    (
+        "phase.entered is history only",
+        [(kinds.PhaseEntered(document=ONE, phase="READY", step=12), "s1")],
+        {"calls_refused": 0, "calls_used": 0},
     ),
     ("check.passed is history only", [(kinds.CheckPassed(condition="c", step="1"), "s1")], {"calls_refused": 0}),
     ("check.failed is history only", [(kinds.CheckFailed(condition="c", reason="r", step="1"), "s1")], {"calls_refused": 0}),

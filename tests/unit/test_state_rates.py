@@ -133,3 +133,15 @@ def test_events_with_impossible_times_do_not_stop_the_fold() -> None:
     (event, event_hash, _) = _next(ledger, item, NOON)
     ledger.apply(msgspec.structs.replace(event, timestamp="2026-05-02T15:30:xx"), event_hash, item)
     assert (ledger.calls_used, ledger.worked, rate_used(ledger, LIMIT, NOON)) == (2, 0, 1)
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 3600, 86_400])
+def test_a_call_at_the_end_of_its_slice_counts_for_the_whole_period(seconds: int) -> None:
+    """It takes its room until the last millisecond of the period, and a sixtieth later none."""
+    key, period = rate_key(1, seconds, "deploy"), seconds * 1000
+    slice_end = (NOON // period + 1) * period - 1
+    ledger = Ledger(task=TASK)
+    (event, event_hash, _) = _next(ledger, item := allowed("c", limits=[key])[0], slice_end)
+    ledger.apply(event, event_hash, item)
+    assert rate_used(ledger, key, slice_end + period - 1) == 1
+    assert rate_used(ledger, key, slice_end + period * 61 // 60 + 1) == 0

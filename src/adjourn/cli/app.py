@@ -35,14 +35,17 @@ COMMANDS = {
     "status": Entry("status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN),
     "tasks": Entry("tasks:tasks", "List the tasks of the store.", _RUN),
     "log": Entry("log:log", "Show what happened to a task, event by event.", _RUN),
+    "checkpoint": Entry(
+        "checkpoint:checkpoint", "The page that tells the next session where the work stands.", _POINTS
+    ),
     "checkpoints": Entry("checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS),
     "show": Entry("show:show", "Show one checkpoint in full.", _POINTS),
     "resume": Entry("resume:resume", "Show what a session that resumes a checkpoint will be told.", _POINTS),
     "export": Entry("export:export", "Write a checkpoint as a folder that verifies itself.", _POINTS),
-    "record": Entry(
-        "record:record", "What one agent hands to the next: show, compare, merge, verify it.", _POINTS
-    ),
     "import": Entry("importing:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS),
+    "record": Entry(
+        "record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
+    ),
     "approve": Entry(
         "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
     ),
@@ -65,6 +68,7 @@ COMMANDS = {
     "review": Entry("review:review", "Show what a task asks for, and what the policy grants of it.", _RULES),
     "draft": Entry("draft:draft", "Let a model write a task that keeps to the policy.", _RULES),
     "classify": Entry("classify:classify", "Tell by its words whether a request needs a contract.", _RULES),
+    "code": Entry("code:code", "Serve code intelligence over MCP; see where a session stands.", _RUN),
     "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
     "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
 }

@@ -15,12 +15,15 @@ from adjourn.findings import Finding
 
 
 class Examined(NamedTuple):
-    """A document and what was found in it. `kind` is empty where the file could not be read."""
+    """A document and what was found in it. `kind` is empty where the file could not be read.
+
+    `texts` are those that the findings are about, by the names that they use: a JSON policy may extend others.
+    """
 
     path: str
     kind: str
     name: str
-    text: str
+    texts: dict[str, str]
     findings: list[Finding]
 
     @property
@@ -47,7 +50,8 @@ class Examined(NamedTuple):
 def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
     """Check contracts and policies; show every finding with its line and what to do.
 
-    FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin.
+    FILE is a file (a policy may be JSON), a folder (every .aex file below it, hidden folders other than .aex left out) or - for
+    stdin.
     Exit code 1 when a file has an error. Warnings change no exit code.
     """
     if as_json and form not in (None, "json"):
@@ -60,13 +64,17 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
 def _examined(path: str) -> Examined:
     from adjourn.aex.check import examine  # noqa: PLC0415  # not for --help
 
+    if path.endswith(".json"):
+        from adjourn.aex import json_policy  # noqa: PLC0415
+
+        reading = json_policy.read(path, os.curdir)
+        return Examined(path, "policy" if path in reading.texts else "", "", reading.texts, reading.findings)
     text, findings = read(path)
     if text is None:
-        return Examined(path, "", "", "", findings)
+        return Examined(path, "", "", {}, findings)
     document = examine(text, path)
-    return Examined(
-        path, "policy" if document.is_policy else "task", document.name, text, document.findings
-    )  # fmt: skip
+    kind = "policy" if document.is_policy else "task"
+    return Examined(path, kind, document.name, {path: text}, document.findings)
 
 
 def _print_text(documents: Sequence[Examined]) -> None:
@@ -75,7 +83,7 @@ def _print_text(documents: Sequence[Examined]) -> None:
     for one in documents:
         say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
         for finding in one.findings:
-            say(render(finding, one.text))
+            say(render(finding, one.texts.get(finding.source, "")))
 
 
 def _print_json(documents: Sequence[Examined]) -> None:
@@ -121,7 +129,11 @@ def _placed(documents: Sequence[Examined]) -> list[Finding]:
     from msgspec.structs import replace  # noqa: PLC0415  # not for --help
 
     root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
-    return [replace(finding, source=_within(root, one.path)) for one in documents for finding in one.findings]
+    return [
+        replace(finding, source=_within(root, finding.source))
+        for one in documents
+        for finding in one.findings
+    ]
 
 
 def _within(root: str, path: str) -> str:

@@ -12,7 +12,6 @@ from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
     from adjourn.cli.record_place import Item
-    from adjourn.engine.records import CRStore
     from adjourn.state.documents import Tree
 
 

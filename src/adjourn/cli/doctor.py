@@ -218,7 +218,7 @@ def _tasks(place: Place) -> Iterator[Finding]:
         ledger = task.ledger
         sitting = view.holders(place, ledger)
         for one in sitting:
-            if not one.alive:
+            if not one.alive and one.session.pid:  # visits of a hook never close
                 state = "its process is gone" if one.alive is False else "it gave no sign of life"
                 yield _found(
                     "stale-session", f"task {name}: session {one.session.id} of {view.who(one.session)} has not closed; {state}",

@@ -34,6 +34,7 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
         "adjourn effective",
         "adjourn effective --contract tasks/fix-test.aex",
         """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
+        "adjourn effective --replay",
     )
 )
 @click.option(
@@ -44,13 +45,20 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
     "--explain", default="", metavar="TOOL", help="Answer whether this tool may be called, and why."
 )
 @click.option("--args", "arguments", default="", metavar="JSON", help="The arguments of the call to explain.")
+@click.option(
+    "--replay", is_flag=True, help="Show what this would have stopped of the calls that were recorded."
+)
 @in_folder
 @for_machines
-def effective(*, policy: str, contract: str, explain: str, arguments: str, as_json: bool) -> int:
+def effective(
+    *, policy: str, contract: str, explain: str, arguments: str, replay: bool, as_json: bool
+) -> int:
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
     line begins with yes, ask (a person has to say yes) or no, and the rules that name the tool follow; no is exit code 3.
+    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are decided on again, and what a policy in
+    mode observe has written down is listed.
     """
     from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
     from adjourn.aex.policy import discover  # noqa: PLC0415
@@ -62,11 +70,15 @@ def effective(*, policy: str, contract: str, explain: str, arguments: str, as_js
     path = "" if path == "." else path
     permissions, findings = merged(path or None, contract or None)
     valid = all(finding.severity != "error" for finding in findings)
-    if not as_json or (explain and not valid):
+    if not as_json or ((explain or replay) and not valid):
         for finding in findings:
             click.echo(render(finding), err=True)
     if explain:
         return _explain(permissions, explain, arguments, as_json=as_json) if valid else 1
+    if replay:
+        from adjourn.cli.replay import show_replay  # noqa: PLC0415  # reads the store
+
+        return show_replay(permissions, as_json=as_json) if valid else 1
     if as_json:
         _print_json(permissions, path, contract, findings)
     elif path or contract:

@@ -82,7 +82,7 @@ def _laid(path: str) -> Laid:
 
 def _write(one: Laid) -> None:
     """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
-    from adjourn.engine.workspace import sync_folder, write_file  # noqa: PLC0415  # not for --help
+    from adjourn.engine.workspace import write_file  # noqa: PLC0415  # not for --help
 
     assert one.after is not None
     status = os.lstat(one.path)
@@ -91,17 +91,7 @@ def _write(one: Laid) -> None:
     if read(one.path)[0] != one.before:
         raise RefusedError(f"{one.path} was changed in the meantime", "run the command again")
     folder, name = os.path.split(one.path)
-    folder = folder or "."
-    fresh = f".{name}.new-{os.getpid()}"
-    whole = os.path.join(folder, fresh)
-    write_file(folder, fresh, one.after.encode())
-    try:
-        os.chmod(whole, stat.S_IMODE(status.st_mode))
-        os.rename(whole, one.path)
-    except BaseException:
-        os.unlink(whole)
-        raise
-    sync_folder(folder)
+    write_file(folder or ".", name, one.after.encode(), stat.S_IMODE(status.st_mode))
 
 
 def _print(documents: Sequence[Laid], *, dry: bool, diff: bool) -> None:

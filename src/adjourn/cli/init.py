@@ -24,6 +24,7 @@ def init(*, policy: bool, task: str, as_json: bool) -> None:
     """Write a first policy, or a sample task. What is there already is never overwritten."""
     from adjourn.aex import templates  # noqa: PLC0415  # not for --help
     from adjourn.aex.policy import discover  # noqa: PLC0415
+    from adjourn.engine.workspace import create_file, make_folder  # noqa: PLC0415
 
     files: dict[str, str] = {}
     there: list[str] = []
@@ -40,7 +41,9 @@ def init(*, policy: bool, task: str, as_json: bool) -> None:
         files[f"tasks/{name}.policy.json"] = templates.SAMPLE_JSON_POLICY
     written: list[str] = []
     for path, text in files.items():
-        (written if _write(path, text) else there).append(path)
+        folder = make_folder(".", os.path.dirname(path))
+        made = create_file(folder, os.path.basename(path), text.encode())
+        (written if made else there).append(path)
     if as_json:
         say_json({"written": written, "skipped": there})
         return
@@ -50,23 +53,3 @@ def init(*, policy: bool, task: str, as_json: bool) -> None:
         say(f"skipped: {path} is there already")
     if policy and written:
         say("  edit it, then see what it permits: adjourn effective")
-
-
-def _write(path: str, text: str) -> bool:
-    """Make a file whole, through no link; False when something of that name is there."""
-    from adjourn.engine.workspace import make_folder, sync_folder, write_file  # noqa: PLC0415
-
-    folder = make_folder(".", os.path.dirname(path))
-    name = os.path.basename(path)
-    if os.path.lexists(os.path.join(folder, name)):
-        return False
-    fresh = f"{name}.new-{os.getpid()}"
-    write_file(folder, fresh, text.encode())
-    try:
-        os.link(os.path.join(folder, fresh), os.path.join(folder, name))  # fails where a rename would replace
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(os.path.join(folder, fresh))
-        sync_folder(folder)
-    return True

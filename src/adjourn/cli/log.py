@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _SHOWN = (
     "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit", "approval",
     "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note", "call",
-    "milliseconds", "agent", "status", "condition", "variable", "count", "step",
+    "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step",
 )  # fmt: skip
 _BARE = (
     "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status", "condition",
-    "variable",
+    "variable", "phase",
 )  # fmt: skip
 WATCH_SECONDS = 1.0
 

@@ -27,19 +27,16 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.cli.record_place import records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.record_place import records_at, short_names  # noqa: PLC0415  # not for --help
 
     store = records_at(place)
     found = sorted(map(store.resolve, store.ids()), key=lambda one: one["lastModifiedAt"], reverse=True)
     if as_json:
         say_json({"records": [_told(one) for one in found]})
     elif found:
-        say(
-            table(
-                ("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"),
-                [_row(one, place.now) for one in found],
-            )
-        )
+        names = short_names([one["id"] for one in found])
+        rows = [_row(one, name, place.now) for one, name in zip(found, names, strict=True)]
+        say(table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows))
     else:
         say("no records yet")
 
@@ -126,13 +123,13 @@ def _told(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
     from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
     from adjourn.cli.when import ago  # noqa: PLC0415
 
     task = one["task"]
     when = ago(stamp(one["lastModifiedAt"]), now)
-    return one["id"], task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
+    return name, task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
 
 
 for _command in (show, history, diff, merge, verify, prove, export, import_):

@@ -52,7 +52,12 @@ def verify(
     told: list[dict[str, Any]] = []
     for cr_id in ids:
         found = store.verify_chain(cr_id, expected_head=expect_head, expected_root=expect_root)
-        one = {"record": cr_id, "valid": found.valid, "checked": found.checked, "head": found.head}
+        one: dict[str, Any] = {
+            "record": cr_id,
+            "valid": found.valid,
+            "checked": found.checked,
+            "head": found.head,
+        }
         told.append(one if found.valid else one | {"brokenAt": found.broken_at, "reason": found.reason})
     broken = [one for one in told if not one["valid"]]
     if as_json:

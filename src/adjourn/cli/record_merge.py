@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from adjourn.engine.records import CRStore
     from adjourn.state.documents import Tree
     from adjourn.state.record import CRConflict, Strategy
+
+    Side = Literal["a", "b", "base"]
 
 _SIDES = ("a", "b", "base")
 
@@ -117,12 +119,13 @@ def merge(
         told = [tree_of(conflict) for conflict in conflicts]
         say_json(written(after, success=not left, unresolved=left, conflicts=told, warnings=list(warnings)))
         return 1 if left else 0
-    if after["contentHash"] == before["contentHash"]:
+    done = "merged into" if b else "resolved in"
+    if after["contentHash"] == before["contentHash"] and not left:
         say(f"nothing to merge: {_name(after)} has all of it")
     elif left:
-        say(f"merged into {_name(after)}; {len(left)} unresolved", "yellow")
+        say(f"{done} {_name(after)}; {len(left)} unresolved", "yellow")
     else:
-        say(f"merged into {_name(after)}", "green")
+        say(f"{done} {_name(after)}", "green")
     for warning in warnings:
         say(f"  warning: {warning}", "yellow")
     say_conflicts(conflicts)
@@ -142,7 +145,7 @@ def _ask(store: CRStore, name: str) -> None:
             say(f"  {side:<4}  {brief(conflict[side]) if side in conflict else 'absent'}")
         answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
         if answer != "later":
-            store.resolve_conflict(name, conflict["path"], author(), take=answer)
+            store.resolve_conflict(name, conflict["path"], author(), take=cast("Side", answer))
     sys.stdout.flush()
 
 

@@ -73,9 +73,15 @@ def find_version(store: CRStore, name: str) -> Tree:
     return store.resolve(find_id(store, name))
 
 
+def short_names(ids: list[str]) -> list[str]:
+    """Beginnings of ids that are enough to name each: 8 characters, where they are."""
+    short = [one[:8] for one in ids]
+    return [name if short.count(name) == 1 else one for name, one in zip(short, ids, strict=True)]
+
+
 def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
     """The last versions of a record, oldest first, without their roots."""
-    end = store.lines.length(cr_id)
+    end = store.lines.at(cr_id).seq + 1
     return [
         sealed(checked(Entry(*one[:2]), cr_id))
         for one in store.lines.versions(cr_id, max(0, end - count), end)

@@ -56,7 +56,9 @@ def say_diff(found: CRDiff) -> None:
         by_part.setdefault(parts_of(change.path)[0], []).append(change)
     for part in _ordered(by_part):
         say(f"\n{_TITLES.get(part, part)}", "bold")
-        for change in by_part[part]:
+        # When something was done is told by the history; it is in the way here, unless it is all there is.
+        plain = [change for change in by_part[part] if not change.path.endswith("At")]
+        for change in plain or by_part[part]:
             mark, colour = _MARKS[change.kind]
             for number, line in enumerate(_change(part, change)):
                 say(cut(f"  {mark if not number else ' '} {line}", width()), colour)
@@ -104,6 +106,13 @@ def brief(value: Any) -> str:
     """A value in a line."""
     if isinstance(value, str):
         return safe(value)
+    if (
+        isinstance(value, dict)
+        and value.keys() >= {"id", "type"}
+        and len(value) <= 5
+        and "status" not in value
+    ):
+        return safe(str(value["id"]))  # an author
     if isinstance(value, dict):
         for name in ("description", "content", "question", "label", "toolName", "decision"):
             if isinstance(value.get(name), str):

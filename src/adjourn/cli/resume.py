@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, cut, facts, safe, say, say_json, width
+from adjourn.cli.output import complain, cut, facts, safe, safe_lines, say, say_json, width
 from adjourn.cli.place import Place, at_store, example, for_machines
 
 
@@ -25,6 +25,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     """
     from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import doubts  # noqa: PLC0415
+    from adjourn.engine import pages  # noqa: PLC0415
     from adjourn.engine import resume as engine  # noqa: PLC0415
     from adjourn.engine.checkpoint import document, trusted_signer  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
@@ -41,16 +42,23 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     for call in doubts(ledger, held):
         ledger.doubts[call.call] = call
     told = engine.answer(
-        found.store, ledger, found.checkpoint, budget=_budget(place, found.store, ledger), more=more
+        found.store,
+        ledger,
+        found.checkpoint,
+        budget=_budget(place, found.store, ledger),
+        more=more,
+        page=pages.told(place.root, ledger.task, place.now),
     )
     if as_json:
         say_json(told)
     else:
         _print(told, place.now)
+    from adjourn.cli.view import who  # noqa: PLC0415
+
     for holder in held:
         if holder.alive:
             complain(
-                f"task {ledger.task} is held by {safe(holder.session.client) or 'a client'}, process {holder.session.pid}",
+                f"task {ledger.task} is held by {safe(who(holder.session))}",
                 "another client's resume is refused until that session ends, or it starts with --take-over",
             )
 
@@ -96,6 +104,11 @@ def _print(told: dict[str, Any], now: int) -> None:
         for call in told.get("inDoubt", [])
     ]
     say(facts(rows))
+    for note in told.get("pageNotes", []):
+        complain(safe(note))
+    if told.get("page"):
+        say("what the page says")
+        say("\n".join(f"  {line}" for line in safe_lines(told["page"].rstrip("\n")).split("\n")))
     say("what happened")
     for entry in told["auditSummary"]:
         about = " ".join(f"{value}" for value in entry["data"].values())

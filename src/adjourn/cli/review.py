@@ -16,7 +16,6 @@ from adjourn.errors import InvalidError, UsageError
 if TYPE_CHECKING:
     from adjourn.aex.review import Review
     from adjourn.engine.contract import Contract
-    from adjourn.findings import Finding
 
 
 @click.command(
@@ -49,6 +48,7 @@ def review(
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
     from adjourn.aex.review import reviewed  # noqa: PLC0415  # not for --help
+    from adjourn.engine.contract import unsigned  # noqa: PLC0415
 
     under = policy_here(policy)
     text = _text(file)
@@ -57,7 +57,7 @@ def review(
         os.path.relpath(file),
         under.policy if under else None,
         policy_source=under.policy_source if under else "",
-        refusals=_unsigned(file, text, under),
+        refusals=unsigned(file, text, under.policy, file) if under else (),
     )
     if as_json:
         import msgspec  # noqa: PLC0415  # only for machines
@@ -88,16 +88,6 @@ def policy_here(named: str) -> Contract | None:
 
     path = named or discover(".")
     return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
-
-
-def _unsigned(file: str, text: str, under: Contract | None) -> list[Finding]:
-    """Why a task does not count as signed by whom the policy names."""
-    if under is None or not under.policy.signers:
-        return []
-    from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
-
-    found = seals.required(file, text.encode(), under.policy.signers, file)
-    return [found] if found else []
 
 
 def _text(path: str) -> str:

@@ -10,9 +10,10 @@ import click
 
 from adjourn.cli.output import complain, safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
-from adjourn.errors import UsageError
+from adjourn.errors import InvalidError, UsageError
 
 if TYPE_CHECKING:
+    from adjourn.adapters.otlp import Exporter
     from adjourn.engine.models import Model
     from adjourn.engine.run.running import Outcome
 
@@ -54,7 +55,7 @@ MAX_INPUTS = 10_000_000
     "--model",
     default="",
     metavar="PROVIDER",
-    help="Who answers `make` steps: anthropic or openai, or PROVIDER:MODEL.",
+    help="Who answers `make` steps: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL.",
 )
 @click.option(
     "--model-handler",
@@ -64,6 +65,12 @@ MAX_INPUTS = 10_000_000
 )
 @click.option(
     "--registry", default="", metavar="URL", help="Tools of a remote registry, over the built-in ones."
+)
+@click.option(
+    "--otlp-endpoint",
+    default="",
+    metavar="URL",
+    help="Send each event as a span to a collector: OTLP over HTTP, as JSON.",
 )
 @click.option("--log-json", is_flag=True, help="Print events as JSON with time and trace.")
 @at_store
@@ -88,14 +95,18 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     if resume:
         _ = place.store  # which must be there
     stop = Stop()
-    with Printer(quiet=as_json, structured=settings["log_json"]) as printer, signals(stop):
+    exporter = _exporter(settings["otlp_endpoint"])
+    with (
+        Printer(quiet=as_json, structured=settings["log_json"], exporter=exporter) as printer,
+        signals(stop),
+    ):
         options = Options(
             root=place.root,
             store=place.url,
             ask=Person(printer, settings["confirm_timeout"]),
             emit=printer.event,
             stop=stop,
-            model=_model(settings["model"], settings["model_handler"]),
+            model=_model(place, settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )
         prepared = begin.resume(options, file) if resume else begin.start(options, file, _inputs(inputs))
@@ -108,12 +119,23 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     return _tell(outcome, as_json=as_json)
 
 
-def _model(name: str, handler: str) -> Model | None:
+def _model(place: Place, name: str, handler: str) -> Model | None:
     if not (name or handler or os.environ.get("AEX_MODEL")):
         return None
     from adjourn.adapters.models import choose  # noqa: PLC0415  # only where one is asked
 
-    return choose(name, handler)
+    return choose(name, handler, root=place.root, store=place.url)
+
+
+def _exporter(url: str) -> Exporter | None:
+    if not url:
+        return None
+    from adjourn.adapters.otlp import Exporter  # noqa: PLC0415  # HTTP is slow to load
+
+    try:
+        return Exporter(url)
+    except InvalidError as error:
+        raise UsageError(f"--otlp-endpoint: {error.message}", error.remedy) from error
 
 
 def _inputs(file: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
@@ -30,6 +30,9 @@ from adjourn.log.event import milliseconds, timestamp
 from adjourn.state.ledger import Approval
 from adjourn.store.base import Head
 
+if TYPE_CHECKING:
+    from adjourn.adapters.otlp import Exporter
+
 NAME_WIDTH = 16
 WATCH_SECONDS = 1.0
 SLOW_SECONDS = 1.0
@@ -39,8 +42,9 @@ TICK_SECONDS = 0.2
 class Printer:
     """Prints events, and keeps those of a drafted contract (in `.aex/runs`) beside it. `quiet`: prints none."""
 
-    def __init__(self, *, quiet: bool, structured: bool) -> None:
+    def __init__(self, *, quiet: bool, structured: bool, exporter: Exporter | None = None) -> None:
         self._quiet = quiet
+        self._exporter = exporter
         self._structured = structured
         self._trace = os.urandom(16).hex()
         self._kept: TextIO | None = None
@@ -54,6 +58,8 @@ class Printer:
         self._ticker.close()
         if self._kept is not None:
             self._kept.close()
+        if self._exporter is not None and (lost := self._exporter.close()):
+            complain(safe(lost), "the run is not touched by it; its history is in the store")
 
     def begin(self, run: Run, *, again: bool) -> None:
         """The run is there: show warnings about its contract; from now on keep its events."""
@@ -70,6 +76,9 @@ class Printer:
 
     def event(self, name: str, data: dict[str, Any]) -> None:
         told = {"event": name, "data": data, "timestamp": timestamp(now())}
+        span = os.urandom(8).hex()
+        if self._exporter is not None:
+            self._exporter.add(name, data, trace=self._trace, span=span)
         line = json.dumps(told) + "\n"
         if self._kept is not None:
             self._kept.write(line)
@@ -78,7 +87,7 @@ class Printer:
             self._early.append(line)
         with self._ticker.silent(str(data.get("tool", "working"))):
             if self._structured and not self._quiet:
-                print(json.dumps(told | {"traceId": self._trace, "spanId": os.urandom(8).hex()}), flush=True)
+                print(json.dumps(told | {"traceId": self._trace, "spanId": span}), flush=True)
             elif not self._quiet:
                 shown = f"{name:<{NAME_WIDTH}} {json.dumps(data)}"
                 print(cut(shown, width()) if sys.stdout.isatty() else shown, flush=True)

@@ -19,12 +19,12 @@ def status(place: Place, task: str, *, as_json: bool) -> None:
     the task touched last.
     """
     from adjourn.cli import view  # noqa: PLC0415  # not for --help
-    from adjourn.cli.when import ago, left  # noqa: PLC0415
+    from adjourn.cli.when import ago, left, span  # noqa: PLC0415
 
     ledger = view.current_task(place, task).ledger
     sitting = view.holders(place, ledger)
     if as_json:
-        say_json(view.as_told(place, ledger) | {"next": view.next_step(ledger, sitting, place.now)})
+        say_json(view.as_told(place, ledger) | {"next": view.next_step(place, ledger, sitting)})
         return
     unsure, waiting = view.doubts(ledger, sitting), view.questions(ledger, place.now)
     rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
@@ -34,17 +34,25 @@ def status(place: Place, task: str, *, as_json: bool) -> None:
     )
     held = [
         f"{view.who(one.session)}, since {ago(one.session.since, place.now)}"
-        + ("" if one.alive else " (dead)" if one.alive is False else " (out of sight)")
+        + (f" ({how})" if (how := view.state(one)) else "")
         for one in sitting
     ]
     since = ledger.calls_used - ledger.calls_at_checkpoint
     point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
     rows = [("goal", ledger.goal), ("touched", ago(ledger.touched, place.now))]
     rows += [("held by", text) for text in held] or [("held by", "nobody")]
+    spent = view.budgets(place.store, ledger)
+    rows += [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in spent]
+    if ledger.tokens and not any(one.what == "tokens" for one in spent):
+        rows.append(("spent", f"{ledger.tokens:,} tokens"))
+    rows += [
+        ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {span(one.seconds)}")
+        for one in view.rates(ledger, place.now)
+    ]
     rows += [("refused", str(ledger.calls_refused or "")), ("checkpoint", point)]
     rows += [("in doubt", f"{one.call} {one.tool} {one.arguments}"[:300]) for one in unsure]
     rows += [
         ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, place.now)}")
         for one in waiting
     ]
-    say(facts([*rows, ("next", view.next_step(ledger, sitting, place.now))]))
+    say(facts([*rows, ("next", view.next_step(place, ledger, sitting))]))

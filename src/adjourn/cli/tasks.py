@@ -54,9 +54,9 @@ def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
     from adjourn.cli.when import ago  # noqa: PLC0415
 
     used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
-    living = sum(session["alive"] is True for session in told["sessions"])
-    over = len(told["sessions"]) - living
-    sessions = ", ".join(f"{count} {word}" for count, word in ((living, "open"), (over, "dead")) if count)
+    seen = [session["alive"] for session in told["sessions"]]
+    counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]
+    sessions = ", ".join(f"{count} {word}" for count, word in counts if count)
     return (
         told["task"],
         used,

@@ -14,14 +14,12 @@ import msgspec
 from adjourn.cli.place import Place
 from adjourn.engine import process
 from adjourn.engine.desk import group_of
-from adjourn.engine.session import is_alive
+from adjourn.engine.session import is_alive, seat
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import decode, timestamp
-from adjourn.state.ledger import Approval, Call, Ledger, Session
+from adjourn.state.ledger import Approval, Call, Ledger, Session, rate_of, rate_used
 from adjourn.store.base import Store
-
-MAX_ANCESTORS = 30
 
 
 class Holder(NamedTuple):
@@ -79,8 +77,50 @@ def as_told(place: Place, ledger: Ledger) -> dict[str, Any]:
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sitting)],
         "questions": [question(asked, ledger.task) for asked in questions(ledger, place.now)],
         "tools": ledger.tools,
+        "workedMilliseconds": ledger.worked,
+        "tokens": ledger.tokens,
+        "microUsd": ledger.micro_usd,
+        "budgets": [msgspec.to_builtins(one) for one in budgets(place.store, ledger)],
+        "rates": [msgspec.to_builtins(one) for one in rates(ledger, place.now)],
     }
     return told
+
+
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much of a budget, or of a rate in the last `seconds`, is spent. `what` is the budget's key, or the rate's tools."""
+
+    what: str
+    used: float
+    limit: float
+    seconds: int = 0
+
+
+def budgets(store: Store, ledger: Ledger) -> list[Spent]:
+    """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
+    from adjourn.aex.policy import from_text, merge  # noqa: PLC0415  # parsing, for tasks only that are looked at
+    from adjourn.engine.decide import budgets_used  # noqa: PLC0415
+
+    policy = None
+    for text in (ledger.contract, ledger.policy):
+        if text and (blob := store.get_blob(text)) is not None:
+            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
+    if policy is None:
+        return []
+    return [
+        Spent(key, round(used, 4), limit)
+        for key, used, limit in budgets_used(policy, ledger)
+        if key != "calls"
+    ]
+
+
+def rates(ledger: Ledger, now: int) -> list[Spent]:
+    """The rates that calls have counted for in their last period."""
+    found = []
+    for key in ledger.rates:
+        amount, seconds, tools = rate_of(key)
+        if used := rate_used(ledger, key, now):
+            found.append(Spent(tools, used, amount, seconds))
+    return found
 
 
 def question(asked: Approval, task: str) -> dict[str, Any]:
@@ -114,25 +154,10 @@ def _of_client(place: Place) -> str:
     clients = place.store.refs("client/")
     if not clients:
         return ""
-    host = process.host()
-    pid = os.getppid()
-    for _ in range(MAX_ANCESTORS):
-        client = process.Process(host, pid, process.started(pid) or 0)
-        task = clients.get(f"client/{group_of(client, place.root)}")
-        if task:
+    for client in process.ancestors():
+        if task := clients.get(f"client/{group_of(client, place.root)}"):
             return task if place.store.head(task).seq >= 0 else ""
-        pid = _parent(pid)
-        if pid <= 1:
-            break
     return ""
-
-
-def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read(4096).rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _touched(store: Store, task: str) -> str:
@@ -149,12 +174,23 @@ def budget(ledger: Ledger) -> str:
 
 
 def who(session: Session) -> str:
-    return f"{session.client or 'a client'}, process {session.pid} on {session.host.split(':')[0]}"
+    return f"{session.client or 'a client'}, {seat(session)}"
 
 
-def next_step(ledger: Ledger, sitting: list[Holder], now: int) -> str:
+def state(one: Holder) -> str:
+    """What there is to say of a sitting that does not live; "" for one that does."""
+    if one.alive:
+        return ""
+    if not one.session.pid:
+        return "idle: no call for a while"
+    return "dead" if one.alive is False else "out of sight"
+
+
+def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
-    waiting = questions(ledger, now)
+    from adjourn.engine.run.journal import name_of  # noqa: PLC0415  # not for other views
+
+    waiting = questions(ledger, place.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
     unsure = doubts(ledger, sitting)
@@ -166,6 +202,8 @@ def next_step(ledger: Ledger, sitting: list[Holder], now: int) -> str:
         return "the budget is spent: raise it in the policy, or end here"
     if any(holder.alive for holder in sitting):
         return "nothing; a session is at work"
+    if place.store.ref(name_of(ledger.task)) is not None:
+        return f"go on with the run: adjourn run --resume --task {ledger.task}"
     if ledger.checkpoint:
         return f"go on in any client: call aex.resume with the name {ledger.checkpoint}"
     return "nothing to resume from yet: no checkpoint was made"

@@ -7,7 +7,6 @@ Must never: let a task's contract widen the policy, or go on with a text that ha
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import msgspec
 
@@ -32,11 +31,15 @@ class BrokenContractError(AdjournError):
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """Both texts as they were read, and the effective permissions. An empty text: there is none."""
+    """Both texts as they were read, and the effective permissions. An empty text: there is none.
+
+    `policy_files` are the policy's own file and those that it extends.
+    """
 
     policy: Policy
     policy_text: str = ""
     policy_source: str = ""
+    policy_files: tuple[str, ...] = ()
     contract_text: str = ""
     contract_source: str = ""
     findings: tuple[Finding, ...] = ()
@@ -54,8 +57,8 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
             help="`adjourn init --policy` writes one to start from; or name one with --policy",
         )
         findings.append(missing)
-    if own.policy is not None and task.policy is not None and own.policy.signers:
-        findings += _unsigned(os.path.join(root, contract), own.policy.signers, task)
+    if own.policy is not None and task.policy is not None:
+        findings += unsigned(os.path.join(root, contract), task.text, own.policy, task.source)
     if any(finding.severity == "error" for finding in findings):
         raise BrokenContractError(findings, own.texts | task.texts)
     if own.policy is not None and task.policy is not None:
@@ -64,6 +67,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
         policy=merge(own.policy, task.policy),
         policy_text=own.text,
         policy_source=own.source,
+        policy_files=tuple(own.texts),
         contract_text=task.text,
         contract_source=task.source,
         findings=tuple(findings),
@@ -81,7 +85,11 @@ def reread_policy(root: str, base: Contract) -> Contract:
     task = from_text(base.contract_text, base.contract_source)[0] if base.contract_text else None
     findings = [*own.findings, *(not_granted(own.policy, task) if task is not None else ())]
     return msgspec.structs.replace(
-        base, policy=merge(own.policy, task), policy_text=own.text, findings=tuple(findings)
+        base,
+        policy=merge(own.policy, task),
+        policy_text=own.text,
+        policy_files=tuple(own.texts),
+        findings=tuple(findings),
     )
 
 
@@ -119,11 +127,13 @@ def _read(root: str, path: str, wanted: str) -> _Part:
     return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=found)
 
 
-def _unsigned(path: str, signers: Sequence[str], task: _Part) -> list[Finding]:
+def unsigned(path: str, text: str, policy: Policy, source: str) -> list[Finding]:
     """What keeps the contract in the file `path` from being taken as signed by whom the policy names."""
+    if not policy.signers:
+        return []
     from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
 
-    found = seals.required(path, task.text.encode(), signers, task.source)
+    found = seals.required(path, text.encode(), policy.signers, source)
     return [found] if found else []
 
 

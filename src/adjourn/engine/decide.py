@@ -31,7 +31,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A call that wants to be forwarded.
 
     `digest` is the SHA-256 of its canonical arguments, `arguments` their redacted text, `state` the digest of the
-    request state the client brings back (empty: none). `named_only` is for requests that no rule need allow. Where a
+    request state the client brings back (empty: none). `named_only` is for requests that no rule need allow, `destructive` for
+    tools that say they may destroy something. Where a
     rule looks at arguments, `given` are they, `paths` what scopes are matched with (`engine.paths`), by `matcher`.
     """
 
@@ -41,6 +42,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str = ""
     state: str = ""
     named_only: bool = False
+    destructive: bool = False
     given: Mapping[str, object] = NOTHING
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
@@ -269,7 +271,7 @@ def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
 
 
 def _amount(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".") if number % 1 else f"{number:.0f}"
+    return f"{round(number, 3):.15g}"
 
 
 def _rate_spent(

@@ -21,7 +21,7 @@ from adjourn.engine import ids, keys, process, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
 from adjourn.engine.paths import places
-from adjourn.engine.protect import PROTECTED
+from adjourn.engine.protect import PROTECTED, SIGNATURES
 from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, UsageError
@@ -117,15 +117,18 @@ class Desk:
     def protected(self) -> tuple[str, ...]:
         """Places in the workspace that no gated call may touch, beside the usual ones: store and policy, if elsewhere.
 
-        The policy because an edited one counts from the next call on: also where it really is, if it is a link.
+        The policy with what it extends, because an edited one counts from the next call on: also where it really is, if it
+        is a link. Signatures, where it requires them.
         """
         root = self.setting.root
         path = (self.setting.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
-        policy = os.path.join(root, self.contract.policy_source)
         found = [] if ":" in path else [os.path.join(root, path or DEFAULT_STORE)]
-        found += [policy, os.path.realpath(policy)] if self.contract.policy_source else []
+        for file in self.contract.policy_files:
+            whole = os.path.join(root, file)
+            found += [whole, os.path.realpath(whole)]
         places = dict.fromkeys(os.path.relpath(place, root) for place in found)
-        return tuple(place for place in places if not place.startswith("..") and place not in PROTECTED)
+        kept = [place for place in places if not place.startswith("..") and place not in PROTECTED]
+        return (*kept, *([SIGNATURES] if self.contract.policy.signers else []))
 
     # --- sessions
 
@@ -163,7 +166,7 @@ class Desk:
         return Session(
             opened,
             contract.policy,
-            Sitting(self.process, self.group, self.client, self.era),
+            Sitting(self.process, self.group, self.client, self.era, self.setting.root),
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),
             auto_confirm=self.setting.auto_confirm,
@@ -216,9 +219,9 @@ class Desk:
                     self._bring_up(session)
                 policy = session.policy
                 placed = [self._placed(policy, call) for call in calls]
-                if policy.checkpoints or policy.percents:
-                    triggers.before(session, placed)
-                return session, session.admit(placed)
+                for note in triggers.before(session, placed):
+                    self._tell("page", note)
+                return session, triggers.admit(session, placed)
             except MovedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
@@ -247,6 +250,8 @@ class Desk:
             if contract.policy_text == self.contract.policy_text and not was_broken:
                 return None
             self.contract = contract
+            self._policy_file = _PolicyFile(self.setting.root, contract)
+            self.__dict__.pop("protected", None)  # made anew: it may extend others now
             self._behind.update(self._sessions.values())
             for session in list(self._behind):
                 with suppress(AdjournError):  # it is tried again before the session's next call
@@ -282,30 +287,35 @@ class Desk:
 
 
 class _PolicyFile:
-    """Whether the policy's text was edited since it was last looked at. Costs one look at the file's status a call."""
+    """Whether the policy's text was edited since it was last looked at, or that of one that it extends.
+
+    Costs one look at each file's status a call.
+    """
 
     def __init__(self, root: str, contract: Contract) -> None:
-        self._path = os.path.join(root, contract.policy_source) if contract.policy_source else ""
+        self._paths = [os.path.join(root, file) for file in contract.policy_files]
         self._status: tuple[int, ...] = (0,)  # it may have been edited since it was read
         self._text = digest(contract.policy_text.encode())
 
     def changed(self) -> bool:
         status = self._look()
-        if status == self._status:
+        if not self._paths or status == self._status:
             return False
         self._status = status
-        text = digest((load(self._path)[0] or "").encode())
+        text = digest("".join(load(path)[0] or "" for path in self._paths).encode())
         changed, self._text = text != self._text, text
         return changed
 
     def _look(self) -> tuple[int, ...]:
-        if not self._path:
-            return (0,)
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return ()
-        return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
+        found: list[int] = []
+        for path in self._paths:
+            try:
+                status = os.stat(path)
+            except OSError:
+                found.append(-1)
+            else:
+                found += (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
+        return tuple(found)
 
 
 def group_of(client: process.Process, root: str) -> str:

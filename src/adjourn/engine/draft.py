@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import string
 import time
-from contextlib import suppress
 
 import msgspec
 
@@ -20,7 +19,7 @@ from adjourn.aex.templates import safe_name
 from adjourn.engine.contract import Contract
 from adjourn.engine.draft_prompt import again, system_prompt
 from adjourn.engine.models import Completion, Model
-from adjourn.engine.workspace import make_folder, sync_folder, write_file
+from adjourn.engine.workspace import create_file, make_folder
 from adjourn.errors import InvalidError, StoreError, UsageError
 from adjourn.findings import Finding
 
@@ -140,31 +139,12 @@ def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
     """
     data = made.text.encode()
     if out:
-        if not _created(os.path.dirname(out) or ".", os.path.basename(out), data):
+        if not create_file(os.path.dirname(out) or ".", os.path.basename(out), data):
             raise InvalidError(f"{out} is there already", "name another file with --out")
         return out
     folder = make_folder(root, RUNS)
     stem = f"{time.strftime('%Y%m%d-%H%M%S', at)}-{made.name}"
     for name in (f"{stem}.aex", *(f"{stem}-{number}.aex" for number in range(2, 100))):
-        if _created(folder, name, data):
+        if create_file(folder, name, data):
             return f"{RUNS}/{name}"
     raise StoreError(f"{RUNS} has too many drafts of this second", "try again")
-
-
-def _created(folder: str, name: str, data: bytes) -> bool:
-    """Make a file whole; False when something of that name is there."""
-    fresh = f".{os.urandom(8).hex()}.new"
-    write_file(folder, fresh, data)
-    try:
-        os.link(os.path.join(folder, fresh), os.path.join(folder, name))  # fails where a rename would replace
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {os.path.join(folder, name)}: {error.strerror}", "name another file"
-        ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, fresh))
-        sync_folder(folder)
-    return True

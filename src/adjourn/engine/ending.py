@@ -2,15 +2,18 @@
 
 Were anything written after it, the task could not be carried back: the other machine's history would begin one event
 earlier than this one's ends. So a session is closed first, and its last checkpoint made then: the one that it made just
-before is made again, otherwise one under the task's own name.
+before at somebody's wish is made again, otherwise one under the task's own name.
 
 Owns: that order, the name of last checkpoints. Must never: keep a process from ending.
 """
 
 from __future__ import annotations
 
-from adjourn.engine import checkpoint, folder
+from adjourn.engine import checkpoint
+from adjourn.engine.milestone import make
+from adjourn.engine.pages import is_automatic
 from adjourn.engine.session import Session
+from adjourn.engine.task import Task
 from adjourn.engine.workspace import MAX_NAME
 
 
@@ -25,7 +28,8 @@ def end(session: Session, reason: str, root: str) -> str:
     last = None
     if ledger.checkpoint_seq == ledger.seq:
         last = checkpoint.find(task.store, ledger.checkpoint)
-        last = last if last.event.task == task.id else None
+        last = last if last.event.task == task.id and not is_automatic(last.data.trigger) else None
+    sitting = ledger.sessions.get(session.id)
     session.close(reason)
     if last is not None:
         name, description = last.data.name, last.data.description
@@ -33,8 +37,23 @@ def end(session: Session, reason: str, root: str) -> str:
         name, description = name_of(task.id), ""
     else:
         return ""
-    made = checkpoint.create(task, name, description=description, trigger=reason, by=session.actor)
-    return folder.write(task.store, made, root)
+    return make(
+        task,
+        root,
+        name,
+        budget=session.policy.budget,
+        description=description,
+        trigger=reason,
+        by=session.actor,
+        began=sitting.since if sitting else "",
+    ).folder
+
+
+def keep(
+    task: Task, trigger: str, root: str, *, budget: int | None, sitting: Session | None = None
+) -> checkpoint.Checkpoint:
+    """Make a checkpoint under the task's own name while the work may go on: the client may be gone before it ends."""
+    return make(task, root, name_of(task.id), budget=budget, trigger=trigger, sitting=sitting).checkpoint
 
 
 def name_of(task: str) -> str:

@@ -14,11 +14,10 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.aex.where import values_at
+from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Call, Claim
 from adjourn.engine.task import Task
-from adjourn.errors import InvalidError
 from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event
 from adjourn.state.ledger import Call as OpenCall
 from adjourn.state.ledger import Ledger
@@ -51,19 +50,12 @@ def look_up(
         named = values_at(call.given, rule.by.split("."))
         if any(value is None or value == "" for value in named):
             return Claim(missing=rule.by)
-        key = _key([rule.pattern, rule.by, *named])
+        key = arguments_digest([rule.pattern, rule.by, *named])
         keys.append(key)
         claim = _known(task, ledger, key, changes)
         if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):
             found = claim
     return msgspec.structs.replace(found, key=" ".join(keys)) if found is not None else None
-
-
-def _key(named: list[object]) -> str:
-    try:
-        return digest(canonical(named))
-    except InvalidError:  # a number that RFC 8785 cannot hold
-        return digest(msgspec.json.encode(named, order="sorted"))
 
 
 def _known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None]) -> Claim:

@@ -6,8 +6,11 @@ Owns: `Process`, reading the process table, liveness. Must never: signal a proce
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import msgspec
+
+MAX_ANCESTORS = 30
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -33,6 +36,17 @@ def current() -> Process:
 def parent() -> Process:
     """The process that started this one: the client, for a proxy."""
     return Process(host(), os.getppid(), started(os.getppid()) or 0)
+
+
+def ancestors() -> Iterator[Process]:
+    """The processes that this one descends from, nearest first."""
+    here, pid = host(), os.getppid()
+    for _ in range(MAX_ANCESTORS):
+        if pid <= 1:
+            return
+        yield Process(here, pid, started(pid) or 0)
+        fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 else 0
 
 
 def host() -> str:

@@ -10,7 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-PROTECTED = (".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex")
+PROTECTED = (".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json")
+SIGNATURES = "*.signature.json"
+"""Of contracts. Touched by nobody where the policy requires them."""
 FOLDER = ".aex"
 """Holds the protected ones: its files may be written, itself may not be moved or removed."""
 _COMMAND_KEYS = frozenset(("cmd", "command", "script", "code", "diff", "patch"))
@@ -21,14 +23,15 @@ _FILE_URL = re.compile(r"file:(?://[^/]*)?(?=/)", re.IGNORECASE)
 def protected_path(arguments: object, root: str, also: Sequence[str] = ()) -> str | None:
     """The protected place that a call's arguments name, if any: as a path, or inside a command line or patch.
 
-    `root` is the workspace's real path; `also` are further places in it, relative to it.
+    `root` is the workspace's real path; `also` are further places in it, relative to it; `*.ending` stands for every file
+    whose name ends so.
     """
     places = (*PROTECTED, *also)
     for key, text in _texts(arguments):
         path = text.strip()
         if key in _COMMAND_KEYS:
             folded = text.casefold()
-            found = next((place for place in places if place.casefold() in folded), None)
+            found = next((place for place in places if place.lstrip("*").casefold() in folded), None)
         elif not path or len(path) > _MAX_PATH or "\0" in path or "\n" in path:
             found = None
         else:
@@ -56,6 +59,8 @@ def _protected(root: str, path: str, places: Sequence[str]) -> str | None:
     if folded == f"{base}/{FOLDER}":
         return FOLDER
     for place in places:
+        if place[0] == "*" and folded.startswith(base + "/") and folded.endswith(place[1:].casefold()):
+            return place
         full = f"{base}/{place.casefold()}"
         if folded == full or folded.startswith((full + "/", full + "-")):  # -wal and -shm belong to the store
             return place

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from adjourn.engine import folder, once
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
+from adjourn.engine.pages import Told
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task
@@ -30,6 +31,7 @@ ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
 DESCRIPTION_CHARACTERS, GOAL_CHARACTERS, TOOLS_BYTES, DOUBTS_BYTES = 2500, 500, 1000, 2000
+PAGE_CHARACTERS, NOTE_CHARACTERS = 2000, 200
 """What the parts of an answer may take, so that there is room for the history."""
 MAX_CURSOR = 19
 _CHUNK = 2000
@@ -176,15 +178,26 @@ def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
 
 
 def answer(
-    store: Store, ledger: Ledger, checkpoint: Checkpoint, *, budget: int | None, more: str = ""
+    store: Store,
+    ledger: Ledger,
+    checkpoint: Checkpoint,
+    *,
+    budget: int | None,
+    more: str = "",
+    page: Told | None = None,
 ) -> dict[str, Any]:
-    """The answer of `aex.resume`: the published fields, then the calls in doubt, then how to get the rest.
+    """The answer of `aex.resume`: the published fields, the newest page, the calls in doubt, then how to get the rest.
 
     Bounded by `ANSWER_BYTES`: the newest audit entries that fit, in order. `more` is the cursor of an earlier answer.
     """
     told: dict[str, Any] = {"name": checkpoint.data.name}
     if checkpoint.data.description:
-        told["description"] = _cut(checkpoint.data.description, DESCRIPTION_CHARACTERS)
+        limit = GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS
+        told["description"] = _cut(checkpoint.data.description, limit)
+    if page is not None and not more:
+        told["page"] = _cut(page.text, PAGE_CHARACTERS)
+        if page.notes:
+            told["pageNotes"] = [_cut(note, NOTE_CHARACTERS) for note in page.notes]
     told["toolsCalled"] = _fitting(list(ledger.tools), TOOLS_BYTES)
     told["callsUsed"] = ledger.calls_used
     if budget is not None:

@@ -7,7 +7,7 @@ Must never: speak MCP, or keep anything that the chain does not have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from types import MappingProxyType
@@ -46,12 +46,15 @@ Reason = Literal["dead", "expired", "taken-over"]
 
 
 class Sitting(NamedTuple):
-    """Who sits down: the client and this process. `group` is one for all processes that one client started."""
+    """Who sits down: the client and this process. `group` is one for all processes that one client started, `root` the
+    workspace they work in.
+    """
 
     process: Process
     group: str
     client: str = ""
     era: str = ""
+    root: str = ""
 
 
 class Admitted(NamedTuple):
@@ -137,8 +140,8 @@ class Session:
         if take_over:
             return "taken-over"
         raise HeldError(
-            f"task {self.task.id} is held by {holder.client or 'a client'} (process {holder.pid} on "
-            f"{holder.host.split(':')[0]}, session {holder.id}) since {holder.since}",
+            f"task {self.task.id} is held by {holder.client or 'a client'} ({seat(holder)}, session {holder.id}) "
+            f"since {holder.since}",
             "end that session, or start the proxy with --take-over to fence it off",
         )
 
@@ -236,7 +239,7 @@ class Session:
             spent = 0
             counted: Counter[str] = Counter()
             taken: set[str] = set()
-            asked: dict[str, Approval] = {}
+            asked: list[Approval] = []
             changes.clear()
             for call in calls:
                 claim = once.look_up(self.task, self.policy, ledger, call, changes)
@@ -268,10 +271,15 @@ class Session:
                     admitted = Admitted(decision, decision.call)
                     facts.append(Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id))
                 elif isinstance(decision, Ask):
-                    admitted = Admitted(decision, approval=self._ask(facts, call, decision, ledger, asked))
+                    known = (*ledger.approvals.values(), *asked)
+                    approval, required = question(call, decision, known, now)
+                    admitted = Admitted(decision, approval=approval)
+                    if required is not None:
+                        asked.append(approval)
+                        facts.append(Fact(required, self.actor, self.id))
                 else:
                     admitted = Admitted(decision)
-                    facts.append(Fact(self._refused(call, decision), self.actor, self.id))
+                    facts.append(Fact(refusal(call, decision), self.actor, self.id))
                 result.append(admitted)
             return facts
 
@@ -284,7 +292,7 @@ class Session:
         if decision.auto:
             facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
         if decision.observed is not None:
-            facts.append(Fact(_observed(call, decision.observed), SYSTEM, self.id))
+            facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
         if call.named_only and not decision.approval and not decision.auto:
             return  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
@@ -299,54 +307,6 @@ class Session:
             uncounted=call.named_only,
         )
         facts.append(Fact(allowed, self.actor, self.id))
-
-    def _ask(
-        self, facts: list[Fact], call: Call, ask: Ask, ledger: Ledger, asked: dict[str, Approval]
-    ) -> Approval:
-        """The question that is already open for this very call, or a new one, added to `asked` and `facts`."""
-        now = self.task.clock()
-        stamp = timestamp(now)
-        for known in (*ledger.approvals.values(), *asked.values()):
-            same = (known.tool, known.digest, known.doubt, known.who, known.otherwise) == (
-                call.tool, call.digest, ask.doubt, ask.who, ask.otherwise,
-            )  # fmt: skip
-            if same and not known.approved and not known.refused and known.expires > stamp:
-                return known
-        question = Approval(
-            id=ids.approval_id(),
-            tool=call.tool,
-            digest=call.digest,
-            expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
-            cause=ask.cause,
-            asked=stamp,
-            arguments=call.arguments,
-            doubt=ask.doubt,
-            who=ask.who,
-            otherwise=ask.otherwise,
-        )
-        asked[question.id] = question
-        required = kinds.ConfirmRequired(
-            approval=question.id,
-            arguments=question.arguments,
-            cause=question.cause,
-            digest=question.digest,
-            doubt=question.doubt,
-            expires=question.expires,
-            otherwise=ask.otherwise,
-            tool=question.tool,
-            who=question.who,
-        )
-        facts.append(Fact(required, self.actor, self.id))
-        return question
-
-    def _refused(self, call: Call, decision: Block | Replay) -> kinds.Data:
-        if isinstance(decision, Replay):
-            return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
-        if decision.reason == "budget_exhausted":
-            return kinds.BudgetExhausted(
-                budget=decision.budget, limit=decision.limit, tool=call.tool, used=decision.used
-            )
-        return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
 
     def settle(
         self,
@@ -407,7 +367,55 @@ def _budget_of(policy: Policy) -> int:
     return -1 if policy.budget is None else min(policy.budget, MAX_SAFE_INTEGER)
 
 
-def _observed(call: Call, decision: Block | Ask | Replay) -> kinds.PolicyObserved:
+def question(
+    call: Call, ask: Ask, known: Iterable[Approval], now: int
+) -> tuple[Approval, kinds.ConfirmRequired | None]:
+    """Of the known questions the one that is open for this very call; else a new one, and the fact that it is asked."""
+    stamp = timestamp(now)
+    for one in known:
+        same = (one.tool, one.digest, one.doubt, one.who, one.otherwise) == (
+            call.tool, call.digest, ask.doubt, ask.who, ask.otherwise,
+        )  # fmt: skip
+        if same and not one.approved and not one.refused and one.expires > stamp:
+            return one, None
+    required = kinds.ConfirmRequired(
+        approval=ids.approval_id(),
+        arguments=call.arguments,
+        cause=ask.cause,
+        digest=call.digest,
+        doubt=ask.doubt,
+        expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
+        otherwise=ask.otherwise,
+        tool=call.tool,
+        who=ask.who,
+    )
+    new = Approval(
+        id=required.approval,
+        tool=call.tool,
+        digest=call.digest,
+        expires=required.expires,
+        cause=ask.cause,
+        asked=stamp,
+        arguments=call.arguments,
+        doubt=ask.doubt,
+        who=ask.who,
+        otherwise=ask.otherwise,
+    )
+    return new, required
+
+
+def refusal(call: Call, decision: Block | Replay) -> kinds.Data:
+    """That a call was not let through."""
+    if isinstance(decision, Replay):
+        return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
+    if decision.reason == "budget_exhausted":
+        return kinds.BudgetExhausted(
+            budget=decision.budget, limit=decision.limit, tool=call.tool, used=decision.used
+        )
+    return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
+
+
+def observed(call: Call, decision: Block | Ask | Replay) -> kinds.PolicyObserved:
     """What the policy would have done, had it not only observed."""
     if isinstance(decision, Block):
         return kinds.PolicyObserved(
@@ -427,6 +435,11 @@ def _token(decision: Decision) -> str:
     if isinstance(decision, Forward):
         return decision.approval
     return decision.call if isinstance(decision, Continue) else ""
+
+
+def seat(holder: Holder) -> str:
+    """Through what a client sits on a task. The hook's visits have no process of their own where the client's is not known."""
+    return f"process {holder.pid} on {holder.host.split(':')[0]}" if holder.pid else "through its hook"
 
 
 def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:

@@ -1,4 +1,7 @@
-"""Checkpoints that nobody has to think of: before the calls that a policy names, and at shares of the budget.
+"""Checkpoints that nobody has to think of: before calls that may destroy something, at shares of the budget, when it is spent.
+
+Before a destructive call a checkpoint is made, durably, before the call is decided on. When the call went well, one is made after
+it: what goes on from there. When it failed, the page of the one before is active again, with what failed.
 
 Owns: when such a checkpoint is due, and its name. Must never: let a call go on when the checkpoint it waits for was not
 made, or make a name for each of a thousand of them: a later one takes the name of the earlier, which stays in the chain.
@@ -6,30 +9,145 @@ made, or make a name for each of a thousand of them: a later one takes the name 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from adjourn.aex.policy import Policy
 from adjourn.engine.decide import Call, budgets_used
-from adjourn.engine.session import Session
+from adjourn.engine.destructive import DEFAULT, Matcher, Settings, read_settings
+from adjourn.engine.session import Admitted, Session
 from adjourn.engine.workspace import MAX_NAME
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.state.ledger import AT_SHARE, Ledger
 
-BEFORE = "before "
-"""How the trigger of a checkpoint begins that was made before a call: `before deploy.run`."""
+BEFORE, AFTER, FAILED = "before ", "after ", "failed "
+"""How the triggers of checkpoints around calls begin: `before deploy.run`, `before shell.exec: rm`."""
+SHARES = (75.0, 90.0)
+"""Percents of the calls at which a checkpoint is made where the policy names none."""
+SPENT = 100.0
 
 
-def before(session: Session, calls: Sequence[Call]) -> None:
-    """Make the checkpoints that are due before these calls are decided on. Raises what making one raises."""
-    policy = session.policy
-    if policy.checkpoints:
-        for call in calls:
-            if not call.named_only and policy.checkpoint_before(call.tool) and _may_pass(session, call):
-                _make(session, "before", f"{BEFORE}{call.tool}")
-                break  # one holds for all that are decided on together
-    if policy.percents:
-        for share, key, trigger in due_shares(session.task.ledger, policy):
-            _make(session, f"at-{share:g}".replace(".", "-") + (f"-{key}" if key != "calls" else ""), trigger)
+class Guarded(NamedTuple):
+    """A call that a checkpoint was made before: its tool, the rule's label, and that checkpoint's hash."""
+
+    tool: str
+    label: str
+    before: str
+
+
+class _Watch:
+    """What is known of one session: its rules as far as they were looked at, and its destructive calls."""
+
+    def __init__(self, session: Session) -> None:
+        self.notes: list[str] = []
+        self.settings: Settings = DEFAULT
+        try:
+            self.settings = read_settings(session.sitting.root) if session.sitting.root else DEFAULT
+        except InvalidError as error:
+            self.notes.append(f"{error}; the usual rules count")
+        self._matcher = Matcher(self.settings)
+        self.policy: Policy | None = None
+        self._tools: dict[str, tuple[bool, str]] = {}
+        self._next = 0.0
+        self.made: dict[tuple[str, str], Guarded] = {}
+        """By tool and digest: calls that are about to be decided on."""
+        self.guarded: dict[str, Guarded] = {}
+        """By call: those that were let through."""
+
+    def look(self, policy: Policy) -> None:
+        if policy is not self.policy:
+            self.policy, self._next = policy, 0.0
+            self._tools.clear()
+
+    def label(self, call: Call) -> str:
+        """Why a checkpoint is due before a call: a rule's label, "policy" or "hint", "" when none is."""
+        known = self._tools.get(call.tool)
+        if known is None:
+            if len(self._tools) > 1000:
+                self._tools.clear()
+            assert self.policy is not None  # `look` comes first
+            named = self.policy.checkpoint_before(call.tool) is not None
+            known = self._tools[call.tool] = (named, self._matcher.of_tool(call.tool))
+        named, word = known
+        if named:
+            return "policy"
+        if not call.effectful or call.named_only:
+            return ""
+        return ("hint" if call.destructive else word) or (
+            self._matcher.of_arguments(call.given) if call.given else ""
+        )
+
+    def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
+        """What `due_shares` says, without asking it while it cannot be anything."""
+        if policy.budget is None and not policy.budgets:
+            return []
+        if not policy.budgets and ledger.calls_used < self._next:
+            return []
+        due = due_shares(ledger, policy)
+        limit = policy.budget or 0
+        reached = [share * limit / 100 for share in shares_of(policy, "calls")]
+        self._next = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
+        return due
+
+
+_watches: WeakKeyDictionary[Session, _Watch] = WeakKeyDictionary()
+
+
+def _watch(session: Session) -> _Watch:
+    watch = _watches.get(session)
+    if watch is None:
+        watch = _watches[session] = _Watch(session)
+    return watch
+
+
+def before(session: Session, calls: Sequence[Call]) -> list[str]:
+    """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
+
+    Returns what is to be said about their pages.
+    """
+    watch, policy = _watch(session), session.policy
+    watch.look(policy)
+    notes, watch.notes = watch.notes, []
+    made = ""
+    for call in calls:
+        label = watch.label(call)
+        if label and _may_pass(session, call):
+            if not made:  # one holds for all that are decided on together
+                made, said = _make_before(session, call.tool, label, watch.settings)
+                notes += said
+            watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
+    return notes + _make_due(session, watch)
+
+
+def admit(session: Session, calls: Sequence[Call]) -> list[Admitted]:
+    """Let the session decide, and take note of the calls it lets through, of those that a checkpoint was made before."""
+    decided = session.admit(calls)
+    watch = _watches.get(session)
+    if watch is not None and watch.made:
+        for call, one in zip(calls, decided, strict=True):
+            guarded = watch.made.get((call.tool, call.digest))
+            if guarded is not None and one.call:
+                watch.guarded[one.call] = guarded
+        watch.made.clear()
+    return decided
+
+
+def settled(session: Session, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
+    """Make the checkpoints that are due once calls were settled. Raises what making one raises."""
+    watch = _watches.get(session)
+    if watch is None:
+        return []
+    notes: list[str] = []
+    if watch.guarded:
+        for fact in facts:
+            guarded = watch.guarded.get(fact.call)
+            if guarded is not None and fact.outcome != "input-required":
+                del watch.guarded[fact.call]
+                notes += _make_after(session, guarded, fact)
+    return notes + _make_due(session, watch)
 
 
 def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
@@ -39,11 +157,17 @@ def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
     """
     due: list[tuple[float, str, str]] = []
     for key, used, limit in budgets_used(policy, ledger):
-        share = max((share for share in policy.percents if limit and used * 100 >= share * limit), default=0)
+        shares = shares_of(policy, key)
+        share = max((share for share in shares if limit and used * 100 >= share * limit), default=0)
         trigger = f"{AT_SHARE}{share:g}% of {key}={limit:.15g}"
         if share and trigger not in ledger.marks:
             due.append((share, key, trigger))
     return due
+
+
+def shares_of(policy: Policy, key: str) -> tuple[float, ...]:
+    """The percents of a budget at which a checkpoint is made: the policy's, else the usual ones of the calls; and all of it."""
+    return (*(policy.percents or (SHARES if key == "calls" else ())), SPENT)
 
 
 def _may_pass(session: Session, call: Call) -> bool:
@@ -53,11 +177,90 @@ def _may_pass(session: Session, call: Call) -> bool:
     )
 
 
-def _make(session: Session, what: str, trigger: str) -> None:
-    from adjourn.engine.checkpoint import create  # noqa: PLC0415  # signing is not on the start path
+# --- making them
+
+
+def _make_due(session: Session, watch: _Watch) -> list[str]:
+    notes: list[str] = []
+    for share, key, trigger in watch.shares(session.task.ledger, session.policy):
+        what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")
+        what += f"-{key}" if key != "calls" else ""
+        notes += _make(session, what, trigger)[1]
+    return notes
+
+
+def _make_before(session: Session, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
+    notes: list[str] = []
+    more: dict[str, object] = {}
+    if settings.keep_files and session.sitting.root:
+        from adjourn.engine.snapshot_git import keep  # noqa: PLC0415  # few workspaces keep files
+
+        try:
+            kept = keep(session.sitting.root, session.task.id, session.task.ledger.seq + 1, settings)
+            more["files"] = {"commit": kept.commit, "ref": kept.ref, "leftOut": kept.left_out}
+            if kept.left_out:
+                notes.append(f"not kept, too large: {', '.join(kept.left_out[:10])}")
+        except AdjournError as error:
+            notes.append(f"the files as they are were not kept: {error}")
+    named = label not in ("policy", "hint")
+    made, said = _make(
+        session,
+        "before",
+        f"{BEFORE}{tool}{': ' * named}{label * named}",
+        label=label if named else tool,
+        more=more,
+    )
+    return made, notes + said
+
+
+def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:
+    named = guarded.label not in ("policy", "hint")
+    what = f"{guarded.tool}{': ' * named}{guarded.label * named}"
+    if fact.outcome == "ok":
+        return _make(session, "after", f"{AFTER}{what}")[1]
+    told = (
+        "no answer came, its effect is in doubt"
+        if fact.outcome == "no-answer"
+        else "it answered with an error"
+    )
+    return _make(session, "failed", f"{FAILED}{what}", failed=f"{what}: {told}", base=guarded.before)[1]
+
+
+def _make(
+    session: Session,
+    what: str,
+    trigger: str,
+    *,
+    label: str = "",
+    failed: str = "",
+    base: str = "",
+    more: dict[str, object] | None = None,
+) -> tuple[str, list[str]]:
+    """A checkpoint and its page. Returns its hash, and what is to be said: a page that cannot be written keeps nobody."""
+    from adjourn.engine import page_writing, pages  # noqa: PLC0415  # signing and pages are not on the start path
+    from adjourn.engine.checkpoint import create  # noqa: PLC0415
 
     session.hold()
-    task = session.task.id
+    task, root = session.task.id, session.sitting.root
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
-    create(session.task, f"{task}-{what}", trigger=trigger, sitting=session)
+    made = create(session.task, f"{task}-{what}", trigger=trigger, sitting=session)
+    if not root:
+        return made.hash, []
+    sitting = session.task.ledger.sessions.get(session.id)
+    try:
+        found = pages.by_id(root, base) if base else None
+        written = page_writing.write(
+            session.task,
+            made,
+            root,
+            budget=session.policy.budget,
+            began=sitting.since if sitting else "",
+            failed=failed,
+            label=label,
+            base=found,
+            more=more,
+        )
+    except AdjournError as error:
+        return made.hash, [f"checkpoint {made.data.name} has no page: {error}"]
+    return made.hash, written.notes

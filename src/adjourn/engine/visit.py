@@ -6,21 +6,29 @@ session of a name that is worked out, not drawn, so that processes which start a
 The session lives as long as the client's process where that is known, else for a lease's time after each visit. It
 never fences another holder, and a living one of another client keeps it out, as it does a proxy.
 
-What is written of an allowed call: its intent, and in the same step that it went to the client and no answer was seen.
-So it is counted, it is never open, and it never becomes a doubt: adjourn was not there when it ran. A call about which a
-person is to be asked is counted when it is asked, since the client tells nobody what the person said; repeated with an
-approval that was given elsewhere, it is not counted again.
+What is written of an allowed call depends on whether the client says afterwards what came of it (`Manners.settles`):
 
-Owns: this sitting, and the facts of such calls. Must never: say that a call went well.
+- If it does, its intent. The call is open until it is settled; when the client is killed meanwhile, it is in doubt. What
+  is still open when the client's turn ends in good order was answered to its agent all the same, and is settled then.
+- If it does not, its intent, and in the same step that no answer was seen. So it is counted, it is never open, and it never
+  becomes a doubt: adjourn was not there when it ran.
+
+A call about which the client asks a person is counted when it is asked, since the client tells nobody what the person said;
+repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`Manners.asks`) the
+call is refused until it was approved elsewhere, and is not counted before.
+
+Owns: this sitting, and the facts of such calls. Must never: say that a call went well which nobody saw end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids, once, triggers
+from adjourn.engine import once, triggers
 from adjourn.engine.contract import Contract
 from adjourn.engine.decide import (
     APPROVAL_MILLISECONDS,
@@ -36,17 +44,32 @@ from adjourn.engine.decide import (
 )
 from adjourn.engine.session import (
     LEASE_MILLISECONDS,
-    MAX_SHOWN_TOOL,
     MovedError,
     Session,
     Sitting,
+    observed,
+    question,
+    refusal,
 )
 from adjourn.engine.task import SYSTEM, Builder, Fact, Task, Written
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
+from adjourn.state.ledger import Call as OpenCall
 from adjourn.state.ledger import Ledger
+
+Outcome = Literal["ok", "tool-error", "error", "no-answer"]
+
+
+class Manners(NamedTuple):
+    """What a client does beside asking: it says what came of a call (`settles`), it can ask a person (`asks`)."""
+
+    settles: bool = False
+    asks: bool = True
+
+
+DEFAULT_MANNERS = Manners()
 
 
 class VisitedTask(Task):
@@ -73,8 +96,11 @@ class Decided(NamedTuple):
 class Visit:
     """The session of all visits of one client on a task, as one of them sees it."""
 
-    def __init__(self, task: Task, contract: Contract, sitting: Sitting) -> None:
+    def __init__(
+        self, task: Task, contract: Contract, sitting: Sitting, manners: Manners = DEFAULT_MANNERS
+    ) -> None:
         self.task = task
+        self._manners = manners
         self.policy: Policy = contract.policy
         self._session = Session(
             task,
@@ -85,8 +111,8 @@ class Visit:
         )
         self._session.id = self.id = _name(task.ledger, sitting)
 
-    def ask(self, call: Call) -> Decided:
-        """Decide on a call and write it down. Raises `HeldError`, `MovedError`, `StoreError`."""
+    def ask(self, call: Call, name: str = "") -> Decided:
+        """Decide on a call, which the client names, and write it down. Raises `HeldError`, `MovedError`, `StoreError`."""
         made: list[Decision] = []
         changes: dict[str, str | None] = {}
 
@@ -97,9 +123,13 @@ class Visit:
             paid = self._is_paid(ledger, call)
             decision = decide(self.policy, ledger, call, now=self.task.clock(), spent=-paid, claim=claim)
             made[:] = [decision]
-            facts = [*self._over(ledger, call), *self._facts(ledger, call, decision, claim, paid=paid)]
-            if claim is not None and claim.key and isinstance(decision, Forward | Ask):
-                changes[once.ref(self.task.id, claim.key)] = f"{self._call_id(ledger)} {once.DONE}"
+            call_id = f"{self.id}.{ledger.seq + 1}{_mark(name)}"
+            facts = [
+                *self._over(ledger, call),
+                *self._facts(ledger, call, call_id, decision, claim, paid=paid),
+            ]
+            if claim is not None:
+                changes.update(self._claimed(claim, call_id, decision))
             return facts
 
         self._sit()
@@ -120,6 +150,54 @@ class Visit:
         self._sit()
         self._session.note(data)
 
+    def settle(self, call: Call, name: str, settled: kinds.ToolSettled) -> bool:
+        """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
+        mine = self._open()
+        found = next((one for one in mine if name and one.call.endswith(_mark(name))), None)
+        found = found or next(
+            (one for one in mine if (one.tool, one.digest) == (call.tool, call.digest)), None
+        )
+        if found is None:
+            return False
+        self._session.settle([msgspec.structs.replace(settled, call=found.call)])
+        return True
+
+    def turn_over(self) -> None:
+        """The client has answered its agent all that it asked for: what is still open was not seen, but it is not cut off.
+
+        A call that a person was asked about, and that is not settled by then, was not made.
+        """
+        ledger = self.task.ledger
+        self._session.settle(
+            [
+                kinds.ToolSettled(call=one.call, outcome="error" if _is_asked(ledger, one) else "ok")
+                for one in self._open()
+            ]
+        )
+
+    def checkpoint(self, trigger: str) -> bool:
+        """Make a checkpoint under the task's own name, if a call was made since the last one."""
+        ledger = self.task.ledger
+        here = any(one.group == self._session.sitting.group for one in ledger.sessions.values())
+        if not here or ledger.calls_used == ledger.calls_at_checkpoint:
+            return False
+        from adjourn.engine import ending  # noqa: PLC0415  # signing is not on the start path
+
+        sitting = self._session if self.id in ledger.sessions else None
+        ending.keep(self.task, trigger, self._session.sitting.root, budget=self.policy.budget, sitting=sitting)
+        return True
+
+    def end(self, reason: str) -> None:
+        """Get up, with a last checkpoint if calls were made."""
+        if self.id in self.task.ledger.sessions:
+            from adjourn.engine import ending  # noqa: PLC0415  # as above
+
+            self._session.is_open = True
+            ending.end(self._session, reason, self._session.sitting.root)
+
+    def _open(self) -> list[OpenCall]:
+        return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]
+
     def _sit(self) -> None:
         """Sit down if no earlier visit has, else keep the seat. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
@@ -133,48 +211,50 @@ class Visit:
     # --- the facts
 
     def _facts(
-        self, ledger: Ledger, call: Call, decision: Decision, claim: Claim | None, *, paid: bool
+        self,
+        ledger: Ledger,
+        call: Call,
+        call_id: str,
+        decision: Decision,
+        claim: Claim | None,
+        *,
+        paid: bool,
     ) -> Iterator[Fact]:
         actor, session = self._session.actor, self.id
         if isinstance(decision, Block | Replay):
-            yield Fact(_refused(call, decision), actor, session)
+            yield Fact(_refusal(call, decision), actor, session)
             return
-        if isinstance(decision, Ask) and not _is_open_question(ledger, call, decision, self.task.stamp):
-            yield Fact(self._question(call, decision), actor, session)
+        if isinstance(decision, Ask):
+            _, required = question(call, decision, ledger.approvals.values(), self.task.clock())
+            if required is not None:
+                yield Fact(required, actor, session)
+            if not self._manners.asks:
+                return
         passes = decision if isinstance(decision, Forward) else Forward()
         if passes.observed is not None:
-            yield Fact(_observed(call, passes.observed), SYSTEM, session)
+            yield Fact(observed(call, passes.observed), SYSTEM, session)
         allowed = kinds.ToolAllowed(
             approval=passes.approval,
             arguments=call.arguments,
-            call=self._call_id(ledger),
+            call=call_id,
             digest=call.digest,
-            effectful=False,
+            effectful=call.effectful and self._manners.settles,
             limits=list(passes.limits),
             once=claim.key if claim is not None else "",
             tool=call.tool,
             uncounted=paid and passes is decision,
         )
         yield Fact(allowed, actor, session)
-        if passes is decision:
-            yield self._unseen(allowed.call)
+        if passes is decision and not self._manners.settles:
+            yield self._ended(call_id)
 
-    def _question(self, call: Call, ask: Ask) -> kinds.ConfirmRequired:
-        within = APPROVAL_MILLISECONDS if ask.within is None else ask.within
-        return kinds.ConfirmRequired(
-            approval=ids.approval_id(),
-            arguments=call.arguments,
-            cause=ask.cause,
-            digest=call.digest,
-            doubt=ask.doubt,
-            expires=timestamp(self.task.clock() + within),
-            otherwise=ask.otherwise,
-            tool=call.tool,
-            who=ask.who,
-        )
-
-    def _call_id(self, ledger: Ledger) -> str:
-        return f"{self.id}.{ledger.seq + 1}"
+    def _claimed(self, claim: Claim, call_id: str, decision: Decision) -> dict[str, str | None]:
+        """What a call makes of its claim: it is open until the call is settled, or done at once if nobody will see its end."""
+        if isinstance(decision, Forward) and self._manners.settles:
+            return once.claimed(self.task.id, claim.key, call_id)
+        if isinstance(decision, Forward | Ask) and not self._manners.settles:
+            return once.claimed(self.task.id, claim.key, f"{call_id} {once.DONE}")
+        return {}
 
     def _is_paid(self, ledger: Ledger, call: Call) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
@@ -189,45 +269,31 @@ class Visit:
         stamp = timestamp(self.task.clock() - APPROVAL_MILLISECONDS)
         for one in ledger.open_calls.values():
             same = (one.tool, one.digest) == (call.tool, call.digest)
-            if one.session == self.id and (same or one.since < stamp):
-                yield self._unseen(one.call)
+            asked = not self._manners.settles or _is_asked(ledger, one)
+            if one.session == self.id and asked and (same or one.since < stamp):
+                yield self._ended(one.call)
 
-    def _unseen(self, call: str) -> Fact:
-        return Fact(kinds.ToolSettled(call=call, outcome="no-answer"), SYSTEM, self.id)
+    def _ended(self, call: str) -> Fact:
+        """No answer was seen; where one would have been, the call was not made."""
+        outcome: Outcome = "error" if self._manners.settles else "no-answer"
+        return Fact(kinds.ToolSettled(call=call, outcome=outcome), SYSTEM, self.id)
 
 
-def _refused(call: Call, decision: Block | Replay) -> kinds.Data:
+def _mark(name: str) -> str:
+    """What the id of a call ends with that the client has a name for."""
+    return f".{digest(name.encode())[:8]}" if name else ""
+
+
+def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
+    """Whether the client was to ask a person about an open call."""
+    return any((one.tool, one.digest) == (call.tool, call.digest) for one in ledger.approvals.values())
+
+
+def _refusal(call: Call, decision: Block | Replay) -> kinds.Data:
+    """That a call was not let through. A recorded answer cannot be handed out here."""
     if isinstance(decision, Replay):
         return kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
-    if decision.reason == "budget_exhausted":
-        return kinds.BudgetExhausted(
-            budget=decision.budget, limit=decision.limit, tool=call.tool, used=decision.used
-        )
-    return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
-
-
-def _observed(call: Call, decision: Block | Ask | Replay) -> kinds.PolicyObserved:
-    """What the policy would have done, had it not only observed."""
-    if isinstance(decision, Ask):
-        return kinds.PolicyObserved(
-            decision="ask", reason=decision.cause, rule=decision.cause, tool=call.tool
-        )
-    if isinstance(decision, Block):
-        return kinds.PolicyObserved(
-            decision="block", reason=decision.reason, rule=decision.rule, tool=call.tool
-        )
-    return kinds.PolicyObserved(decision="replay", reason="once_done", tool=call.tool)
-
-
-def _is_open_question(ledger: Ledger, call: Call, ask: Ask, stamp: str) -> bool:
-    """Whether a person is asked about this very call already."""
-    return any(
-        (known.tool, known.digest, known.doubt) == (call.tool, call.digest, ask.doubt)
-        and not known.approved
-        and not known.refused
-        and known.expires > stamp
-        for known in ledger.approvals.values()
-    )
+    return refusal(call, decision)
 
 
 def _name(ledger: Ledger, sitting: Sitting) -> str:

@@ -10,8 +10,7 @@ Owns: that choice, and keeping a store quick to open that only such processes wr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -22,29 +21,29 @@ from adjourn.engine.desk import MAX_MOVES, Desk, Setting, group_of
 from adjourn.engine.paths import places
 from adjourn.engine.process import Process
 from adjourn.engine.session import MovedError, Sitting
-from adjourn.engine.visit import Decided, Visit, VisitedTask
-from adjourn.errors import ConflictError, InvalidError
+from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
+from adjourn.errors import ConflictError
 from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log.canonical import digest
 from adjourn.store.base import Store
 
-READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
-"""Tools of the contract vocabulary that have no effect."""
 FOLD_EVERY = 64
 """Events between two cached folds. Each visit loads the task anew, so fewer than between those of a session that stays."""
 MAX_EVENTS_OF_VISIT = 6
-MAX_ANCESTORS = 30
 
 
 class Visitor:
     """A process that was started for one answer. Opens the store when it is first needed."""
 
-    def __init__(self, setting: Setting, client: str, client_process: int = 0) -> None:
+    def __init__(
+        self, setting: Setting, client: str, client_process: int = 0, manners: Manners = DEFAULT_MANNERS
+    ) -> None:
         """`client` is its name, `client_process` its process where it says so; it must be one that this one descends from."""
         self.desk = Desk(setting)
         self._setting = setting
         self._client = client
-        self._groups = {group_of(process_, setting.root): process_ for process_ in _ancestors()}
+        self._manners = manners
+        self._groups = {group_of(process_, setting.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
         self._named = next(
             (group for group, process_ in self._groups.items() if process_.pid == client_process), ""
@@ -54,32 +53,39 @@ class Visitor:
         """Whether the client has a proxy in this workspace."""
         return bool(_with_proxies(self.desk.store, self._groups))
 
-    def ask(self, call: Call, working_directory: str = "") -> Decided:
-        """Decide on a call and write it down; relative paths among its arguments are of `working_directory`.
+    def claim(self) -> None:
+        """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
+        if not _with_proxies(self.desk.store, self._groups):
+            self.desk.group = self._named or next(iter(self._groups), "")
+            self.desk.task_id()
+
+    def ask(self, call: Call, working_directory: str = "", name: str = "") -> Decided:
+        """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of
+        `working_directory`.
 
         Raises `HeldError` or another `RefusedError`, `StoreError`.
         """
         for _ in range(MAX_MOVES):
-            visit = self._visit()
+            visit = self.visit()
             leads_to = places(visit.policy, call.tool, call.given, self._setting.root, working_directory)
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
-                decided = visit.ask(placed)
+                decided = visit.ask(placed, name)
             except MovedError:
                 self.desk.close("moved")
                 self.desk = Desk(self._setting)
                 continue
-            self._keep(visit)
+            self.keep(visit)
             return decided
         raise ConflictError("this client's task is being moved about", "call again")
 
     def note(self, data: kinds.Data) -> None:
         """Write down what was decided without the rules."""
-        visit = self._visit()
+        visit = self.visit()
         visit.note(data)
-        self._keep(visit)
+        self.keep(visit)
 
-    def _visit(self) -> Visit:
+    def visit(self) -> Visit:
         """The task, and as whom to sit there."""
         desk, own = self.desk, self._setting.task
         workspace = f"workspace/{digest(self._setting.root.encode())[:8]}"
@@ -91,10 +97,11 @@ class Visitor:
             group = next((one for one in self._groups if one in held_by), "") or self._named
         # A process of no machine is one of which only its lease tells how long it lives.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
-        sitting = Sitting(client, group or workspace, self._client, "hook")
-        return Visit(task, for_task(self._setting.contract, desk.store, task.ledger.contract), sitting)
+        sitting = Sitting(client, group or workspace, self._client, "hook", self._setting.root)
+        contract = for_task(self._setting.contract, desk.store, task.ledger.contract)
+        return Visit(task, contract, sitting, self._manners)
 
-    def _keep(self, visit: Visit) -> None:
+    def keep(self, visit: Visit) -> None:
         """Now and then, leave things so that the next visits load little: a cached fold, and a log that was copied."""
         if visit.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_VISIT:
             visit.task.fold()
@@ -105,29 +112,3 @@ def _with_proxies(store: Store, groups: Mapping[str, Process]) -> str:
     """The group whose proxies share a task in this store, "" for none."""
     clients = store.refs("client/")
     return next((group for group in groups if f"client/{group}" in clients), "")
-
-
-def _ancestors() -> Iterator[Process]:
-    host = process.host()
-    pid = os.getppid()
-    for _ in range(MAX_ANCESTORS):
-        if pid <= 1:
-            return
-        yield Process(host, pid, process.started(pid) or 0)
-        pid = _parent(pid)
-
-
-def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read(4096).rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def arguments_digest(arguments: object) -> str:
-    """SHA-256 of the canonical arguments; of a sorted encoding for the few values that RFC 8785 cannot hold."""
-    try:
-        return digest(canonical(arguments))
-    except InvalidError:
-        return digest(msgspec.json.encode(arguments, order="sorted"))

@@ -57,14 +57,19 @@ def make_folder(root: str, relative: str) -> str:
     return path
 
 
-def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object) -> None:
-    """Replace a file atomically and durably: temporary file, fsync, rename, fsync of the folder."""
+def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object, mode: int = 0) -> None:
+    """Replace a file atomically and durably: temporary file, fsync, rename, fsync of the folder.
+
+    `mode` is the new file's, from the moment that it has content; 0 for that of any new file.
+    """
     path = os.path.join(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         try:
             with os.fdopen(handle, "wb") as file:
+                if mode:
+                    os.fchmod(file.fileno(), mode)
                 for chunk in [chunks] if isinstance(chunks, bytes) else chunks:  # type: ignore[attr-defined]
                     file.write(chunk)
                 file.flush()
@@ -76,6 +81,23 @@ def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object) -> 
         sync_folder(folder)
     except OSError as error:
         raise _failed("write", path, error) from error
+
+
+def create_file(folder: str, name: str, data: bytes) -> bool:
+    """Make a file whole, through no link; False when something of that name is there."""
+    path, fresh = os.path.join(folder, name), f".{os.urandom(8).hex()}.new"
+    if os.path.lexists(path):
+        return False
+    write_file(folder, fresh, data)
+    try:
+        os.link(os.path.join(folder, fresh), path)  # fails where a rename would replace
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _failed("write", path, error) from error
+    finally:
+        remove_file(folder, fresh)
+    return True
 
 
 @contextmanager

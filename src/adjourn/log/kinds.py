@@ -402,6 +402,20 @@ class RunFinished(Data, frozen=True, kw_only=True):
     step: str = ""
 
 
+class PhaseEntered(Data, frozen=True, kw_only=True):
+    """A coding session leaves phase `after` (empty: it begins) for `phase` (empty: it is over), at `step` of its procedure.
+
+    `document` is the digest of the document that holds the session as it is now.
+    """
+
+    KIND = "phase.entered"
+    after: str = ""
+    document: str
+    phase: str = ""
+    reason: str = ""
+    step: int = 0
+
+
 def data_of(event: Event) -> Data | None:
     """The typed data of an event; None for a kind not known here. Raises `InvalidError` when it does not fit its kind."""
     kind = REGISTRY.get(event.event)

@@ -6,10 +6,11 @@ Owns: settling calls, the edits of tools/list and of capabilities. Must never: h
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from adjourn.engine import triggers
 from adjourn.engine.desk import Desk
 from adjourn.engine.once import MAX_ANSWER
 from adjourn.engine.session import Session
@@ -82,11 +83,20 @@ class Answers:
                 self._wire.report.event("store.error", str(error))
                 session.settle(facts, later=True)
         now = time.monotonic_ns()
+        for session in {*settled, *(pending.session for pending, _ in later if pending.session)}:
+            self._make_checkpoints(session, settled[session].facts if session in settled else [])
         if out:
             self._wire.to_client(out[0] if len(out) == 1 else b"".join(out))
         for pending, reply in later:
             if pending.session is not None:
                 pending.session.settle([_settlement(pending, reply, now)], later=True)
+
+    def _make_checkpoints(self, session: Session, facts: list[kinds.ToolSettled]) -> None:
+        try:
+            for note in triggers.settled(session, facts):
+                self._wire.report.event("page", note)
+        except AdjournError as error:
+            self._wire.report.event("checkpoint.failed", str(error))
 
     def _line(
         self,
@@ -106,9 +116,10 @@ class Answers:
         if pending.kind == "call" and pending.session is not None:
             if pending.effectful or pending.kept:
                 facts, answers = settled.setdefault(pending.session, Settled([], {}))
-                facts.append(_settlement(pending, reply, time.monotonic_ns()))
-                if pending.kept and isinstance(reply.result, msgspec.Raw) and len(reply.result) <= MAX_ANSWER:
-                    answers[pending.call] = bytes(reply.result)
+                facts.append(fact := _settlement(pending, reply, time.monotonic_ns()))
+                result = reply.result if pending.kept and fact.outcome == "ok" else UNSET
+                if isinstance(result, msgspec.Raw) and len(result) <= MAX_ANSWER:
+                    answers[pending.call] = bytes(result)
             else:
                 later.append((pending, reply))
         elif reply.error is UNSET:
@@ -159,7 +170,9 @@ class Answers:
             return self._unasked(body["id"])
         answer = frames.error(body["id"], frames.INTERNAL_ERROR, "the upstream's answer is not strict JSON")
         if pending.session is not None:
-            fact = kinds.ToolSettled(call=pending.call, outcome="error", answer=digest(line))
+            # A claim is only given up by an error that the upstream means.
+            outcome: Literal["error", "no-answer"] = "no-answer" if pending.kept else "error"
+            fact = kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
             settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
         out = self._wire.answer(pending.batch, answer)
         return [out] if out else []
@@ -189,6 +202,8 @@ class Answers:
         added = self._meta.listed()
         edit = edit_tools(line, visible, added)
         self._gate.read_only.update(edit.read_only)
+        self._gate.destructive.difference_update(edit.names)
+        self._gate.destructive |= edit.destructive
         for name in edit.removed:
             if shadowed(name):
                 self._wire.report.event(

@@ -220,12 +220,20 @@ class Asker:
                 elif asked.refused:
                     self._finish(request_id, held, f"it was refused ({asked.refused})")
                 elif time.monotonic() >= held.deadline:
-                    yes = held.approval.otherwise == "allow"
-                    if not yes:
-                        self._record(held.session, held.approval, yes=False, via="timeout")
-                    self._finish(
-                        request_id, held, "" if yes else f"nobody answered within {held.seconds:.0f} s"
-                    )
+                    self._silence(request_id, held)
+
+    def _silence(self, request_id: object, held: Held) -> None:
+        """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
+        nobody = f"nobody answered within {held.seconds:.0f} s"
+        if held.approval.otherwise == "deny":
+            self._record(held.session, held.approval, yes=False, via="timeout")
+            self._finish(request_id, held, nobody)
+        elif self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
+            self._finish(
+                request_id, held, f"{nobody}; it passes when it is repeated after {held.approval.expires}"
+            )
+        else:
+            self._finish(request_id, held, "")
 
     def _left(self, approval: Approval) -> float:
         return max(0, milliseconds(approval.expires) - self._desk.clock()) / 1000
@@ -246,17 +254,17 @@ class Asker:
 
     def _finish(self, request_id: object, held: Held, refused: str) -> None:
         self._held.pop(request_id, None)
-        if refused:
-            self._refuse(held.gated, held.approval, refused)
+        if refused or not held.session.is_open:
+            self._refuse(held.gated, held.approval, refused or "its session has ended")
             return
-        try:
-            admitted = held.session.admit([held.gated.call])[0]
+        try:  # as any other call: the policy may have been edited while it waited
+            session, (admitted,) = self._desk.admit([held.gated.call], held.session.task.id)
         except AdjournError as error:
             self._refuse(held.gated, held.approval, error.message)
             return
         if isinstance(admitted.decision, (Forward, Continue)):
             self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
-            self.proceed(held.gated, admitted, held.session)
+            self.proceed(held.gated, admitted, session)
         elif isinstance(admitted.decision, Block):
             self._refuse(held.gated, held.approval, admitted.decision.message)
         else:
@@ -265,7 +273,9 @@ class Asker:
     def _refuse(self, gated: Gated, approval: Approval, why: str) -> None:
         self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
-        line = self.refusal(gated.message, Block("confirm_required", message, _later(approval.id)))
+        expired = approval.expires <= timestamp(self._desk.clock())
+        remedy = "repeat the call; it asks anew" if expired else _later(approval.id)
+        line = self.refusal(gated.message, Block("confirm_required", message, remedy))
         self._wire.to_client(self._wire.answer(gated.batch, line))
 
     # --- sealed states

@@ -6,20 +6,22 @@ Owns: what becomes of a client's line. Must never: let through what it could not
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.aex.policy import Policy
+from adjourn.engine.calls import READING_VERBS, arguments_digest
 from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.engine.desk import Desk
-from adjourn.engine.paths import places
+from adjourn.engine.paths import judge
 from adjourn.engine.protect import protected_path
-from adjourn.engine.session import Admitted, Session
-from adjourn.errors import AdjournError, InvalidError, StoreError
+from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
+from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import OVERSIZE
@@ -28,9 +30,10 @@ from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.wire import Batch, Pending, Wire
 from adjourn.state.redact import preview
 
+if TYPE_CHECKING:
+    from adjourn.proxy.sampling import Sampler
+
 TASK_META = "dev.adjourn/task"
-READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
-"""Tools of the contract vocabulary that have no effect, for upstreams that list no hints."""
 UNGATED = frozenset(
     ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
 )
@@ -54,7 +57,16 @@ class Gated:
 class Gate:
     """Handles the client's lines, in one thread."""
 
-    def __init__(self, wire: Wire, desk: Desk, asker: Asker, meta: MetaTools, *, errors: str) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        desk: Desk,
+        asker: Asker,
+        meta: MetaTools,
+        *,
+        errors: str,
+        wake: Callable[[], None],
+    ) -> None:
         self._wire = wire
         self._desk = desk
         self._asker = asker
@@ -67,7 +79,11 @@ class Gate:
         self._queued: set[Any] = set()
         self._unsent: set[Any] = set()
         self.read_only: dict[str, bool] = {}
+        self.destructive: set[str] = set()
         self.revision = ""
+        self.sampler: Sampler | None = None
+        """Asks the client's model, where the client offers that."""
+        self._wake = wake
 
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together. Their intents are one transaction, their forwarding one write."""
@@ -110,8 +126,11 @@ class Gate:
             self._wire.to_client(b"[" + b",".join(batch.parts) + b"]\n")
 
     def _response(self, message: Message) -> None:
-        if not self._asker.answered_by(message):
-            self._forward(message.raw)
+        if self._asker.answered_by(message) or (
+            self.sampler is not None and self.sampler.answered_by(message)
+        ):
+            return
+        self._forward(message.raw)
 
     def _notification(self, message: Message) -> None:
         if message.method == "tools/call":
@@ -119,10 +138,17 @@ class Gate:
             return
         if message.method == "notifications/cancelled" and self._cancelled(message.params.get("requestId")):
             return
+        if message.method == "notifications/initialized" and self.sampler is not None:
+            self.sampler.begin()
         name = "mcp." + message.method.replace("/", ".")
-        if self._desk.policy.judge_open(name).effect == "deny":
-            self._note(kinds.MessageRefused(reason=f"{name} is denied by policy", size=len(message.raw)))
-            return
+        policy = self._desk.policy
+        verdict = policy.judge_open(name)
+        if verdict.effect == "deny":
+            if not policy.observe:
+                self._note(kinds.MessageRefused(reason=f"{name} is denied by policy", size=len(message.raw)))
+                return
+            rule, tool = str(verdict.rule), name[:MAX_SHOWN_TOOL]
+            self._note(kinds.PolicyObserved(decision="block", reason="deny_list", rule=rule, tool=tool))
         self._forward(message.raw)
 
     def _cancelled(self, request_id: object) -> bool:
@@ -166,6 +192,7 @@ class Gate:
         if kind == "initialize":
             self._greeted(message.params.get("clientInfo"), "legacy")
             self._asker.legacy_capabilities(message.params.get("capabilities"))
+            self._offers_sampling(message.params.get("capabilities"))
         elif message.modern:
             self._greeted(message.meta.get(frames.META_CLIENT), "modern")
         self._track(message, Pending(kind, modern=message.modern, batch=batch))
@@ -179,6 +206,12 @@ class Gate:
                 f"{name} {version}"[:100] if isinstance(version, str) and version else name[:100]
             )
         self._desk.era = era
+
+    def _offers_sampling(self, capabilities: object) -> None:
+        if isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict):
+            from adjourn.proxy.sampling import Sampler  # noqa: PLC0415  # few clients offer it
+
+            self.sampler = Sampler(self._wire, self._desk, wake=self._wake)
 
     def _tools_call(self, message: Message, batch: Batch | None) -> None:
         name = message.params.get("name")
@@ -220,7 +253,6 @@ class Gate:
             arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
         state = params.get("requestState", "" if "inputResponses" in params else None)
         effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
-        paths, matcher = places(self._desk.policy, tool, arguments, self._desk.setting.root)
         return Call(
             tool=tool,
             digest=arguments_digest(arguments),
@@ -228,9 +260,8 @@ class Gate:
             arguments=preview(arguments) if effectful or named_only else "",
             state=digest(state.encode()) if isinstance(state, str) and not is_ours(state) else "",
             named_only=named_only,
+            destructive=tool in self.destructive,
             given=arguments,
-            paths=paths,
-            matcher=matcher,
         )
 
     # --- admission
@@ -285,7 +316,7 @@ class Gate:
         policy = self._desk.policy
         for gated, place in zip(calls, places, strict=True):
             call = gated.call
-            verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher)
+            verdict = judge(policy, call.tool, call.given, self._desk.setting.root)
             harmless = not call.effectful and not call.named_only and not _is_counted(policy, call.tool)
             if harmless and verdict.effect == "allow" and verdict.confirm is None:
                 self._track(gated.message, Pending("other", modern=gated.message.modern, batch=gated.batch))
@@ -330,6 +361,9 @@ class Gate:
                 f"the effect of this call happened already, in call {replay.call}; its answer was not kept"
             )
             return self.refusal(message, Block("once_done", reason, "go on without repeating it"))
+        if message.modern and kept[:1] == b"{":  # it may have been given to a client of the other era
+            fields = msgspec.json.decode(kept, type=dict[str, msgspec.Raw])
+            kept = msgspec.json.encode({"resultType": "complete"} | fields)
         return frames.result(message.id, msgspec.Raw(kept))
 
     def _meta_answer(self, gated: Gated, admitted: Admitted, session: Session) -> bytes:
@@ -415,13 +449,11 @@ class Gate:
 
 
 def _is_counted(policy: Policy, tool: str) -> bool:
-    """Whether a call of the tool has to be written down to be counted."""
-    return bool(policy.budget is not None or policy.budgets or policy.limits_of(tool) or policy.once_of(tool))
-
-
-def arguments_digest(arguments: object) -> str:
-    """SHA-256 of the canonical arguments; of a sorted encoding for the few values that RFC 8785 cannot hold."""
-    try:
-        return digest(canonical(arguments))
-    except InvalidError:
-        return digest(msgspec.json.encode(arguments, order="sorted"))
+    """Whether a call of the tool has to be written down to be counted, or something has to be before it."""
+    return bool(
+        policy.budget is not None
+        or policy.budgets
+        or policy.limits_of(tool)
+        or policy.once_of(tool)
+        or policy.checkpoint_before(tool)
+    )

@@ -17,9 +17,12 @@ RawObject = dict[str, Raw]
 
 
 class Annotations(msgspec.Struct, rename="camel"):
-    """A tool's hints. The defaults are the protocol's: not read-only, destructive."""
+    """A tool's hints. By the protocol's defaults a tool is not read-only and destructive; only one that says so counts as
+    the latter here.
+    """
 
     read_only_hint: Any = False
+    destructive_hint: Any = None
 
 
 class ListedTool(msgspec.Struct):
@@ -33,6 +36,7 @@ class ListEdit(NamedTuple):
     line: bytes | None
     names: list[str]
     read_only: dict[str, bool]
+    destructive: set[str]
     removed: list[str]
 
 
@@ -43,21 +47,24 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict
     tools: list[Raw] = _decode(result["tools"], type=list[Raw]) if "tools" in result else []
     kept, names, removed = [], [], []
     read_only: dict[str, bool] = {}
+    destructive: set[str] = set()
     for raw in tools:
-        name, hint = _about(raw)
+        name, hints = _about(raw)
         if not visible(name):
             removed.append(name)
             continue
         kept.append(raw)
         names.append(name)
-        read_only[name] = hint
+        read_only[name] = hints.read_only_hint is True
+        if hints.destructive_hint is True:
+            destructive.add(name)
     cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
     added = [] if cursor else [Raw(_encode(tool)) for tool in additions]
     if not removed and not added:
-        return ListEdit(None, names, read_only, removed)
+        return ListEdit(None, names, read_only, destructive, removed)
     result["tools"] = Raw(_encode(kept + added))
     body["result"] = Raw(_encode(result))
-    return ListEdit(_encode(body) + b"\n", names, read_only, removed)
+    return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed)
 
 
 def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
@@ -67,15 +74,13 @@ def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
     )
 
 
-def _about(raw: Raw) -> tuple[str, bool]:
+def _about(raw: Raw) -> tuple[str, Annotations]:
     try:
         tool = _decode(raw, type=ListedTool)
     except msgspec.DecodeError:
         name = _decode(raw, type=dict[str, Any]).get("name") if bytes(raw).lstrip()[:1] == b"{" else None
-        return (name if isinstance(name, str) else ""), False
-    hints = tool.annotations
-    name = tool.name if isinstance(tool.name, str) else ""
-    return name, bool(hints is not None and hints.read_only_hint is True)
+        return (name if isinstance(name, str) else ""), Annotations()
+    return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations()
 
 
 def with_tools_capability(line: bytes) -> bytes | None:

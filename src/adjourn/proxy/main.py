@@ -37,6 +37,8 @@ SETTLE_SECONDS = 0.25
 """How long a deferred settlement may wait for a call to take it along. A thread that wakes more often is felt: it makes
 one call in a hundred wait for a processor."""
 HEARTBEAT_SECONDS = 20.0
+SAMPLING_SECONDS = 0.5
+"""How long a question for the client's model may wait."""
 REFUSE_SECONDS = 1.0
 SHUT_DOWN_SECONDS = 15.0
 
@@ -67,7 +69,9 @@ class Proxy:
         self.meta = MetaTools(
             self.desk, self.report, errors=options["--errors"], style=options["--tool-names"]
         )
-        self.gate = Gate(self.wire, self.desk, self.asker, self.meta, errors=options["--errors"])
+        self.gate = Gate(
+            self.wire, self.desk, self.asker, self.meta, errors=options["--errors"], wake=self._woken.set
+        )
         self.asker.proceed = self.gate.proceed
         self.asker.refusal = self.gate.refusal
         self.answers = Answers(self.wire, self.desk, self.gate, self.meta)
@@ -156,7 +160,7 @@ class Proxy:
     def _keep_time(self) -> None:
         beat = time.monotonic() + HEARTBEAT_SECONDS
         while True:
-            self._woken.wait(POLL_SECONDS if self.asker.waiting else HEARTBEAT_SECONDS)
+            self._woken.wait(self._pace())
             woken = self._woken.is_set()
             self._woken.clear()  # before looking at what it stands for
             if self._ended:
@@ -171,6 +175,14 @@ class Proxy:
                 self._beat()
             if self.asker.waiting:
                 self.asker.poll()
+            if self.gate.sampler is not None:
+                self.gate.sampler.poll()
+
+    def _pace(self) -> float:
+        """How long to wait for something to do: no longer than what others write into the store may wait."""
+        if self.asker.waiting:
+            return POLL_SECONDS
+        return HEARTBEAT_SECONDS if self.gate.sampler is None else SAMPLING_SECONDS
 
     def _settle(self, seen: Sequence[object]) -> None:
         """Write deferred settlements that no call took along. While calls come in, each takes those before it."""
@@ -214,6 +226,8 @@ class Proxy:
             self._upstream_reader.join(REFUSE_SECONDS)
             self._unanswered("the session ended")
         self._end_sessions(reason)
+        if self.gate.sampler is not None:
+            self.gate.sampler.close()
         self.desk.close(reason)
         return 1 if crashed else 0
 

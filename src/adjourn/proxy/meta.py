@@ -24,6 +24,39 @@ UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
 """Beginnings of client names that refuse tool names with a dot."""
 
 _NAME = {"type": "string", "description": "Checkpoint name: letters, digits, dashes, underscores"}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_NOTE = {"type": "string", "description": "Shown in brackets behind it"}
+_PAGE: dict[str, dict[str, Any]] = {
+    "progress": {
+        "type": "array",
+        "description": "The checklist of the work, in order. What is left out of these stays as it was on the page before.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"},
+                "status": {"enum": ["done", "in_progress", "pending"]},
+                "note": _NOTE,
+            },
+            "required": ["text"],
+        },
+    },
+    "currentState": _TEXTS | {"description": "What is under way right now"},
+    "openQuestions": _TEXTS | {"description": "What a person has to answer"},
+    "artifacts": {
+        "type": "array",
+        "description": "What was produced",
+        "items": {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Relative to the workspace"},
+                "note": _NOTE,
+            },
+            "required": ["path"],
+        },
+    },
+    "resumptionPoint": {"type": "string", "description": "What the next session does first; concrete"},
+}
+"""What an agent may say of the work, for the checkpoint's page."""
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "aex.checkpoint": {
         "description": "Save the state of this session under a name, so that a later session, of any client, can go on.",
@@ -35,6 +68,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
                     "type": "string",
                     "description": "What was accomplished so far, and what comes next",
                 },
+                **_PAGE,
             },
             "required": ["name"],
         },
@@ -141,23 +175,36 @@ class MetaTools:
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
     def _checkpoint(self, arguments: Arguments) -> Any:
-        from adjourn.engine import checkpoint, folder  # noqa: PLC0415  # not on the start path
+        from adjourn.engine import milestone  # noqa: PLC0415  # not on the start path
 
         name, description = _text(arguments, "name"), _text(arguments, "description", "")
         session = self._desk.session()
-        made = checkpoint.create(session.task, name, description=description, sitting=session)
-        path = folder.write(self._desk.store, made, self._desk.setting.root)
-        return {"path": path, "message": f'Checkpoint "{name}" saved to {path}'}
+        made = milestone.make(
+            session.task,
+            self._desk.setting.root,
+            name,
+            budget=session.policy.budget,
+            description=description,
+            said=milestone.said_in(arguments),
+            sitting=session,
+        )
+        told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}
+        return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.engine import resume  # noqa: PLC0415  # as above
+        from adjourn.engine import pages, resume  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
         session = resumed.session
         ledger = session.task.refresh()
         return resume.answer(
-            self._desk.store, ledger, resumed.checkpoint, budget=session.policy.budget, more=more
+            self._desk.store,
+            ledger,
+            resumed.checkpoint,
+            budget=session.policy.budget,
+            more=more,
+            page=pages.told(self._desk.setting.root, ledger.task, self._desk.clock()),
         )
 
     def _list_tasks(self, arguments: Arguments) -> Any:
@@ -169,9 +216,12 @@ class MetaTools:
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
         from adjourn.engine import tasks  # noqa: PLC0415
+        from adjourn.engine.contract import unsigned  # noqa: PLC0415
 
         path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
-        return review(text, os.path.relpath(path, self._desk.setting.root), self._desk.policy)
+        source = os.path.relpath(path, self._desk.setting.root)
+        policy = self._desk.policy
+        return review(text, source, policy, unsigned(path, text, policy, source))
 
 
 def _text(arguments: Arguments, name: str, default: str | None = None) -> str:

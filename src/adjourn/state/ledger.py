@@ -157,9 +157,17 @@ def rate_used(ledger: Ledger, key: str, now: int) -> int:
     return sum(count for at, count in ledger.rates.get(key, ()) if at >= oldest)
 
 
+def rate_of(key: str) -> tuple[int, int, str]:
+    """The calls, the seconds and the tools of a limit. Raises `ValueError` for what names none."""
+    limit, _, pattern = key.partition(" ")
+    amount, _, seconds = limit.partition("/")
+    if not int(seconds) > 0:
+        raise ValueError(key)
+    return int(amount), int(seconds), pattern
+
+
 def _slice(key: str, now: int) -> int:
-    seconds = key.partition(" ")[0].partition("/")[2]
-    return now * SLICES // (int(seconds or 1) * 1000)
+    return now * SLICES // (rate_of(key)[1] * 1000)
 
 
 def _count_rates(ledger: Ledger, event: Envelope, keys: list[str]) -> None:
@@ -167,7 +175,7 @@ def _count_rates(ledger: Ledger, event: Envelope, keys: list[str]) -> None:
         try:
             now = milliseconds(event.timestamp)
             at = _slice(key, now)
-        except (ValueError, ZeroDivisionError, InvalidError):  # an event made elsewhere
+        except (ValueError, InvalidError):  # an event made elsewhere
             continue
         if key not in ledger.rates and len(ledger.rates) >= MAX_RATES:
             _forget_rates(ledger, now)

@@ -1,6 +1,6 @@
 """Continuation Records, kept: made, changed, decided on, compared, merged, proved and carried.
 
-`store` has the operations, `lines` keeps versions in a `Store`, `events` tells subscribers, `effects` claims and settles what
+`store` has the operations (those of people in `deciding`), `lines` keeps versions in a `Store`, `walks` goes over many of them, `events` tells subscribers, `effects` claims and settles what
 tools do, `proofs` speaks to those who do not have the store, `carrying` takes records from one store to another.
 """
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
-from adjourn.engine.records.lines import Ancestry, Lines, copied
+from adjourn.engine.records.lines import Lines, copied
 from adjourn.engine.records.proofs import SignedRecordHead, read_proof, sign_head
 from adjourn.engine.records.store import CRStore
+from adjourn.engine.records.walks import Ancestry
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import Frontier
@@ -90,13 +91,20 @@ def imported(
     keys = {fingerprint(public): public for public in trusted}
     if signed.key in keys:
         signed.check(keys[signed.key])
-    added, name = 0, signed.id
-    for record, versions in groups.items():
-        taken = _take(store.lines, record, versions, fork if record == signed.id else None)
-        added += taken
-        if fork is not None and record == signed.id and taken and not store.lines.find(signed.content_hash):
-            name = fork.id
-    return Carried(store.resolve(name), added, signed.key)
+    plans = [_plan(store.lines, groups, record, fork if record == signed.id else None) for record in groups]
+    added = sum(_write(store.lines, plan, fork) for plan in plans)
+    forked = any(plan.forks for plan in plans)
+    return Carried(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)
+
+
+class _Plan(NamedTuple):
+    """What is to be added to a line: versions from `common` on, after those whose frontier is `tree`."""
+
+    record: str
+    versions: list[Stored]
+    common: int
+    tree: Frontier
+    forks: bool
 
 
 def _read(lines: Iterable[bytes]) -> tuple[dict[str, list[Stored]], SignedRecordHead | None]:
@@ -132,17 +140,11 @@ def _signed(line: bytes) -> SignedRecordHead:
     return proof
 
 
-def _take(lines: Lines, record: str, versions: list[Stored], fork: Fork | None) -> int:
-    """Add what is new of a line. Returns how many versions that was."""
-    tree, after = Frontier(), link_of(versions[0].content).parent_cr_hash
-    if after:
-        place = lines.find(after)
-        if place is None:
-            raise NotFoundError(
-                f"record {record} was forked from version {after[:12]}, which is not here",
-                "import that record first",
-            )
-        tree = lines.frontier(place)
+def _plan(lines: Lines, groups: dict[str, list[Stored]], record: str, fork: Fork | None) -> _Plan:
+    """Verify a line of the file, and see what of it is new. Nothing is written yet."""
+    versions = groups[record]
+    tree = _before(lines, groups, record)
+    after = link_of(versions[0].content).parent_cr_hash
     found = verify_versions(versions, tree=copied(tree), after=after)
     if not found.valid:
         raise IntegrityError(
@@ -151,22 +153,49 @@ def _take(lines: Lines, record: str, versions: list[Stored], fork: Fork | None) 
         )
     require(check_record(sealed(versions[-1])))
     here = [stored.hash for stored in lines.versions(record)]
-    common = sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, zip(here, versions, strict=False))
-    )
-    if common == len(versions):
-        return 0
-    for one in versions[:common]:
-        tree.append(bytes.fromhex(one.hash))
-    if common == len(here):
-        lines.copy(record, versions[common:], Head(common - 1, here[-1]) if here else EMPTY, tree)
-        return len(versions) - common
-    if fork is None or not common:
+    pairs = zip(here, versions, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, pairs))
+    forks = common < min(len(here), len(versions))
+    if forks and (fork is None or not common):
         raise ConflictError(
             f"record {record} went on here and there in different ways, from version {common} on",
             "take in what it says there as a fork (--as ID), and merge that",
         )
-    there = sealed(versions[-1])
-    first = first_version(there, fork.author, fork.now, new_id=fork.id, parent=sealed(versions[common - 1]))
-    lines.append(None, fork.id, Stored(*store_form(first)), tree)
-    return 1
+    for one in versions[:common]:
+        tree.append(bytes.fromhex(one.hash))
+    return _Plan(record, versions, common, tree, forks)
+
+
+def _before(lines: Lines, groups: dict[str, list[Stored]], record: str) -> Frontier:
+    """The frontier before the first version of a line of the file: that of the version it was forked from, if it was."""
+    after = link_of(groups[record][0].content).parent_cr_hash
+    if not after:
+        return Frontier()
+    for name, versions in takewhile(lambda group: group[0] != record, groups.items()):
+        for number, stored in enumerate(versions, 1):
+            if stored.hash == after:
+                tree = _before(lines, groups, name)
+                for one in versions[:number]:
+                    tree.append(bytes.fromhex(one.hash))
+                return tree
+    place = lines.find(after)
+    if place is None:
+        raise NotFoundError(
+            f"record {record} goes on from version {after[:12]}, which is not here",
+            "import that record first",
+        )
+    return lines.frontier(place)
+
+
+def _write(lines: Lines, plan: _Plan, fork: Fork | None) -> int:
+    """Add what is new. Returns how many versions that was."""
+    record, versions, common, tree, forks = plan
+    if forks and fork is not None:
+        parent, said = sealed(versions[common - 1]), sealed(versions[-1])
+        first = first_version(said, fork.author, fork.now, new_id=fork.id, parent=parent)
+        lines.append(None, fork.id, Stored(*store_form(first)), tree)
+        return 1
+    new = versions[common:]
+    if new:
+        lines.copy(record, new, Head(common - 1, versions[common - 1].hash) if common else EMPTY, tree)
+    return len(new)

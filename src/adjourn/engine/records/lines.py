@@ -19,7 +19,7 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError
 from adjourn.log.canonical import digest
 from adjourn.log.merkle import Frontier
 from adjourn.state.documents import Tree
-from adjourn.state.versions import Link, Stored, Verification, link_of, root_after, sealed, verify_versions
+from adjourn.state.versions import Stored, link_of, root_after, sealed
 from adjourn.store.base import EMPTY, Entry, Head, Store
 
 FOLD_VERSIONS = 32
@@ -29,7 +29,7 @@ MAX_KEPT = 256
 """Lines whose head is kept in memory."""
 MAX_FORKS = 10_000
 _PREFIX = "record/"
-_AFTER_A_GAP = 512
+_new = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 
 
 class Place(NamedTuple):
@@ -46,6 +46,9 @@ class Fold(msgspec.Struct, frozen=True):
     hash: str
     size: int
     nodes: list[str]
+
+    def frontier(self) -> Frontier:
+        return Frontier(self.size, [bytes.fromhex(node) for node in self.nodes])
 
 
 class Loose(NamedTuple):
@@ -91,13 +94,16 @@ class Lines:
         """The ids of all records."""
         return [name.removeprefix(_PREFIX) for name in self.store.streams() if name.startswith(_PREFIX)]
 
-    def length(self, record: str) -> int:
-        """How many versions a line has of its own; 0 where there is no such record."""
-        return self.store.head(_stream(record)).seq + 1
+    def at(self, record: str) -> Head:
+        """Where a line ends; `EMPTY` where there is no such record."""
+        return self.store.head(_stream(record))
+
+    def has_fold(self, record: str) -> bool:
+        return self.store.ref(_stream(record)) is not None
 
     def head(self, record: str) -> Line | None:
         """The line at its head, None where there is no such record."""
-        at = self.store.head(_stream(record))
+        at = self.at(record)
         if at == EMPTY:
             return None
         kept = self._kept.get(record)
@@ -157,7 +163,7 @@ class Lines:
 
     def versions(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Stored]:
         """The versions of a line as they are stored, oldest first, without a look at their hashes."""
-        return (Stored(*entry) for entry in self.store.read(_stream(record), start, stop))
+        return (_new(Stored, (*entry, "")) for entry in self.store.read(_stream(record), start, stop))
 
     def whole(self, record: str, stop: int) -> list[tuple[str, int]]:
         """A first-parent line over all forks: (record, number of its versions), the oldest line first."""
@@ -211,55 +217,15 @@ class Lines:
         }
         return [found[content_hash] for content_hash in hashes]
 
-    # --- verifying
-
-    def verify(self, record: str, expected_head: str | None, expected_root: str | None) -> Verification:
-        """Walk the line, and those it was forked from, oldest first (`versions.verify_versions`)."""
-        at = self.store.head(_stream(record))
-        parts = self.whole(record, at.seq + 1)
-        found = verify_versions(self._walk(parts), expected_head=expected_head, expected_root=expected_root)
-        if not found.valid:
-            return found
-        if found.checked < sum(stop for _, stop in parts):
-            return Verification(found.checked, found.head, at.hash, "hash-mismatch")
-        fold = self._fold(record)
-        if fold is None and self.store.ref(_stream(record)) is not None:
-            return Verification(found.checked, found.head, found.head, "merkle-mismatch")
-        if fold is not None and fold.position > self.store.head(_stream(record)).seq:
-            return Verification(found.checked, found.head, found.head, "head-mismatch")
-        return found
-
-    def _walk(self, parts: Sequence[tuple[str, int]]) -> Iterator[Stored]:
-        """What is there, with the root of the fold where it was made. What is missing shows at the version after it."""
-        for record, stop in parts:
-            fold = self._fold(record)
-            for position, stored in self._present(record, stop):
-                root = ""
-                if fold is not None and fold.position == position:
-                    root = _root(fold) if fold.hash == stored.hash else "not the fold of this version"
-                yield stored._replace(root=root)
-
-    def _present(self, record: str, stop: int) -> Iterator[tuple[int, Stored]]:
-        position = 0
-        try:
-            for stored in self.versions(record, 0, stop):
-                yield position, _bytes(stored)
-                position += 1
-        except (IntegrityError, TypeError, UnicodeDecodeError):
-            # A page cannot be read: go on one by one, up to the version that shows it.
-            for at in dict.fromkeys([*range(position, min(position + _AFTER_A_GAP, stop)), stop - 1]):
-                with suppress(IntegrityError, TypeError, UnicodeDecodeError):
-                    yield from ((at, _bytes(stored)) for stored in self.versions(record, at, at + 1))
-
     # --- the parts
 
     def _read_on(self, record: str, at: Head, known: Line | None) -> Line:
         """The line at a head, from what is known of it: an older head, else the fold, else nothing."""
-        fold = self._fold(record)
+        fold = self.fold(record)
         if known is not None and known.at.seq <= at.seq:
             since, tree, loose = known.at, copied(known.tree), known.loose
         elif fold is not None and fold.position <= at.seq:
-            since, tree, loose = Head(fold.position, fold.hash), _frontier(fold), Loose(fold.position, (), 0)
+            since, tree, loose = Head(fold.position, fold.hash), fold.frontier(), Loose(fold.position, (), 0)
         else:
             return self._rebuilt(record, at)
         last: Stored | None = None
@@ -293,7 +259,7 @@ class Lines:
             record = name.removeprefix(_PREFIX)
             if at.hash == content_hash:
                 return Place(record, at.seq)
-            fold = self._fold(record)
+            fold = self.fold(record)
             start = fold.position + 1 if fold else 0
             for position, stored in enumerate(self.versions(record, start, at.seq), start):
                 if stored.hash == content_hash:
@@ -307,13 +273,12 @@ class Lines:
                 return entry if entry.hash == content_hash else None
         return None
 
-    def _fold(self, record: str) -> Fold | None:
-        value = self.store.ref(_stream(record))
-        with suppress(msgspec.DecodeError):
-            fold = msgspec.json.decode(value or "", type=Fold)
-            with suppress(InvalidError, ValueError):
-                _frontier(fold)
-                return fold
+    def fold(self, record: str) -> Fold | None:
+        """The frontier that is kept of a line; None where there is none, or not one that this package has written."""
+        value = self.store.ref(_stream(record)) or ""
+        with suppress(msgspec.DecodeError, InvalidError, ValueError):
+            fold = msgspec.json.decode(value, type=Fold)
+            return fold if _folded(Head(fold.position, fold.hash), fold.frontier()) == value else None
         return None
 
     def _keep(self, line: Line) -> None:
@@ -340,35 +305,6 @@ def moved(record: str, expected: str, found: str) -> ConflictError:
     )
 
 
-class Ancestry:
-    """The parents of versions, read a line at a time: for walks over many of them."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-        self._links: dict[str, Link] = {}
-
-    def parents(self, content_hash: str) -> tuple[str, ...]:
-        """The first parent, then merged ones; none for what is not in the store."""
-        link = self._link(content_hash)
-        if link is None:
-            return ()
-        first = (link.parent_cr_hash,) if link.parent_cr_hash else ()
-        return (*first, *link.merge_parent_hashes)
-
-    def sequence(self, content_hash: str) -> int:
-        link = self._link(content_hash)
-        return link.sequence if link else -1
-
-    def _link(self, content_hash: str) -> Link | None:
-        if content_hash not in self._links:
-            place = self._lines.find(content_hash)
-            if place is None:
-                return None
-            for stored in self._lines.versions(place.record, 0, place.position + 1):
-                self._links[stored.hash] = link_of(stored.content)
-        return self._links[content_hash]
-
-
 def _stream(record: str) -> str:
     return _PREFIX + record
 
@@ -389,21 +325,8 @@ def _folded(at: Head, tree: Frontier) -> str:
     return msgspec.json.encode(fold).decode()
 
 
-def _frontier(fold: Fold) -> Frontier:
-    return Frontier(fold.size, [bytes.fromhex(node) for node in fold.nodes])
-
-
-def _root(fold: Fold) -> str:
-    return _frontier(fold).root().hex()
-
-
 def _parent(content: bytes) -> str:
     """The hash of the version before; empty where there is none, or this is no record."""
     with suppress(InvalidError):
         return link_of(content).parent_cr_hash
     return ""
-
-
-def _bytes(stored: Stored) -> Stored:
-    """SQLite takes any type in any column: what was made another one is no longer what was hashed."""
-    return stored if isinstance(stored.content, bytes) else Stored(str(stored.hash), b"")

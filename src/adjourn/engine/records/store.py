@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import RLock
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
-from msgspec import UNSET
-
 from adjourn.engine.desk import now
+from adjourn.engine.records.deciding import Deciding, Operation
 from adjourn.engine.records.effects import Effects
 from adjourn.engine.records.events import Subscriber, Subscribers, events_of
-from adjourn.engine.records.lines import Ancestry, Line, Lines, moved
+from adjourn.engine.records.lines import Line, Lines, moved
 from adjourn.engine.records.proofs import (
     ConsistencyProof,
     InclusionProof,
@@ -29,9 +28,9 @@ from adjourn.engine.records.proofs import (
     prove_inclusion,
     sign_head,
 )
-from adjourn.errors import ConflictError, InvalidError, RefusedError, UnknownRecordError
-from adjourn.log.canonical import digest
-from adjourn.state import decisions, diff, interventions, invariants, machines, merge, timing, updating
+from adjourn.engine.records.walks import Ancestry, verify_line
+from adjourn.errors import ConflictError, RefusedError, UnknownRecordError
+from adjourn.state import diff, merge, updating
 from adjourn.state.documents import Tree, same, view, without
 from adjourn.state.interventions import SYSTEM
 from adjourn.state.machines import Happening, Step
@@ -48,14 +47,12 @@ from adjourn.state.versions import (
     sealed,
     store_form,
 )
-from adjourn.store.base import Store
+from adjourn.store.base import EMPTY, Store
 
-Operation = Callable[[Tree, int], Step]
-"""What becomes of a record at a time."""
 MAX_ATTEMPTS = 50
 
 
-class CRStore:
+class CRStore(Deciding):
     """Continuation Records over a `Store`. Safe to use from several threads; several processes may use one store.
 
     `id` names a record, `contentHash` a version of it. Methods raise `UnknownRecordError` (a `KeyError`) for a record that is not there,
@@ -127,9 +124,9 @@ class CRStore:
 
         A missing end, and a line written anew, are found only with a head or a root that was kept elsewhere.
         """
-        if not self.lines.length(cr_id):
+        if self.lines.at(cr_id) == EMPTY:
             raise _unknown(cr_id)
-        return self.lines.verify(cr_id, expected_head, expected_root)
+        return verify_line(self.lines, cr_id, expected_head=expected_head, expected_root=expected_root)
 
     # --- writing
 
@@ -156,8 +153,6 @@ class CRStore:
         else:
             base = first_version(parent, by, at, new_id=new_id, parent=parent)
         step = updating.update_record(base, given, by, at)
-        _keep_task(base, step.record)
-        invariants.require(invariants.check_record(step.record))
         stored = Stored(*store_form(step.record))
         with self._lock:
             try:
@@ -189,127 +184,6 @@ class CRStore:
         """Make a version by an operation of `adjourn.state`. It is asked again when another writer was faster."""
         return self._write(cr_id, operation, author)
 
-    def tick(self, cr_id: str) -> Tree | None:
-        """Let what is due take effect: questions that expire, resume points that time out. None when nothing is due."""
-        if timing.tick(self._line(cr_id).record, self._clock()) is None:
-            return None
-        return self.act(cr_id, lambda record, at: timing.tick(record, at) or Step(record, ()), SYSTEM)
-
-    # --- people, agents and the system
-
-    def answer_question(
-        self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False
-    ) -> Tree:
-        """Answer an open question; with `learn`, the answer becomes a learning, too."""
-        answered = interventions.answer_question
-        return self._decide(
-            cr_id, lambda record, at: answered(record, question_id, answer, author, at, learn=learn), author
-        )
-
-    def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
-        """Go on without an answer."""
-        skipped = interventions.skip_question
-        return self._decide(
-            cr_id, lambda record, at: skipped(record, question_id, reason, author, at), author
-        )
-
-    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
-        """Open a gate."""
-        approved = interventions.approve_resume_point
-        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, author, at), author)
-
-    def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
-        """Open a gate that needs nobody."""
-        approved = interventions.auto_approve_resume_point
-        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, at), SYSTEM)
-
-    def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
-        """Close a gate for good."""
-        denied = interventions.deny_resume_point
-        return self._decide(
-            cr_id, lambda record, at: denied(record, resume_point_id, reason, author, at), author
-        )
-
-    def usable_resume_points(self, cr_id: str) -> list[Tree]:
-        """The approved points whose steps may start now."""
-        return interventions.usable_resume_points(self._line(cr_id).record, consumed=_Consumed(self.store))
-
-    def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
-        """Use up an approval: its steps start. No version, older one or fork of the record can use it again.
-
-        The use is noted before the version is written: when this process dies between the two, the approval is used up.
-        """
-        record = self._line(cr_id).record
-        used = interventions.consume_resume_point
-        used(record, resume_point_id, self._clock(), consumed=_Consumed(self.store))
-        name = _consumed(interventions.consumption_key(record, resume_point_id))
-        try:
-            self.store.swap(name, f"{self._clock()} {record['contentHash']}", expect=None)
-        except ConflictError as error:
-            raise RefusedError(
-                f"the approval of resume point {resume_point_id} was used already",
-                "ask anew with a new resume point",
-            ) from error
-        try:
-            return self._decide(cr_id, lambda record, at: used(record, resume_point_id, at), author)
-        except (RefusedError, InvalidError, ConflictError):
-            with suppress(ConflictError):
-                self.store.swap(name, None, expect=self.store.ref(name))
-            raise
-
-    def override_decision(
-        self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
-    ) -> Tree:
-        """Put another decision in the place of one; the old one stays as a variant."""
-        override = decisions.override_decision
-        return self._decide(
-            cr_id,
-            lambda record, at: override(record, decision_id, new_decision, author, at, rationale=rationale),
-            author,
-        )
-
-    def contest_decision(
-        self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor
-    ) -> Tree:
-        """Put another view beside a decision, which is not settled from then on."""
-        contest = decisions.contest_decision
-        return self._decide(
-            cr_id,
-            lambda record, at: contest(record, decision_id, decision, author, at, rationale=rationale),
-            author,
-        )
-
-    def settle_decision(
-        self,
-        cr_id: str,
-        decision_id: str,
-        status: Literal["accepted", "rejected", "tentative"],
-        author: CRAuthor,
-        *,
-        variant: int | None = None,
-    ) -> Tree:
-        """Move a decision on; a contested one may take the text of one of its variants."""
-        settle = decisions.settle_decision
-        return self._decide(
-            cr_id, lambda record, at: settle(record, decision_id, status, author, at, variant=variant), author
-        )
-
-    def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
-        """An obstacle is gone."""
-        resolved = machines.resolve_blocker
-        return self._decide(
-            cr_id, lambda record, at: resolved(record, blocker_id, resolution, author, at), author
-        )
-
-    def check_invariant(
-        self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = ""
-    ) -> Tree:
-        """An invariant was looked at."""
-        check = machines.check_invariant
-        return self._decide(
-            cr_id, lambda record, at: check(record, invariant_id, status, at, evidence=evidence), author
-        )
-
     # --- comparing and merging
 
     def diff(self, cr_id_a: str, cr_id_b: str) -> CRDiff:
@@ -333,31 +207,19 @@ class CRStore:
                 return _result(merge.Merged(a, (), (), fast_forward=True), a, strategy, base_hash)
             base = self.lines.read(base_hash) if base_hash else None
             merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
-            _keep_task(a, merged.record)
+            if merged.record["task"]["id"] != a["task"]["id"]:  # what was used up is known by it
+                raise RefusedError(
+                    f"{cr_id_a} and {cr_id_b} are records of different tasks", "merge with prefer-a"
+                )
             said = without(merged.record, *ENVELOPE)
             if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
                 return _result(merged, a, strategy, base_hash)
             version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
             told = Happening("merged", "", {"from": b["id"], "hash": b["contentHash"]})
             with suppress(ConflictError):
-                made = self._commit(line, version, (told,), author)
+                made = self._commit(line, a, version, (told,), author)
                 return _result(merged, made, strategy, base_hash)
         raise _too_many(cr_id_a)
-
-    def resolve_conflict(
-        self,
-        cr_id: str,
-        path: str,
-        author: CRAuthor,
-        *,
-        take: Literal["a", "b", "base"] | None = None,
-        value: Any = UNSET,
-    ) -> Tree:
-        """Settle a conflict that a merge has left in a record, with the value of a side or with another."""
-        settle = merge.resolve_conflict
-        return self._decide(
-            cr_id, lambda record, at: settle(record, path, take, author, at, value=value), author
-        )
 
     # --- proving
 
@@ -410,11 +272,6 @@ class CRStore:
         ancestry = Ancestry(self.lines)
         return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
 
-    def _decide(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
-        """What is due takes effect first, and is decided on then."""
-        self.tick(cr_id)
-        return self._write(cr_id, operation, author)
-
     def _write(
         self,
         cr_id: str,
@@ -432,23 +289,21 @@ class CRStore:
                 raise moved(cr_id, expected_head, head["contentHash"])
             at = self._clock()
             step = operation(head, at)
-            _keep_task(head, step.record)
             version = next_version(head, step.record, author, at)
             if version is None:
                 return line.record
             try:
-                return self._commit(line, version, step.events, author)
+                return self._commit(line, head, version, step.events, author)
             except ConflictError:
                 if not again:
                     raise moved(cr_id, head["contentHash"], self._line(cr_id).at.hash) from None
         raise _too_many(cr_id)
 
     def _commit(
-        self, line: Line, version: Tree | None, happened: Sequence[Happening], author: CRAuthor
+        self, line: Line, head: Tree, version: Tree | None, happened: Sequence[Happening], author: CRAuthor
     ) -> Tree:
         assert version is not None  # it has parents to merge, or says something else
-        invariants.require(invariants.check_record(version))
-        stored = Stored(*store_form(version))
+        stored = Stored(*store_form(version, like=(head, line.stored.content)))
         with self._lock:
             made = self.lines.append(line, line.id, stored).record
             self._subscribers.queue(events_of(made, happened, author, line.at.hash))
@@ -456,31 +311,26 @@ class CRStore:
         return made
 
 
-class _Consumed:
-    """The keys of all approvals that were ever used: beside the versions, so that an older one revives none."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __contains__(self, key: object) -> bool:
-        return self._store.ref(_consumed(str(key))) is not None
-
-
-def _consumed(key: str) -> str:
-    return f"consumed/{digest(key.encode())}"
-
-
 def _updated(updates: Mapping[str, Any], author: CRAuthor, record: Tree, at: int) -> Step:
-    return updating.update_record(record, updates, author, at)
+    shared = {name: _shared(value, record.get(name)) for name, value in updates.items()}
+    return updating.update_record(record, shared, author, at)
 
 
-def _keep_task(before: Tree, after: Tree) -> None:
-    """Approvals and effects are counted by task: a record stays with its own."""
-    if after["task"]["id"] != before["task"]["id"]:
-        raise RefusedError(
-            f"record {before['id']} is of task {before['task']['id']}, and cannot be made one of {after['task']['id']}",
-            "create another record",
-        )
+def _shared(value: Any, old: Any) -> Any:
+    """The value, made of what the head has where it says the same: what is shared needs no second look.
+
+    A caller's copy of an item is not the head's item; equal texts tell that it says the same.
+    """
+    if type(value) is not list or type(old) is not list:
+        return value
+    known = {_encode_sorted(item): item for item in old}
+    try:
+        return [known.get(_encode_sorted(item), item) for item in value]
+    except (TypeError, ValueError, RecursionError):  # no JSON: left to be refused with the right words
+        return value
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | None) -> CRMergeResult:

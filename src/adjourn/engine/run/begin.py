@@ -18,11 +18,12 @@ from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
 from adjourn.engine import ids, process
+from adjourn.engine.calls import encoded
 from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting, group_of, open_at
 from adjourn.engine.models import ModelError
 from adjourn.engine.run.calls import MAX_NAME
-from adjourn.engine.run.journal import History, encoded, name_of, value_of
+from adjourn.engine.run.journal import History, name_of, value_of
 from adjourn.engine.run.running import Options, Plan, Run
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
@@ -182,6 +183,7 @@ def _desk(options: Options, plan: Plan, task: str) -> Desk:
     contract = Contract(
         policy=plan.permissions.effective,
         policy_text=plan.policy.policy_text if plan.policy else "",
+        policy_files=plan.policy.policy_files if plan.policy else (),
         contract_text=plan.text,
         contract_source=plan.source,
     )

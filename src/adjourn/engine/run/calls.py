@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.aex.rules import Policy
+from adjourn.engine.calls import encoded
 from adjourn.engine.decide import Block, Call, Forward, Replay
 from adjourn.engine.models import Model, ModelError
 from adjourn.engine.paths import UNKNOWN, places
 from adjourn.engine.protect import protected_path
-from adjourn.engine.run.journal import Journal, call_of, encoded
+from adjourn.engine.run.journal import Journal, call_of
 from adjourn.engine.run.making import Make, make_value
 from adjourn.engine.run.permission import MAKE, Permissions
 from adjourn.engine.run.stopping import Stop

@@ -13,13 +13,14 @@ import msgspec
 
 from adjourn.aex.rules import Policy
 from adjourn.engine import once, triggers
+from adjourn.engine.calls import arguments_digest, encoded
 from adjourn.engine.decide import Call
 from adjourn.engine.paths import Places
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import SYSTEM, Fact, Task
-from adjourn.errors import IntegrityError, InvalidError
+from adjourn.errors import IntegrityError
 from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log.canonical import digest
 from adjourn.log.event import decode
 from adjourn.state.redact import preview
 
@@ -117,7 +118,7 @@ class Journal:
         """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""
         self.session.policy = policy
         triggers.before(self.session, [call])
-        return self.session.admit([call])[0]
+        return triggers.admit(self.session, [call])[0]
 
     def keep(self, result: Result, value: Any, milliseconds: int = 0) -> None:
         """Write what came of a call that was made: its settlement and its result are one step, never there alone."""
@@ -129,6 +130,7 @@ class Journal:
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
         refs = once.keep(self.task, [settled], {result.call: document})
         self._write(facts, document, refs, durable=isinstance(result, kinds.ToolResult))
+        triggers.settled(self.session, [settled])
 
     def take(self, result: kinds.ToolResult, value: Any) -> None:
         """Write what a step came to that was not called: its effect happened before."""
@@ -144,6 +146,7 @@ class Journal:
     def settle(self, settled: kinds.ToolSettled) -> None:
         """Write that a call came to nothing that could be bound."""
         self.session.settle([settled])
+        triggers.settled(self.session, [settled])
 
     # --- steps without
 
@@ -192,26 +195,12 @@ def value_of(task: Task, document: str) -> Any:
 
 def call_of(tool: str, arguments: Mapping[str, Any], where: Places, *, effectful: bool) -> Call:
     """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
-    try:
-        name = digest(canonical(arguments))
-    except InvalidError:  # the few values that RFC 8785 cannot hold
-        name = digest(encoded(arguments, sort=True))
     return Call(
         tool=tool,
-        digest=name,
+        digest=arguments_digest(arguments),
         effectful=effectful,
         arguments=preview(arguments) if effectful else "",
         given=arguments,
         paths=where.paths,
         matcher=where.matcher,
     )
-
-
-def encoded(value: object, *, sort: bool = False) -> bytes:
-    """A value as JSON. Raises `InvalidError` for one that is none, or nested too deeply."""
-    try:
-        return msgspec.json.encode(value, order="sorted" if sort else None)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise InvalidError(
-            f"not a JSON value: {error}", "answer with texts, numbers, lists and objects"
-        ) from error

@@ -104,9 +104,7 @@ class Files:
         folder, name = os.path.split(real)
         mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else 0
         inner = os.path.relpath(folder, os.path.realpath(self._root))
-        write_file(make_folder(self._root, inner) if inner != "." else folder, name, data)
-        if mode:
-            os.chmod(real, mode)  # a script stays one
+        write_file(make_folder(self._root, inner) if inner != "." else folder, name, data, mode)
 
 
 def _writes(given: Arguments) -> dict[str, bytes]:

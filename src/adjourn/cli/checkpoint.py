@@ -1,0 +1,334 @@
+"""`adjourn checkpoint`: the page of a checkpoint, to be read, corrected, checked, and written by hand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli.output import complain, safe, safe_lines, say, say_json, table
+from adjourn.cli.place import Place, at_store, example, for_machines, in_folder, person
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.engine.pages import Found, Search
+    from adjourn.state.composing import Said
+
+
+@click.group(
+    epilog=example(
+        "adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'
+    )
+)
+def checkpoint() -> None:
+    """The page of a checkpoint: markdown in tmp/ that tells the next session where the work stands.
+
+    PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
+    counts: the next session is told it, and the next page takes it over.
+    """
+
+
+@checkpoint.command(
+    epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md")
+)
+@click.argument("task", default="")
+@click.option("--name", default="", metavar="NAME", help="The checkpoint's name (default: the task's id).")
+@click.option(
+    "-m", "--message", default="", metavar="TEXT", help="What was done, and what the next session does first."
+)
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="FILE",
+    help="What is said of the work: a page, or JSON with its members; - is standard input.",
+)
+@at_store
+@for_machines
+def write(place: Place, task: str, *, name: str, message: str, source: str, as_json: bool) -> None:
+    """Make a checkpoint of TASK as it is now: in the store, as a folder, and as the active page.
+
+    TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
+    """
+    from adjourn.engine.ending import name_of  # noqa: PLC0415  # not for --help
+    from adjourn.engine.milestone import make  # noqa: PLC0415
+    from adjourn.state.composing import NOTHING_SAID  # noqa: PLC0415
+
+    said = _said(source) if source else NOTHING_SAID
+    opened = place.writable(task or task_here(place))
+    made = make(
+        opened,
+        place.root,
+        name or name_of(opened.id),
+        budget=opened.ledger.budget,
+        description=message,
+        said=said,
+        trigger="person",
+        by=person(),
+    )
+    if as_json:
+        found = made.checkpoint
+        say_json(
+            {
+                "name": found.data.name,
+                "task": opened.id,
+                "seq": found.event.seq,
+                "hash": found.hash,
+                "folder": made.folder,
+                "page": made.page,
+                "notes": made.notes,
+            }
+        )
+    else:
+        say(
+            f"written: {made.page or made.folder} ({made.checkpoint.event.seq + 1} events of task {opened.id})"
+        )
+    for note in made.notes:
+        complain(safe(note))
+
+
+def task_here(place: Place) -> str:
+    """The task that is worked on here: of the newest page, else the only one of the store."""
+    from adjourn.engine.pages import find_active  # noqa: PLC0415  # not for --help
+    from adjourn.engine.task import tasks_of  # noqa: PLC0415
+
+    tasks = tasks_of(place.store)
+    found = find_active(place.root)
+    if found is not None and found.task in tasks:
+        return found.task
+    if len(tasks) == 1:
+        return next(iter(tasks))
+    raise UsageError(f"which of the {len(tasks)} tasks?", "name one; `adjourn tasks` lists them")
+
+
+def _said(source: str) -> Said:
+    import msgspec  # noqa: PLC0415  # not for --help
+
+    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.state.composing import Said, said_by  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+
+    data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
+    if data.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(data, type=Said)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidError(
+                f"{source}: {error}", "`adjourn checkpoint show --json` shows the members"
+            ) from error
+    reading = parse(data, source)
+    if reading.page is None:
+        raise InvalidError(
+            f"{source} is no page", f"`adjourn checkpoint lint {shlex.quote(source)}` says why"
+        )
+    return said_by(reading.page)
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show --all"))
+@click.argument("page", default="")
+@click.option("--all", "every", is_flag=True, help="List every page, newest first.")
+@in_folder
+@for_machines
+def show(page: str, *, every: bool, as_json: bool) -> int:
+    """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
+    from adjourn.engine import pages  # noqa: PLC0415  # not for --help
+    from adjourn.engine.desk import now  # noqa: PLC0415
+
+    root = os.getcwd()
+    found = pages.search(root)
+    if every:
+        _list(found, now(), as_json=as_json)
+        return 0
+    chosen = _chosen(root, found, page)
+    if as_json:
+        say_json(_told(chosen, now(), whole=True))
+    else:
+        say(f"{safe(chosen.path)}: {summary(chosen, now())}")
+        say(safe_lines(chosen.text.rstrip("\n")))
+    _warn(found, chosen, now(), named=bool(page))
+    return 0
+
+
+def _chosen(root: str, found: Search, page: str) -> Found:
+    from adjourn.engine import pages  # noqa: PLC0415  # as above
+
+    if page.endswith(".md"):
+        return pages.read(root, pages.check_inside(root, page))
+    named = [one for one in found.pages if not page or one.machine.get("name") == page]
+    if not named:
+        for path, reason in found.broken:
+            complain(f"{safe(path)} cannot be read: {safe(reason)}")
+        what = f'no page of a checkpoint "{page}"' if page else "there is no page that can be read"
+        raise NotFoundError(what, "a session writes one with each checkpoint, `adjourn checkpoint write` now")
+    return named[0]
+
+
+def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
+    from adjourn.engine.pages import is_stale  # noqa: PLC0415  # as above
+
+    if not named:
+        for path, reason in found.broken:
+            complain(
+                f"{safe(path)} cannot be read: {safe(reason)}",
+                f"{safe(chosen.path)} is the newest that can be; `adjourn checkpoint lint` tells all that is wrong",
+            )
+    if chosen.reading.edited:
+        complain(f"{safe(chosen.path)} was edited since it was written", "nothing to do: what it says counts")
+    if is_stale(chosen, now):
+        complain(
+            f"{safe(chosen.path)} is older than 24 hours",
+            "look at the world outside before going on: it may have changed",
+        )
+
+
+def summary(found: Found, now: int) -> str:
+    """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
+    from adjourn.cli.when import span  # noqa: PLC0415  # as above
+
+    page = found.page
+    done = sum(item.status == "done" for item in page.progress)
+    following = f", next: {safe(page.next_step.text)}" if page.next_step else ""
+    return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - found.at) // 1000)} ago"
+
+
+def _told(found: Found, now: int, *, whole: bool = False) -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415  # as above
+
+    from adjourn.engine.pages import is_stale  # noqa: PLC0415
+    from adjourn.log.event import timestamp  # noqa: PLC0415
+
+    told = {
+        "path": found.path,
+        "id": found.id,
+        "task": found.task,
+        "time": timestamp(found.at),
+        "active": found.is_active,
+        "edited": found.reading.edited,
+        "stale": is_stale(found, now),
+    }
+    return told | ({"page": msgspec.to_builtins(found.page)} if whole else {})
+
+
+def _list(found: Search, now: int, *, as_json: bool) -> None:
+    if as_json:
+        broken = [{"path": path, "reason": reason} for path, reason in found.broken]
+        say_json({"pages": [_told(one, now) for one in found.pages], "broken": broken})
+        return
+    if found.pages:
+        rows = [(one.path, str(one.machine.get("trigger", "")), summary(one, now)) for one in found.pages]
+        say(table(("PAGE", "TRIGGER", "STATE"), rows))
+    else:
+        say("no pages yet")
+    for path, reason in found.broken:
+        complain(f"{safe(path)} cannot be read: {safe(reason)}")
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint edit"))
+@click.argument("page", default="")
+@in_folder
+def edit(page: str) -> int:
+    """Open a page in $VISUAL or $EDITOR, and put it back when it can be read.
+
+    What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
+    """
+    from adjourn.engine import pages  # noqa: PLC0415  # not for --help
+    from adjourn.engine.workspace import read_file, write_file  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+
+    root = os.path.realpath(os.getcwd())
+    chosen = _chosen(root, pages.search(root), page)
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    if not editor:
+        raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} as any file")
+    folder, name = os.path.split(os.path.join(root, chosen.path))
+    copy = f".{name.removesuffix('.md')}.edit.md"
+    write_file(folder, copy, chosen.text.encode())
+    path = os.path.join(folder, copy)
+    if subprocess.run([*shlex.split(editor), path], check=False).returncode:
+        raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
+    data = read_file(path, MAX_PAGE_BYTES)
+    if data == chosen.text.encode():
+        os.unlink(path)
+        say(f"{chosen.path}: unchanged")
+        return 0
+    reading = parse(data, chosen.path)
+    if reading.page is None:
+        _print_findings(chosen.path, data, list(reading.findings))
+        complain(f"{chosen.path} stays as it was", f"mend {os.path.relpath(path, root)}, and copy it there")
+        return 1
+    with pages.changing(root):
+        if pages.read(root, chosen.path).text != chosen.text:
+            raise InvalidError(
+                f"{chosen.path} was written anew meanwhile", f"your text is in {os.path.relpath(path, root)}"
+            )
+        write_file(folder, name, data)
+    os.unlink(path)
+    say(f"{chosen.path}: changed; the next session is told what it says now")
+    return 0
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint lint", "adjourn checkpoint lint page.md --json"))
+@click.argument("paths", nargs=-1, metavar="[FILE]...")
+@in_folder
+@for_machines
+def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
+    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+    from adjourn.engine.pages import names_of_pages  # noqa: PLC0415
+    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+
+    told, failed = [], False
+    for path in paths or names_of_pages(os.getcwd()):
+        data = read_file(path, MAX_PAGE_BYTES)
+        reading = parse(data, path)
+        failed = failed or reading.page is None
+        findings = list(reading.findings)
+        told.append(
+            {"path": path, "valid": reading.page is not None, "findings": [as_told(one) for one in findings]}
+        )
+        if not as_json:
+            _print_findings(path, data, findings)
+    if as_json:
+        say_json({"valid": not failed, "pages": told})
+    elif not told:
+        say("no pages yet")
+    return 1 if failed else 0
+
+
+def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
+    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # as above
+
+    errors = sum(finding.severity == "error" for finding in findings)
+    say(f"{safe(path)}: {f'{errors} errors' if errors else 'valid'}", "red" if errors else "green")
+    for finding in findings:
+        say(render(finding, data.decode(errors="replace")))
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint rules"))
+@in_folder
+@for_machines
+def rules(*, as_json: bool) -> None:
+    """List the rules by which a call counts as destructive, so that a checkpoint is made before it."""
+    from adjourn.engine.destructive import COMMANDS, FILE, TOOLS, read_settings  # noqa: PLC0415  # not for --help
+
+    settings = read_settings(os.getcwd())
+    off = set(settings.off)
+    told = [
+        {"label": rule.label, "on": rule.label not in off, "pattern": rule.pattern, "example": rule.example}
+        for rule in COMMANDS
+    ]
+    told += [
+        {"label": rule.label, "on": True, "pattern": rule.command, "example": FILE} for rule in settings.rules
+    ]
+    tools = sorted(TOOLS - off)
+    if as_json:
+        say_json({"commands": told, "toolWords": tools})
+        return
+    rows = [(str(one["label"]), "on" if one["on"] else "off", str(one["example"])) for one in told]
+    say(table(("RULE", "STATE", "SUCH AS"), rows))
+    say(f"and tools that say so, or have in their names: {', '.join(tools)}")

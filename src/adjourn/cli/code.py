@@ -1,0 +1,88 @@
+"""`adjourn code`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.output import complain, facts, safe, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    host = host.strip("[]") or _LOOPBACK[0]
+    if not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"{value}: not a port", ctx, param)
+    if host not in _LOOPBACK:
+        raise click.BadParameter(f"{host}: whoever can reach the port can use it, so it stays on this machine", ctx, param)
+    return host, int(port)
+
+
+@click.command(epilog=example("adjourn code", "adjourn code --http 8765", "adjourn code --resume"))
+@click.option("--http", metavar="[HOST:]PORT", callback=_address, help="Serve Streamable HTTP on this machine instead of stdio.")
+@click.option("--resume", is_flag=True, help="Show the session that was cut off here, and where it stands. Starts nothing.")
+@click.option(
+    "--strictness",
+    type=click.Choice(["lenient", "standard", "strict"]),
+    default="standard",
+    show_default=True,
+    help="How much evidence a phase asks for.",
+)
+@click.option("--store", default="", metavar="URL", help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).")
+@in_folder
+@for_machines
+def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
+    """Serve code intelligence over MCP: search, symbols, and sessions that go on where they were cut off.
+
+    The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
+    """
+    if resume:
+        _show(as_json=as_json)
+        return
+    try:
+        from adjourn.code.server import CodeServer, run  # noqa: PLC0415  # heavy
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "adjourn":
+            raise
+        from adjourn.errors import NotFoundError  # noqa: PLC0415
+
+        raise NotFoundError(f"the package {error.name} is not installed", "pip install 'adjourn[code]'") from error
+    server = CodeServer(".", strictness=strictness, store=store)  # type: ignore[arg-type]  # one of the choices
+    run(server, http=http, ready=lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
+
+
+def _show(*, as_json: bool) -> None:
+    """Where the sessions of this work tree stand."""
+    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+    from adjourn.code import saved  # noqa: PLC0415
+    from adjourn.code.place import Place  # noqa: PLC0415
+    from adjourn.code.repository import Repository  # noqa: PLC0415
+    from adjourn.code.status import status  # noqa: PLC0415
+    from adjourn.engine.desk import now  # noqa: PLC0415
+    from adjourn.errors import NotFoundError  # noqa: PLC0415
+
+    place = Place(Repository("."))
+    found = saved.all_of(place.repository.root)
+    if not found:
+        raise NotFoundError("no session was cut off here", "start one in your client with /code")
+    newest = found[-1]
+    if as_json:
+        say_json({**status(newest, place), "checkpoint_at": newest.checkpoint_at, "others": [saved.info(one) for one in found[:-1]]})
+        return
+    told = status(newest, place)
+    say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
+    progress = told["task_progress"]
+    rows = [
+        ("request", newest.query[:300]),
+        ("saved", ago(newest.checkpoint_at.replace("+00:00", "Z"), now())),
+        ("branch", newest.task_branch_name or ""),
+        ("tasks", f"{progress['completed']} of {progress['total']} done" if progress else ""),
+        ("next", told["instruction"]),
+        ("others", ", ".join(one.session_id for one in found[:-1])),
+        ("resume", "/code --resume in your client"),
+    ]
+    say(facts(rows))

@@ -1,0 +1,104 @@
+"""`adjourn effective --replay`: what the policy would have stopped, of all that was recorded.
+
+Owns: how that is shown. Must never: write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adjourn.cli.output import Progress, say, say_json, table
+from adjourn.cli.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from adjourn.aex.policy import Policy
+    from adjourn.engine.decide import Call
+    from adjourn.engine.replay import Replay, Stopped
+    from adjourn.log.event import Event
+    from adjourn.store.base import Store
+
+_WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
+MAX_TOOLS = 4
+
+
+def show_replay(policy: Policy, *, as_json: bool) -> int:
+    """Show it for every task of the workspace's store."""
+    place = Place()
+    result = _replayed(policy, place)
+    rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
+    if as_json:
+        say_json({"judged": result.judged, "untold": result.untold, "rules": [_told(row) for row in rows]})
+        return 0
+    would = [row for row in rows if not row.recorded]
+    refused = sum(row.calls for row in would if row.decision == "block")
+    asked = sum(row.calls for row in would if row.decision == "ask")
+    say(f"of {result.judged} recorded calls this policy would refuse {refused}, and ask about {asked}")
+    _section("", would, place.now)
+    _section(
+        "\nWritten down by a policy that only observed:", [row for row in rows if row.recorded], place.now
+    )
+    if result.untold:
+        say(f"\n{result.untold.total()} could not be judged, since their arguments were not recorded whole:")
+        say("  " + _tools(result.untold.most_common()))
+    return 0
+
+
+def _replayed(policy: Policy, place: Place) -> Replay:
+    from adjourn.engine.paths import places  # noqa: PLC0415  # not for --help
+    from adjourn.engine.replay import Replay  # noqa: PLC0415
+
+    root = os.path.realpath(place.root)
+
+    def placed(call: Call) -> Call:
+        paths, matcher = places(policy, call.tool, call.given, root)
+        return msgspec.structs.replace(call, paths=paths, matcher=matcher)
+
+    result = Replay(policy, placed)
+    tasks = sorted(place.store.streams())
+    with Progress("judging tasks") as progress:
+        for number, task in enumerate(tasks):
+            progress(number, len(tasks))
+            result.take(task, _events(place.store, task))
+    return result
+
+
+def _events(store: Store, task: str) -> Iterator[Event]:
+    from adjourn.log.event import decode  # noqa: PLC0415  # not for --help
+
+    return (decode(entry.data) for entry in store.read(task))
+
+
+def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
+    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+
+    if not rows:
+        return
+    if title:
+        say(title)
+    shown = [
+        (_WORDS[row.decision], str(row.calls), ago(row.last, now), _tools(row.tools.most_common()), row.rule)
+        for row in rows
+    ]
+    say(table(("", "calls", "last", "tools", "rule"), shown))
+
+
+def _tools(counted: Sequence[tuple[str, int]]) -> str:
+    named = [f"{tool} ({calls})" if calls > 1 else tool for tool, calls in counted[:MAX_TOOLS]]
+    return ", ".join(named) + (f" and {len(counted) - MAX_TOOLS} more" if len(counted) > MAX_TOOLS else "")
+
+
+def _told(row: Stopped) -> dict[str, Any]:
+    return {
+        "decision": row.decision,
+        "rule": row.rule,
+        "recorded": row.recorded,
+        "calls": row.calls,
+        "tools": row.tools,
+        "last": row.last,
+    }

@@ -1,0 +1,35 @@
+"""What is known of a call before it is decided on: whether its tool has an effect, and by which digest its arguments go.
+
+Owns: these two, for every way that calls come in. Must never: decide.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from adjourn.errors import InvalidError
+from adjourn.log.canonical import canonical, digest
+
+READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
+"""Tools of the contract vocabulary that have no effect."""
+
+
+def arguments_digest(arguments: object) -> str:
+    """SHA-256 of the canonical JSON; of a sorted encoding for the few values that RFC 8785 cannot hold.
+
+    Raises `InvalidError` for what is no JSON.
+    """
+    try:
+        return digest(canonical(arguments))
+    except InvalidError:
+        return digest(encoded(arguments, sort=True))
+
+
+def encoded(value: object, *, sort: bool = False) -> bytes:
+    """A value as JSON. Raises `InvalidError` for one that is none, or nested too deeply."""
+    try:
+        return msgspec.json.encode(value, order="sorted" if sort else None)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidError(
+            f"not a JSON value: {error}", "answer with texts, numbers, lists and objects"
+        ) from error

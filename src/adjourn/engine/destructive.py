@@ -1,0 +1,196 @@
+"""Which calls may destroy something: told by words of the tool's name, and by what its arguments would run.
+
+The table below is the rules. `.aex/discipline.json` of a workspace switches some off, and adds others (docs/reference/pages.md).
+A rule that matches costs a checkpoint and nothing else, so they rather match too much than too little.
+
+Owns: the table, that file, matching. Must never: refuse a call.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.engine.workspace import read_file
+from adjourn.errors import InvalidError, NotFoundError
+
+FILE = ".aex/discipline.json"
+MAX_FILE = 64 * 1024
+MAX_RULES = 100
+MAX_TEXT = 256 * 1024
+_KEYS = frozenset(("cmd", "command", "commands", "script", "code", "sql", "query", "statement", "statements"))
+"""Arguments that hold what is run."""
+_WORD = re.compile(r"[a-z_]+")
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_REST = r"[^;&|\n]*?"
+"""Within one command."""
+
+
+class Rule(NamedTuple):
+    """Commands that hold one of `words` (lower case) and match `pattern`; `example` is one of them."""
+
+    label: str
+    words: tuple[str, ...]
+    pattern: str
+    example: str
+
+
+COMMANDS = (
+    Rule("kubectl", ("kubectl",), rf"\bkubectl\b{_REST}\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b",
+         "kubectl apply -f deployment.yaml"),
+    Rule("helm", ("helm",), rf"\bhelm\b{_REST}\b(?:install|upgrade|uninstall|delete|rollback)\b", "helm upgrade web ./chart"),
+    Rule("terraform", ("terraform", "tofu", "terragrunt", "pulumi"),
+         rf"\b(?:terraform|tofu|terragrunt|pulumi)\b{_REST}\b(?:apply|destroy|import|taint|up|state\s+(?:rm|mv|push))\b",
+         "terraform destroy -auto-approve"),
+    Rule("drop", ("drop",), r"\bdrop\s+(?:table|database|schema|index|view|column|user|role|type|function|trigger|sequence|extension|collection)\b",
+         "DROP TABLE users"),
+    Rule("truncate", ("truncate",), r"\btruncate\b", "TRUNCATE sessions"),
+    Rule("alter", ("alter",), r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b", "ALTER TABLE a ADD b int"),
+    Rule("delete-from", ("delete",), r"\bdelete\s+from\b", "DELETE FROM users"),
+    Rule("rm", ("rm",), rf"\brm\s{_REST}(?:-[a-z]*r|--recursive\b)", "rm -rf build"),
+    Rule("find-delete", ("find",), rf"\bfind\b{_REST}\s-(?:delete|exec\s+rm)\b", "find . -name '*.log' -delete"),
+    Rule("disk", ("dd", "mkfs", "shred", "wipefs", "fdisk", "parted"), r"\b(?:dd\s[^;&|\n]*?\bof=|mkfs|shred\b|wipefs\b|fdisk\b|parted\b)",
+         "dd if=image of=/dev/sdb"),
+    Rule("git-push", ("push",), rf"\bgit\b{_REST}\bpush\b{_REST}(?:\s--force|\s-[a-z]*f\b|\s--mirror\b|\s--delete\b|\s-d\b|\s\+\S|\s:\S)",
+         "git push --force origin main"),
+    Rule("git-reset", ("reset",), rf"\bgit\b{_REST}\breset\b{_REST}--hard\b", "git reset --hard HEAD~3"),
+    Rule("git-clean", ("clean",), rf"\bgit\b{_REST}\bclean\b{_REST}-[a-z]*f", "git clean -fdx"),
+    Rule("git-history", ("branch", "checkout", "restore", "stash", "rebase", "filter"),
+         rf"\bgit\b{_REST}\b(?:branch\s+(?:-d|--delete)\b|checkout\s{_REST}(?:-f\b|--force\b|--\s)|restore\b|stash\s+(?:drop|clear)\b|rebase\b|filter-(?:branch|repo)\b)",
+         "git branch -D old"),
+    Rule("migration", ("alembic", "migrate", "flyway", "liquibase", "dbmate", "goose", "migration", "db"),
+         r"\b(?:alembic\s+(?:upgrade|downgrade)|manage\.py\s+migrate|(?:rails|rake)\s+db:\w+|db:(?:migrate|rollback|drop|reset|seed)|prisma\s+(?:migrate|db\s+push)"
+         r"|flyway\s|liquibase\s|dbmate\s|goose\s|knex\s+migrate|diesel\s+migration|sqlx\s+migrate|migrate\s+(?:up|down|force|goto))",
+         "alembic upgrade head"),
+    Rule("deploy", ("deploy", "deployment"), r"\bdeploy\b", "fly deploy"),
+    Rule("publish", ("publish", "upload", "yank"), r"\b(?:npm|pnpm|yarn|cargo|poetry|uv|gem|twine|hatch|flit)\b[^;&|\n]*?\b(?:publish|upload|push|yank)\b",
+         "npm publish"),
+    Rule("ansible", ("ansible", "playbook"), r"\bansible(?:-playbook)?\s", "ansible-playbook site.yml"),
+    Rule("docker", ("docker", "podman"), rf"\b(?:docker|podman)\b{_REST}\b(?:prune|rm|rmi|kill|stack\s+deploy|volume\s+rm|down\s{_REST}-v)\b",
+         "docker system prune -af"),
+    Rule("cloud", ("aws", "gcloud", "az", "gsutil", "doctl", "heroku", "gh"),
+         rf"\b(?:aws|gcloud|az|gsutil|doctl|heroku|gh)\b{_REST}\b(?:delete|terminate|destroy|remove|rm|rb|purge|reset|deploy)",
+         "aws s3 rb s3://bucket --force"),
+    Rule("permissions", ("chmod", "chown", "chgrp"), rf"\bch(?:mod|own|grp)\s{_REST}(?:-[a-z]*r|--recursive)", "chown -R app: /srv"),
+    Rule("system", ("systemctl", "shutdown", "reboot", "crontab", "iptables", "userdel"),
+         r"\b(?:systemctl\s+(?:stop|disable|mask|restart)|shutdown\b|reboot\b|crontab\s+-r|iptables\s+-[fdx]|userdel\b)", "systemctl stop db"),
+)  # fmt: skip
+"""Commands and statements, in lower case, in the order in which they are looked at."""
+
+TOOLS = frozenset((
+    "deploy", "destroy", "drop", "truncate", "purge", "wipe", "migrate", "rollback", "uninstall", "terminate", "delete", "remove",
+    "publish", "apply",
+))  # fmt: skip
+"""Words of a tool's name that tell it may destroy something: `deploy.run`, `delete_file`, `removeUser`."""
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule of a workspace: commands, in lower case, that the RE2 expression is found in."""
+
+    label: str
+    command: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """`.aex/discipline.json`. `off` are labels and words of tools that no longer count; `keep_files`: git keeps the files as
+    they were before a destructive call; `max_file_bytes` and `keep_seconds` bound that.
+    """
+
+    off: tuple[str, ...] = ()
+    rules: tuple[Added, ...] = ()
+    keep_files: bool = False
+    max_file_bytes: int = 10 * 1024 * 1024
+    keep_seconds: float = 5.0
+
+
+DEFAULT = Settings()
+
+
+def read_settings(root: str) -> Settings:
+    """The settings of a workspace. Raises `InvalidError` for a file that cannot be read."""
+    try:
+        data = read_file(os.path.join(root, FILE), MAX_FILE)
+    except NotFoundError:
+        return DEFAULT
+    try:
+        settings = msgspec.json.decode(data, type=Settings)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(
+            f"{FILE}: {error}", "mend it; docs/reference/pages.md lists its members"
+        ) from error
+    known = {rule.label for rule in COMMANDS} | TOOLS
+    if unknown := next((label for label in settings.off if label not in known), ""):
+        raise InvalidError(
+            f"{FILE}: no rule is named {unknown[:40]!r}", "`adjourn checkpoint rules` lists them"
+        )
+    if len(settings.rules) > MAX_RULES or not 0 < settings.keep_seconds <= 60:
+        raise InvalidError(f"{FILE}: at most {MAX_RULES} rules, and keepSeconds from 0 to 60", "shorten it")
+    for rule in settings.rules:
+        _compiled_by_person(rule.command)
+    return settings
+
+
+class Matcher:
+    """The rules under the settings of a workspace."""
+
+    def __init__(self, settings: Settings = DEFAULT) -> None:
+        self._off = frozenset(settings.off)
+        self._rules: dict[str, list[Rule]] = {}
+        for rule in COMMANDS:
+            if rule.label not in self._off:
+                for word in rule.words:
+                    self._rules.setdefault(word, []).append(rule)
+        self._words = frozenset(self._rules)
+        self._added = [(rule.label, _compiled_by_person(rule.command)) for rule in settings.rules]
+
+    def of_tool(self, tool: str) -> str:
+        """The word by which a tool's name counts as destructive, "" for none."""
+        words = (part.lower() for part in _NAME_PART.findall(tool))
+        return next((word for word in words if word in TOOLS and word not in self._off), "")
+
+    def of_arguments(self, arguments: Mapping[str, Any]) -> str:
+        """The label of the first rule that matches what the arguments would run, "" for none."""
+        for text in _texts(arguments):
+            if label := self._of_text(text[:MAX_TEXT].lower()):
+                return label
+        return ""
+
+    def _of_text(self, text: str) -> str:
+        words = self._words.intersection(_WORD.findall(text))
+        for word in sorted(words):
+            for rule in self._rules[word]:
+                if _compiled(rule.pattern).search(text):
+                    return rule.label
+        return next((label for label, pattern in self._added if pattern.search(text)), "")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@cache
+def _compiled_by_person(pattern: str) -> Any:
+    """An expression that takes linear time, whatever it is."""
+    import re2  # noqa: PLC0415  # few workspaces have rules of their own
+
+    try:
+        options = re2.Options()
+        options.log_errors = False
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InvalidError(f"{FILE}: not an RE2 expression: {pattern[:60]!r}", str(error)[:200]) from error
+
+
+def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in arguments.items():
+        if key.lower() in _KEYS:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list):
+                yield " ".join(word for word in value if isinstance(word, str))

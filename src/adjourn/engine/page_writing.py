@@ -1,0 +1,246 @@
+"""Writing the page of a checkpoint, so that at every moment there is a complete newest one.
+
+In this order: a temporary file, fsync; the page that was active gets its dated name beside the active one (a second link); the new
+one is renamed over the active one; the folder, fsync. A page that is there under two names is one, by its id.
+
+The plain name belongs to the task that a session lives on. When none does, the next task takes it, and the earlier page keeps
+being active under its task's name.
+
+Owns: that order, whose the plain name is, how many superseded pages stay. Must never: delete what a person or an agent wrote,
+follow a link, or fail a checkpoint that is in the store.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from adjourn.engine.checkpoint import Checkpoint
+from adjourn.engine.history import recent
+from adjourn.engine.pages import (
+    ACTIVE,
+    FOLDER,
+    Found,
+    changing,
+    is_automatic,
+    names_in,
+    numbered,
+    read,
+    search,
+    slug,
+    stem_of,
+    word,
+)
+from adjourn.engine.task import Task
+from adjourn.engine.workspace import create_file, make_folder, sync_folder
+from adjourn.errors import AdjournError, NotFoundError, StoreError
+from adjourn.log.event import milliseconds
+from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
+from adjourn.state.page import render
+from adjourn.store.base import Store
+
+IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
+MAX_AUTOMATIC = 100
+"""Superseded pages of one task that nobody asked for and nobody changed: older ones go."""
+
+
+class Written(NamedTuple):
+    """A page that was written, and what is to be said about it."""
+
+    path: str
+    notes: list[str]
+
+
+def write(
+    task: Task,
+    made: Checkpoint,
+    root: str,
+    *,
+    budget: int | None,
+    said: Said = NOTHING_SAID,
+    began: str = "",
+    failed: str = "",
+    label: str = "",
+    base: Found | None = None,
+    more: dict[str, Any] | None = None,
+) -> Written:
+    """Write the page of a checkpoint that was just made; it is the active one then.
+
+    `base` is the page to go on from instead of the one that is active, `more` further machine data, `label` names the page
+    when it is superseded. Raises `AdjournError`; the checkpoint is in the store all the same.
+    """
+    path = make_folder(root, FOLDER)
+    _keep_out_of_git(path)
+    notes: list[str] = []
+    with changing(root):
+        place = _Place(task.store, root, path, task.id)
+        notes += place.notes
+        before = base or place.newest
+        if before is not None and before.reading.edited:
+            notes.append(f"{before.path} was edited since it was written; what it says now was taken over")
+        at = milliseconds(made.event.timestamp)
+        told = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
+        happened = Happened(
+            ledger=task.ledger,
+            at=at,
+            trigger=made.data.trigger,
+            began=began or told.began,
+            budget=budget,
+            last=told.last,
+            failed=failed,
+            produced=told.produced,
+        )
+        machine = {
+            "id": made.hash,
+            "name": made.data.name,
+            "task": task.id,
+            "seq": made.event.seq,
+            "at": at,
+            "trigger": made.data.trigger,
+            "used": task.ledger.calls_used,
+            **({"budget": budget} if budget is not None else {}),
+            **({"parent": place.newest.id} if place.newest is not None else {}),
+            **({"label": slug(label)} if label else {}),
+            **({"project": project} if (project := before and before.machine.get("project")) else {}),
+            **(more or {}),
+        }
+        page = compose(
+            happened,
+            said,
+            description=made.data.description,
+            before=before.page if before is not None else None,
+            edited=before is not None and before.reading.edited,
+            record=record_of(task.store, task.id),
+            machine=machine,
+        )
+        place.replace(render(page).encode())
+        _forget_automatic(path, root, task.id)
+    return Written(f"{FOLDER}/{place.target}", notes)
+
+
+def _keep_out_of_git(path: str) -> None:
+    """Pages are of one machine, and two would clash in every merge. Whoever wants them committed can empty the file."""
+    with suppress(StoreError):
+        create_file(path, ".gitignore", IGNORED.encode())
+
+
+def record_of(store: Store, task: str) -> dict[str, Any] | None:
+    """The Continuation Record of a task, if there is one under the task's id or one of few records is of it."""
+    names = list(store.refs("record/"))[:50]
+    if not names:
+        return None
+    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+
+    records = CRStore(store)
+    for name in sorted(names, key=lambda one: one != f"record/{task}"):
+        with suppress(AdjournError):
+            record = records.get(name.removeprefix("record/"))
+            if record is not None and record["task"]["id"] == task:
+                return record
+    return None
+
+
+class _Place:
+    """Where the page of a task goes, and the pages that it supersedes. The folder is locked."""
+
+    def __init__(self, store: Store, root: str, path: str, task: str) -> None:
+        self._path = path
+        self.notes: list[str] = []
+        self.newest: Found | None = None
+        self.target = ACTIVE
+        own = f"checkpoint-active-{task}.md"
+        self._old: dict[str, Found | None] = {}
+        other = self._look(root, ACTIVE, task)
+        self._look(root, own, task)
+        if other and _lives(store, other):
+            self.target = own
+        elif other:
+            self._link(ACTIVE, f"checkpoint-active-{other}.md")
+
+    def _look(self, root: str, name: str, task: str) -> str:
+        """Take note of what is there under a name. Returns the task that it is of, if that is another one."""
+        try:
+            found = read(root, f"{FOLDER}/{name}")
+        except NotFoundError:
+            return ""
+        except AdjournError as error:
+            self.notes.append(f"{error.message}; it was put aside")
+            self._old[name] = None
+            return ""
+        if found.task not in ("", task):
+            return found.task
+        self._old[name] = found
+        if self.newest is None or (found.at, found.seq) > (self.newest.at, self.newest.seq):
+            self.newest = found
+        return ""
+
+    def replace(self, data: bytes) -> None:
+        """Write the new page and give the earlier ones their dated names, in the order that the module's docstring says."""
+        temporary = os.path.join(self._path, f".{self.target}.{os.getpid()}.{os.urandom(4).hex()}")
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                for name, found in self._old.items():
+                    self._link(name, self._dated(name, found))
+                os.rename(temporary, os.path.join(self._path, self.target))
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            sync_folder(self._path)
+            for name in self._old:
+                if name != self.target:
+                    os.unlink(os.path.join(self._path, name))
+        except OSError as error:
+            raise StoreError(
+                f"cannot write the page {FOLDER}/{self.target}: {error.strerror}",
+                "free space or permissions; the checkpoint itself is in the store",
+            ) from error
+
+    def _link(self, name: str, other: str) -> None:
+        """Give a page a second name. One that is there already is left as it is."""
+        source, target = (os.path.join(self._path, one) for one in (name, other))
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links: for a moment the page has its new name only
+            os.rename(source, target)
+
+    def _dated(self, name: str, found: Found | None) -> str:
+        """The name of a page from now on: the one it got before a crash, else the first free one."""
+        path = os.path.join(self._path, name)
+        stem = stem_of(found) if found else "checkpoint-unreadable"
+        for candidate in numbered(stem):
+            there = os.path.join(self._path, candidate)
+            if not os.path.lexists(there) or os.path.samestat(os.lstat(there), os.lstat(path)):
+                return candidate
+        raise AssertionError  # numbers do not end
+
+
+def _lives(store: Store, task: str) -> bool:
+    """Whether a session that gave a sign of life lately works on the task."""
+    from adjourn.engine.desk import now  # noqa: PLC0415  # leases are of the real clock
+
+    leases = store.refs(f"lease/{task}/").values()
+    return any(end.isdigit() and int(end) > now() for end in leases)
+
+
+def _forget_automatic(path: str, root: str, task: str) -> None:
+    """Keep the folder small: of the superseded pages that nobody asked for or changed, the oldest go."""
+    names = [name for name in names_in(path) if not name.startswith("checkpoint-active")]
+    if len(names) <= MAX_AUTOMATIC:
+        return
+    automatic = [
+        found
+        for found in search(root, task=task).pages
+        if not found.is_active and not found.reading.edited and is_automatic(word(found.machine, "trigger"))
+    ]
+    for found in automatic[MAX_AUTOMATIC:]:
+        with suppress(OSError):
+            os.unlink(os.path.join(path, os.path.basename(found.path)))

@@ -1,0 +1,244 @@
+"""The pages of checkpoints in a workspace: their names, and which one is the newest.
+
+    tmp/checkpoint-active.md               the newest page of the work that goes on here
+    tmp/checkpoint-active-TASK.md          that of another task which is worked on in this workspace, too
+    tmp/checkpoint-YYYY-MM-DD-HHMM.md      superseded (-2, -3 in the same minute)
+    tmp/checkpoint-pre-LABEL.md            superseded, made before a destructive call
+
+Owns: these names, finding and reading pages, what the next session is told. Must never: write one (`page_writing` does), or follow a
+link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from adjourn.engine.workspace import inside, locked, make_folder, open_regular
+from adjourn.errors import AdjournError, InvalidError, RefusedError
+from adjourn.log.canonical import digest
+from adjourn.state.page import MAX_PAGE_BYTES, MINUTE, Page, Reading, parse, render
+
+FOLDER = "tmp"
+ACTIVE = "checkpoint-active.md"
+STALE_AFTER = 24 * 60 * MINUTE
+"""Milliseconds after which what a page says of the world outside is to be looked at again."""
+MAX_PAGES = 2000
+MAX_BROKEN = 5
+AUTOMATIC = ("before ", "after ", "failed ", "at ")
+"""How the triggers of such pages begin."""
+_NAME = re.compile(r"checkpoint[\w.-]*\.md")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Found(NamedTuple):
+    """A page in a workspace. `path` is relative to it; `at` is in milliseconds, `task` empty where nothing tells."""
+
+    path: str
+    reading: Reading
+    text: str
+    at: int = 0
+    seq: int = -1
+
+    @property
+    def page(self) -> Page:
+        assert self.reading.page is not None  # only pages that could be read are found
+        return self.reading.page
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        return machine_of(self.page)
+
+    @property
+    def task(self) -> str:
+        return word(self.machine, "task")
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's hash; without one, the digest of the text."""
+        return word(self.machine, "id") or digest(self.text.encode())
+
+    @property
+    def is_active(self) -> bool:
+        return os.path.basename(self.path).startswith("checkpoint-active")
+
+
+class Search(NamedTuple):
+    """What there is: readable pages, newest first, each once; and what could not be read, with the reason."""
+
+    pages: list[Found]
+    broken: list[tuple[str, str]]
+
+    @property
+    def newest(self) -> Found | None:
+        return self.pages[0] if self.pages else None
+
+
+def machine_of(page: Page) -> dict[str, Any]:
+    return page.machine if isinstance(page.machine, dict) else {}
+
+
+def word(machine: dict[str, Any], name: str) -> str:
+    value = machine.get(name)
+    return value if isinstance(value, str) else ""
+
+
+# --- finding
+
+
+def search(root: str, folder: str = FOLDER, task: str = "") -> Search:
+    """The pages of a folder of the workspace, of all tasks or of one (and those that name none)."""
+    pages: dict[str, Found] = {}
+    broken: list[tuple[str, str]] = []
+    path = os.path.join(os.path.realpath(root), folder)
+    for name in names_in(path):
+        try:
+            found = read(root, f"{folder}/{name}")
+        except AdjournError as error:
+            broken.append((f"{folder}/{name}", error.message))
+            continue
+        if task and found.task not in ("", task):
+            continue
+        known = pages.get(found.id)
+        if known is None or (found.is_active and not known.is_active):
+            pages[found.id] = found
+    newest = sorted(pages.values(), key=lambda one: (one.at, one.seq, one.is_active), reverse=True)
+    return Search(newest, broken)
+
+
+def find_active(root: str, task: str = "") -> Found | None:
+    """The newest page that can be read, by the time and position it states; None when there is none."""
+    return search(root, task=task).newest
+
+
+def by_id(root: str, checkpoint: str) -> Found | None:
+    """The page of a checkpoint, by the checkpoint's hash."""
+    return next((found for found in search(root).pages if found.id == checkpoint), None)
+
+
+class Told(NamedTuple):
+    """What the next session is told of the newest page: its text without the machine's comment, and what is to be said."""
+
+    text: str
+    notes: list[str]
+
+
+def told(root: str, task: str, now: int) -> Told | None:
+    """The newest page of a task that can be read, for the next session; None when there is none."""
+    found = search(root, task=task)
+    notes = [f"{path} cannot be read ({reason})" for path, reason in found.broken[:MAX_BROKEN]]
+    newest = found.newest
+    if newest is None:
+        return Told("", notes) if notes else None
+    if notes:
+        notes.append(f"{newest.path} is the newest page that can be")
+    if newest.reading.edited:
+        notes.append(f"{newest.path} was edited since it was written; what it says counts")
+    if is_stale(newest, now):
+        notes.append("the page is older than 24 hours: verify the state of the world outside before going on")
+    return Told(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
+
+
+def is_stale(found: Found, now: int) -> bool:
+    return now - found.at > STALE_AFTER
+
+
+def read(root: str, path: str) -> Found:
+    """One page. Raises `NotFoundError`, `InvalidError` with the first thing that is wrong with it."""
+    text = _read_text(os.path.join(os.path.realpath(root), path))
+    reading = parse(text, path)
+    if reading.page is None:
+        first = next(finding for finding in reading.findings if finding.severity == "error")
+        line = f":{first.span.line}" if first.span.line else ""
+        raise InvalidError(f"{path}{line}: {first.message}", first.help)
+    return _found(path, text, reading)
+
+
+def _found(path: str, text: str, reading: Reading) -> Found:
+    assert reading.page is not None  # its callers have looked
+    machine = machine_of(reading.page)
+    at, seq = machine.get("at"), machine.get("seq")
+    exact = isinstance(at, int) and at // MINUTE * MINUTE == reading.page.time  # the text counts
+    return Found(
+        path,
+        reading,
+        text,
+        at if exact and isinstance(at, int) else reading.page.time,
+        seq if isinstance(seq, int) else -1,
+    )
+
+
+def names_in(path: str) -> list[str]:
+    try:
+        names = [name for name in os.listdir(path) if _NAME.fullmatch(name)]
+    except OSError:
+        return []
+    return sorted(names, reverse=True)[:MAX_PAGES]
+
+
+def _read_text(path: str) -> str:
+    with os.fdopen(open_regular(path, MAX_PAGE_BYTES), "rb") as file:
+        try:
+            return file.read(MAX_PAGE_BYTES + 1).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidError(f"{path} is not UTF-8 text", "save it as UTF-8, or remove it") from error
+
+
+# --- names
+
+
+def names_of_pages(root: str) -> list[str]:
+    """The paths of all files in `tmp/` that are named as pages are."""
+    return [f"{FOLDER}/{name}" for name in names_in(os.path.join(os.path.realpath(root), FOLDER))]
+
+
+def changing(root: str) -> AbstractContextManager[None]:
+    """Keep other processes from writing pages meanwhile."""
+    return locked(make_folder(root, FOLDER))
+
+
+def check_inside(root: str, path: str) -> str:
+    """The path of a page relative to the workspace. Raises `RefusedError` for one outside of it."""
+    real = inside(root, path)
+    relative = os.path.relpath(real, os.path.realpath(root))
+    if not relative.endswith(".md"):
+        raise RefusedError(f"{path} is no page", "name a file that ends in .md")
+    return relative
+
+
+def is_automatic(trigger: str) -> bool:
+    """Whether a checkpoint was made because something was due, not because anyone asked."""
+    return trigger.startswith(AUTOMATIC)
+
+
+def minute(at: int) -> str:
+    """`YYYY-MM-DD-HHMM`."""
+    moment = datetime.fromtimestamp(at / 1000, UTC)
+    return f"{moment.year:04}-{moment:%m-%d-%H%M}"
+
+
+def numbered(stem: str) -> Iterator[str]:
+    """`stem.md`, `stem-2.md`, …"""
+    yield f"{stem}.md"
+    number = 2
+    while True:
+        yield f"{stem}-{number}.md"
+        number += 1
+
+
+def slug(text: str) -> str:
+    """The text as a part of a file's name."""
+    return _UNSAFE.sub("-", text).strip("-").lower()[:40]
+
+
+def stem_of(found: Found) -> str:
+    """The name of a superseded page, without its number and its ending."""
+    label = slug(word(found.machine, "label"))
+    return f"checkpoint-pre-{label}" if label else f"checkpoint-{minute(found.page.time)}"

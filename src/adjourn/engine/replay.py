@@ -1,0 +1,111 @@
+"""What a policy would have done with calls that were made: recorded intents, decided on again.
+
+Each task is folded anew, with the calls that the policy would have refused not counted. What cannot be told: a call on
+whose arguments a rule looks, where the record has them shortened or redacted; what a `once` rule would have answered;
+doubts, which are no matter of the policy. Beside that, what a policy in `mode observe` wrote down at the time.
+
+Owns: that fold. Must never: read a store, a clock, or a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from adjourn.aex.policy import Policy
+from adjourn.engine.decide import Ask, Block, Call, Forward, decide
+from adjourn.errors import InvalidError
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import Event, milliseconds
+from adjourn.state.ledger import Ledger
+
+Place = Callable[[Call], Call]
+"""Adds the places that a call leads to (`engine.paths`)."""
+
+
+class Stopped(msgspec.Struct, kw_only=True):
+    """What one rule would have stopped (`recorded` false), or was seen to while it observed. `last` is a time stamp."""
+
+    decision: str
+    rule: str
+    recorded: bool
+    tools: Counter[str] = msgspec.field(default_factory=Counter)
+    last: str = ""
+
+    @property
+    def calls(self) -> int:
+        return self.tools.total()
+
+
+class Replay:
+    """The calls of any number of tasks under one policy.
+
+    `judged` could be decided on again; `untold` are those that could not, by tool; `stopped` is what each rule would have
+    stopped.
+    """
+
+    def __init__(self, policy: Policy, place: Place) -> None:
+        self.policy = policy
+        self.place = place
+        self.judged = 0
+        self.untold: Counter[str] = Counter()
+        self._stopped: dict[tuple[str, str, bool], Stopped] = {}
+
+    @property
+    def stopped(self) -> list[Stopped]:
+        return list(self._stopped.values())
+
+    def take(self, task: str, events: Iterable[Event]) -> None:
+        """Decide again on the calls of one task, in their order."""
+        ledger = Ledger(task=task)
+        for event in events:
+            data = kinds.data_of(event)
+            if isinstance(data, kinds.PolicyObserved):
+                self._count(event, data.decision, data.rule or data.reason, data.tool, recorded=True)
+            if isinstance(data, kinds.ToolAllowed):
+                data = self._again(ledger, event, data)
+            ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
+            ledger.apply(event, event.after, data)
+
+    def _again(self, ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> kinds.ToolAllowed:
+        """The intent as it would have been under the policy: counted for its limits, or not at all."""
+        given = _given(data)
+        if given is None and self.policy.looks_at_arguments(data.tool) and self.policy.visible(data.tool):
+            self.untold[data.tool] += 1
+            return msgspec.structs.replace(data, limits=[])
+        call = Call(
+            tool=data.tool, digest=data.digest, effectful=False, named_only=data.uncounted, given=given or {}
+        )
+        try:
+            decision = decide(self.policy, ledger, self.place(call), now=milliseconds(event.timestamp))
+        except InvalidError:  # an event made elsewhere, at no time
+            self.untold[data.tool] += 1
+            return data
+        self.judged += 1
+        found = decision.observed if isinstance(decision, Forward) and decision.observed else decision
+        if isinstance(found, Block):
+            self._count(event, "block", found.rule or found.reason, data.tool)
+            return msgspec.structs.replace(data, limits=[], uncounted=True)
+        if isinstance(found, Ask) and not data.approval:
+            self._count(event, "ask", found.cause, data.tool)
+        limits = list(decision.limits) if isinstance(decision, Forward) else []
+        return msgspec.structs.replace(data, limits=limits)
+
+    def _count(self, event: Event, decision: str, rule: str, tool: str, *, recorded: bool = False) -> None:
+        key = (decision, rule, recorded)
+        found = self._stopped.setdefault(key, Stopped(decision=decision, rule=rule, recorded=recorded))
+        found.tools[tool] += 1
+        found.last = max(found.last, event.timestamp)
+
+
+def _given(data: kinds.ToolAllowed) -> Mapping[str, object] | None:
+    """The arguments, where the record has them whole: of calls without effect it has none, unless there were none."""
+    try:
+        given: object = msgspec.json.decode(data.arguments or "{}")
+        whole = isinstance(given, dict) and digest(canonical(given)) == data.digest
+    except (msgspec.DecodeError, InvalidError, RecursionError):
+        return None
+    return given if whole and isinstance(given, dict) else None

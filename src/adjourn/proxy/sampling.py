@@ -1,0 +1,150 @@
+"""Asking the client's model for a run: questions that are left in the store go to the client, and its answers back.
+
+Made only for a client of the handshake era that declares `sampling`: the client shows the question to its person as it does with
+any server's, and may refuse. In the era after it a server may only ask within an open call, and so there is nothing here.
+
+Owns: these requests and their answers. Must never: let a client's answer through to the upstream, or ask what nobody waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import urandom
+from threading import RLock
+from typing import Any
+
+import msgspec
+
+from adjourn.engine import sampling
+from adjourn.engine.desk import Desk
+from adjourn.engine.sampling import Answer, Request
+from adjourn.errors import AdjournError
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.proxy.wire import Wire
+
+MAX_OPEN = 8
+MAX_ANSWER = 4_000_000
+"""Characters of an answer."""
+_SHOWN = 300
+
+
+class Sampler:
+    """Thread-safe."""
+
+    def __init__(self, wire: Wire, desk: Desk, *, wake: Callable[[], None]) -> None:
+        self._wire = wire
+        self._desk = desk
+        self._wake = wake
+        self._lock = RLock()
+        self._nonce = f"adjourn-{urandom(6).hex()}-"
+        self._count = 0
+        self._begun = False
+        self._offered = False
+        self._open: dict[str, str] = {}
+        """What the client was asked: the question's name in the store, by the request's id."""
+
+    def begin(self) -> None:
+        """The client may be asked from now on."""
+        self._begun = True
+        self._wake()
+
+    def poll(self) -> None:
+        """Put new questions to the client, take back those that nobody waits for."""
+        if not self._begun:
+            return
+        store, root, own = self._desk.store, self._desk.setting.root, self._desk.process
+        try:
+            if not self._offered:
+                sampling.offer(store, root, sampling.Sampler(own, self._desk.group, self._desk.client))
+                self._offered = True
+            with self._lock:
+                waiting = sampling.questions(store, root, own, self._desk.clock())
+                for request_id, name in list(self._open.items()):
+                    if name not in waiting:
+                        del self._open[request_id]
+                        self._wire.to_client(
+                            frames.notification("notifications/cancelled", {"requestId": request_id})
+                        )
+                for name in [name for name in waiting if name not in self._open.values()][
+                    : MAX_OPEN - len(self._open)
+                ]:
+                    self._put(name)
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
+
+    def _put(self, name: str) -> None:
+        request = sampling.take(self._desk.store, name)
+        if request is None:
+            sampling.reply(self._desk.store, name, Answer(error="the question cannot be read"))
+            return
+        self._count += 1
+        request_id = f"{self._nonce}{self._count}"
+        self._open[request_id] = name
+        self._wire.report.event("sampling.asked", "a run asks the client's model")
+        self._wire.to_client(frames.request(request_id, "sampling/createMessage", _params(request)))
+
+    def answered_by(self, message: Message) -> bool:
+        """Whether a client's answer was to one of these questions."""
+        if not isinstance(message.id, str) or not message.id.startswith(self._nonce):
+            return False
+        with self._lock:  # held until the answer is there: else the question would be put again
+            name = self._open.pop(message.id, "")
+            if name:
+                self._reply(name, _answer(message.body))
+        return True
+
+    def _reply(self, name: str, answer: Answer) -> None:
+        self._wire.report.event("sampling.answered", answer.error or "the client's model has answered")
+        try:
+            sampling.reply(self._desk.store, name, answer)
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))
+
+    def close(self) -> None:
+        """The client goes: it cannot be asked any more."""
+        if self._offered:
+            try:
+                sampling.withdraw(self._desk.store, self._desk.setting.root, self._desk.process)
+            except AdjournError as error:
+                self._wire.report.event("store.error", str(error))
+
+
+def _params(request: Request) -> dict[str, Any]:
+    content = {"type": "text", "text": request.prompt}
+    params: dict[str, Any] = {
+        "messages": [{"role": "user", "content": content}],
+        "systemPrompt": request.system,
+        "maxTokens": request.max_tokens,
+    }
+    if request.model:
+        params["modelPreferences"] = {"hints": [{"name": request.model}]}
+    return params
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+class _Result(msgspec.Struct):
+    content: _Block | list[_Block]
+    model: str = ""
+    stopReason: str = ""  # noqa: N815  # the wire's name
+
+
+def _answer(body: dict[str, Any]) -> Answer:
+    """What a client's answer says, read strictly."""
+    if "result" not in body:
+        error = body.get("error")
+        why = error.get("message") if isinstance(error, dict) else None
+        return Answer(error=why[:_SHOWN] if isinstance(why, str) and why else "it was refused")
+    try:
+        result = msgspec.convert(body["result"], _Result)
+    except msgspec.ValidationError as error:
+        return Answer(error=f"what it answered is no message: {error}"[:_SHOWN])
+    blocks = result.content if isinstance(result.content, list) else [result.content]
+    text = "".join(block.text for block in blocks if block.type == "text")
+    if len(text) > MAX_ANSWER:
+        return Answer(error=f"the answer has more than {MAX_ANSWER:,} characters")
+    return Answer(text=text, model=result.model[:_SHOWN], stop=result.stopReason[:_SHOWN])

@@ -1,0 +1,317 @@
+"""What a checkpoint's page says: what was said of the work, by whoever knows best, and beside it what the history tells.
+
+Of each part the first of these that there is: what the agent says now; what a person has changed on the page before; the
+task's Continuation Record; what stood on the page before; and what can be derived. Derived lines are named in the page's
+machine data (`derived`; `instead`: the resumption point that a derived one stands in for), so that the next page knows which
+lines nobody wrote, and derives them anew.
+
+Owns: that order, and the derived lines. Must never: read a file or a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from adjourn.errors import InvalidError
+from adjourn.log.event import milliseconds
+from adjourn.state.ledger import Ledger
+from adjourn.state.page import MINUTE, Artifact, Page, Progress
+
+MAX_TEXT = 4000
+MAX_ITEMS = 200
+MAX_ACTIONS = 20
+MAX_DOUBTS = 5
+SHOWN = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_AUTHORITY = frozenset(("approved", "auto-approved"))
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of the checklist, as it is said."""
+
+    text: str
+    status: str = "pending"
+    note: str = ""
+
+
+class Product(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something produced, as it is said."""
+
+    path: str
+    note: str = ""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What an agent or a person says of the work now. What is left out stays as it was on the page before."""
+
+    mission: str | UnsetType = UNSET
+    progress: tuple[Step, ...] | UnsetType = UNSET
+    current_state: tuple[str, ...] | UnsetType = UNSET
+    open_questions: tuple[str, ...] | UnsetType = UNSET
+    artifacts: tuple[Product, ...] | UnsetType = UNSET
+    resumption_point: str | UnsetType = UNSET
+
+
+NOTHING_SAID = Said()
+
+
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
+    """What the history tells. `began` is when the sitting did, `last` the last call: its tool and its arguments' text.
+
+    `failed` says what went wrong in the step that this checkpoint is made after, `produced` are paths.
+    """
+
+    ledger: Ledger
+    at: int
+    trigger: str
+    began: str = ""
+    budget: int | None = None
+    last: tuple[str, str] | None = None
+    failed: str = ""
+    produced: Sequence[str] = ()
+
+
+def said_by(page: Page) -> Said:
+    """All that a page says, as if it were said now."""
+    return Said(
+        mission=page.mission,
+        progress=tuple(Step(text=one.text, status=one.status, note=one.note) for one in page.progress),
+        current_state=page.current_state,
+        open_questions=page.open_questions,
+        artifacts=tuple(Product(path=one.path, note=one.note) for one in page.artifacts),
+        resumption_point=page.resumption_point,
+    )
+
+
+def compose(
+    happened: Happened,
+    said: Said = NOTHING_SAID,
+    *,
+    description: str = "",
+    before: Page | None = None,
+    edited: bool = False,
+    record: Mapping[str, Any] | None = None,
+    machine: Mapping[str, Any] = {},
+) -> Page:
+    """The page of a checkpoint. `description` is what the agent said in one piece: it serves as the resumption point.
+
+    `before` is the page that this one follows, `edited` whether a person has changed it.
+    """
+    sources = _Sources(said, before, edited=edited, record=record)
+    ledger = happened.ledger
+    derived: dict[str, Any] = {}
+    mission = sources.text("mission") or ledger.goal or f"Task {ledger.task}"
+    mission = _clean(mission) or f"Task {ledger.task}"
+    if not sources.text("mission"):
+        derived["mission"] = mission
+    progress = sources.progress()
+    if not progress:
+        progress = (Progress(text=mission, status="in_progress", note="in progress"),)
+        derived["progress"] = [mission]
+    state = _texts(sources.texts("current_state"))
+    found = [line for line in _texts(_state_lines(happened)) if line not in state]
+    derived["currentState"] = found
+    artifacts = _artifacts(sources, happened.produced)
+    told = _clean(_opt(said.resumption_point) or description or sources.text("resumption_point"))
+    resumption = told
+    if happened.failed or not told:
+        resumption = _clean(_next_step(happened, progress, told))
+        derived["resumptionPoint"] = resumption
+        derived["instead"] = told
+    remaining = ledger.remaining(happened.budget)
+    return Page(
+        time=happened.at // MINUTE * MINUTE,
+        mission=mission,
+        progress=progress,
+        current_state=(*state, *found),
+        open_questions=_texts(sources.texts("open_questions")),
+        artifacts=artifacts,
+        resumption_point=resumption,
+        iterations_used=ledger.calls_used,
+        budget_remaining=UNSET if remaining is None else remaining,
+        duration=_minutes(happened.began or ledger.opened, happened.at),
+        others=before.others if before is not None else (),
+        machine={**machine, "derived": {name: value for name, value in derived.items() if value}},
+    )
+
+
+class _Sources:
+    """What each part of the page is taken from."""
+
+    def __init__(
+        self, said: Said, before: Page | None, *, edited: bool, record: Mapping[str, Any] | None
+    ) -> None:
+        self._said = said
+        self._before = before
+        known = before.machine if before is not None and isinstance(before.machine, dict) else {}
+        named = known.get("derived")
+        self._derived: dict[str, Any] = named if isinstance(named, dict) else {}
+        recorded = _of_record(record) if record else NOTHING_SAID
+        kept = self._kept()
+        self._order = (said, kept, recorded) if edited else (said, recorded, kept)
+
+    def _kept(self) -> Said:
+        """What stands on the page before, without the lines that nobody wrote."""
+        before = self._before
+        if before is None:
+            return NOTHING_SAID
+        told = said_by(before)
+        return msgspec.structs.replace(
+            told,
+            mission=UNSET if before.mission == self._derived.get("mission") else before.mission,
+            progress=tuple(one for one in told.progress or () if one.text not in self._lines("progress")),
+            current_state=self._without("currentState", before.current_state),
+            open_questions=self._without("openQuestions", before.open_questions),
+            resumption_point=str(self._derived.get("instead", ""))
+            if before.resumption_point == self._derived.get("resumptionPoint")
+            else before.resumption_point,
+        )
+
+    def _lines(self, name: str) -> list[Any]:
+        lines = self._derived.get(name)
+        return lines if isinstance(lines, list) else []
+
+    def _without(self, name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(text for text in texts if text not in self._lines(name))
+
+    def text(self, name: str) -> str:
+        return next((value for source in self._order if (value := _opt(getattr(source, name)))), "")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        if getattr(self._said, name) is not UNSET:
+            return tuple(getattr(self._said, name))
+        return next((value for source in self._order if (value := getattr(source, name) or ())), ())
+
+    def progress(self) -> tuple[Progress, ...]:
+        steps = next((value for source in self._order if (value := source.progress or ())), ())
+        found = [
+            _progress(text, step.status, _clean(step.note, one_line=True))
+            for step in steps[:MAX_ITEMS]
+            if (text := _clean(step.text))
+        ]
+        return tuple(found)
+
+    @property
+    def products(self) -> list[Product]:
+        return [
+            one for source in (*reversed(self._order[1:]), self._said) for one in (source.artifacts or ())
+        ]
+
+
+def _progress(text: str, status: str, note: str) -> Progress:
+    if status == "done":
+        return Progress(text=text, status="done", note="" if note.startswith("in progress") else note)
+    if status == "in_progress" or note.startswith("in progress"):
+        note = note if note.startswith("in progress") else f"in progress{note and ', ' + note}"
+        return Progress(text=text, status="in_progress", note=note)
+    return Progress(text=text, status="pending", note=note)
+
+
+def _of_record(record: Mapping[str, Any]) -> Said:
+    """What a Continuation Record says that a page has a place for."""
+    task = record["task"]
+    actions = record["executionSummary"]["actions"][-MAX_ACTIONS:]
+    steps = [
+        Step(
+            text=one["description"],
+            status="done" if one["outcome"] == "success" else "pending",
+            note="" if one["outcome"] == "success" else one["outcome"],
+        )
+        for one in actions
+    ]
+    over = "done" if task["status"] == "completed" else "pending"
+    steps += [Step(text=criterion, status=over) for criterion in task["successCriteria"]]
+    points = [
+        point
+        for point in record["resumePoints"]
+        if point["approvalStatus"] in _AUTHORITY and "consumedAt" not in point
+    ]
+    effects = [effect for effect in record["toolEffects"] if effect.get("status", "completed") == "completed"]
+    paths = [text for effect in effects for text in effect["sideEffects"] if _looks_like_path(text)]
+    return Said(
+        mission=task["goal"],
+        progress=tuple(steps),
+        current_state=tuple(
+            f"Blocked: {one['description']}" for one in record["blockers"] if one["status"] == "active"
+        ),
+        open_questions=tuple(
+            one["question"] for one in record["questionsForUser"] if one["status"] == "open"
+        ),
+        artifacts=tuple(Product(path=path) for path in paths),
+        resumption_point="; ".join(points[0]["nextSteps"]) if points else UNSET,
+    )
+
+
+def _looks_like_path(text: str) -> bool:
+    return " " not in text and "://" not in text and ("/" in text or "." in text)
+
+
+def _artifacts(sources: _Sources, produced: Iterable[str]) -> tuple[Artifact, ...]:
+    """Everything that was ever produced, each once, with the note that was given last."""
+    found: dict[str, str] = {}
+    for one in (*sources.products, *(Product(path=path) for path in produced)):
+        if path := _clean(one.path, one_line=True):
+            found[path] = _clean(one.note, one_line=True) or found.get(path, "")
+    kept = list(found.items())[-MAX_ITEMS:]
+    return tuple(Artifact(path=path, note=note) for path, note in kept)
+
+
+def _state_lines(happened: Happened) -> Iterable[str]:
+    ledger = happened.ledger
+    if happened.failed:
+        yield f"Failed: {happened.failed}"
+    if happened.last is not None:
+        tool, arguments = happened.last
+        yield f"Last tool call: {tool} {_short(arguments)}".strip()
+    yield f"Checkpoint made: {happened.trigger}"
+    for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
+        yield f"In doubt: {call.tool} {_short(call.arguments)} ({call.call})"
+    if len(ledger.doubts) > MAX_DOUBTS:
+        yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
+
+
+def _next_step(happened: Happened, progress: Sequence[Progress], told: str) -> str:
+    """The first thing to do, worked out."""
+    ledger = happened.ledger
+    if happened.failed:
+        again = f" Then: {told}" if told else ""
+        return f"Find out what of the failed step took effect outside, and undo or repeat it.{again}"
+    todo = next((one.text for one in progress if one.status != "done"), "")
+    first = next(iter(ledger.doubts.values()), None)
+    if first is not None:
+        then = f", then go on with: {todo}" if todo else ""
+        return f"Find out whether {first.tool} ({first.call}) had its effect{then}"
+    return f"Go on with: {todo}" if todo else "Look over what was done, and finish"
+
+
+def _opt(value: str | UnsetType) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for one in list(texts)[:MAX_ITEMS] if (text := _clean(one))))
+
+
+def _clean(text: str, *, one_line: bool = False) -> str:
+    """The text as a page can hold it."""
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    if one_line:
+        text = " ".join(text.split())
+    text = text.strip()
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1].rstrip() + "…"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def _minutes(began: str, at: int) -> int:
+    try:
+        return max(0, at - milliseconds(began)) // MINUTE
+    except InvalidError:  # an event made elsewhere
+        return 0

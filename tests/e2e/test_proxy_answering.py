@@ -1,0 +1,208 @@
+"""Who may answer a question, how long it waits, and what silence means."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from harness import MODERN, NEW, Workspace, refused, text_of, wait_for
+from requirements import requirement
+
+from adjourn.log.event import milliseconds
+
+ME = getpass.getuser()
+ARGUMENTS = {"to": "prod"}
+
+
+def workspace(path: Path, *rules: str) -> Workspace:
+    return Workspace(path, "allow *", *rules, version="v1")
+
+
+def adjourn(work: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of a person at a terminal."""
+    command = [sys.executable, "-m", "adjourn", *words]
+    return subprocess.run(
+        command, cwd=work.root, env=work.environment, capture_output=True, text=True, check=False
+    )
+
+
+def asked(work: Workspace) -> str:
+    """The id of the question that is put now."""
+    wait_for(lambda: work.tasks_exist() and work.facts("confirm.required"))
+    approval: str = work.facts("confirm.required")[-1].approval
+    return approval
+
+
+# --- who
+
+
+@requirement("V1 by")
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_the_person_who_is_named_answers_from_a_terminal(tmp_path: Path, era: str) -> None:
+    with workspace(tmp_path, f"confirm before deploy by {ME}") as work:
+        client = work.client(era=era, elicits=True)
+        call = client.begin("deploy", ARGUMENTS)
+        question = asked(work)
+        assert client.silent()  # a client's answer would not tell who gave it
+        done = adjourn(work, "approve", question)
+        assert (done.returncode, done.stdout.split(":")[0]) == (0, "approved")
+        assert not refused(client.answer(call))
+        assert work.executed() == ["deploy"]
+
+
+@requirement("V1 by")
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str) -> None:
+    with workspace(tmp_path, "confirm before deploy by alice") as work:
+        client = work.client(era=era, elicits=True)
+        call = client.begin("deploy", ARGUMENTS)
+        question = asked(work)
+        done = adjourn(work, "approve", question)
+        assert done.returncode == 3
+        assert f"is for alice to answer, not for {ME}" in done.stderr
+        assert client.silent(0.5)
+        assert adjourn(work, "deny", question).returncode == 0
+        assert refused(client.answer(call))
+        assert work.executed() == []
+
+
+@requirement("V1 by")
+def test_an_answer_of_the_client_is_no_answer(tmp_path: Path) -> None:
+    """A client that answers a question which it was never asked changes nothing."""
+    with workspace(tmp_path, "confirm before deploy by alice") as work:
+        client = work.client("--confirm-timeout", "1", era=MODERN, elicits=True)
+        responses = {"adjourn-confirm": {"action": "accept", "content": {"approve": True}}}
+        answer = client.call("deploy", ARGUMENTS, inputResponses=responses)
+        assert refused(answer)
+        assert work.executed() == []
+
+
+@requirement("V1 by")
+def test_auto_confirm_is_no_human(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy by human", "confirm before echo") as work:
+        client = work.client("--auto-confirm", "--confirm-timeout", "0")
+        assert not refused(client.call("echo"))
+        assert refused(client.call("deploy", ARGUMENTS))
+        assert work.executed() == ["echo"]
+
+
+def test_any_person_is_a_human(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy by human") as work:
+        client = work.client("--auto-confirm", elicits=True)
+        call = client.begin("deploy", ARGUMENTS)
+        client.post({"jsonrpc": "2.0", "id": client.asked()["id"], "result": {"action": "accept"}})
+        assert not refused(client.answer(call))
+
+
+@requirement("V1 by", "V1 reload")
+def test_a_yes_of_anybody_does_not_serve_once_the_rule_names_somebody(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy") as work:
+        client = work.client("--confirm-timeout", "0")
+        client.call("deploy", ARGUMENTS)
+        work.decide(yes=True)
+        work.write_policy("allow *", "confirm before deploy by alice")
+        assert refused(client.call("deploy", ARGUMENTS))
+        assert work.executed() == []
+
+
+@requirement("V1 by")
+def test_who_may_confirm_may_repeat_a_call_in_doubt_and_nobody_else(tmp_path: Path) -> None:
+    with workspace(tmp_path, f"confirm before silent by {ME}") as work:
+        client = work.client("--task", "t")
+        client.begin("silent", ARGUMENTS)
+        adjourn(work, "approve", asked(work))
+        wait_for(lambda: work.executed() == ["silent"])
+        client.kill()
+        work.write_policy("allow *", "confirm before silent by alice")
+        client = work.client("--task", "t", elicits=True, foreign=True)
+        client.begin("silent", ARGUMENTS)
+        wait_for(lambda: len(work.facts("confirm.required")) == 2)
+        assert work.facts("confirm.required")[1].who == "alice"
+        assert client.silent()
+        assert adjourn(work, "approve", asked(work)).returncode == 3
+
+
+# --- silence
+
+
+@requirement("V1 silence")
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_silence_is_a_no_after_the_time_of_the_rule(tmp_path: Path, era: str) -> None:
+    with workspace(tmp_path, "confirm before deploy within 1s else deny") as work:
+        client = work.client("--confirm-timeout", "60", era=era)
+        began = time.monotonic()
+        answer = client.call("deploy", ARGUMENTS)
+        assert refused(answer)
+        assert 0.8 < time.monotonic() - began < 5
+        assert "nobody answered within 1 s" in text_of(answer)
+        assert "adjourn approve" not in text_of(answer)  # it is too late for that
+        assert [fact.via for fact in work.facts("confirm.denied")] == ["timeout"]
+        assert work.ledger().calls_refused == 1
+        assert work.executed() == []
+
+
+@requirement("V1 silence")
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_silence_is_a_yes_where_the_rule_says_so(tmp_path: Path, era: str) -> None:
+    with workspace(tmp_path, "confirm before deploy within 1s else allow") as work:
+        client = work.client("--confirm-timeout", "0", era=era)
+        assert not refused(client.call("deploy", ARGUMENTS))
+        (question,), (allowed,) = work.facts("confirm.required"), work.facts("tool.allowed")
+        assert (question.otherwise, allowed.approval) == ("allow", question.approval)
+        sent = next(event for event in work.events() if event.event == "tool.allowed")
+        assert sent.timestamp >= question.expires
+        assert work.executed() == ["deploy"]
+
+
+@requirement("V1 silence")
+def test_a_no_in_time_is_a_no(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy within 1m else allow") as work:
+        client = work.client()
+        call = client.begin("deploy", ARGUMENTS)
+        adjourn(work, "deny", asked(work))
+        assert refused(client.answer(call))
+        assert work.executed() == []
+
+
+@requirement("V1 silence")
+def test_a_client_that_was_asked_and_never_came_back_may_repeat_the_call_after_the_time(
+    tmp_path: Path,
+) -> None:
+    with workspace(tmp_path, "confirm before deploy within 1s else allow") as work:
+        client = work.client(era=MODERN, elicits=True)
+        assert client.call("deploy", ARGUMENTS)["result"]["resultType"] == "input_required"
+        assert work.executed() == []
+        time.sleep(1.1)
+        assert client.call("deploy", ARGUMENTS)["result"]["resultType"] == "complete"
+        assert client.call("deploy", ARGUMENTS)["result"]["resultType"] == "input_required"
+        assert work.executed() == ["deploy"]
+
+
+@requirement("V1 silence")
+def test_without_a_time_silence_is_a_yes_only_when_the_question_is_over(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy else allow") as work:
+        client = work.client("--confirm-timeout", "0")
+        answer = client.call("deploy", ARGUMENTS)
+        assert refused(answer)
+        (question,) = work.facts("confirm.required")
+        assert f"it passes when it is repeated after {question.expires}" in text_of(answer)
+        assert milliseconds(question.expires) - milliseconds(work.events()[-1].timestamp) > 14 * 60_000
+        assert work.facts("confirm.denied") == []  # nobody said no
+
+
+@requirement("V1 reload")
+def test_a_policy_that_is_edited_while_a_call_waits_decides_on_it(tmp_path: Path) -> None:
+    with workspace(tmp_path, "confirm before deploy") as work:
+        client = work.client()
+        call = client.begin("deploy", ARGUMENTS)
+        asked(work)
+        work.write_policy("allow *", "deny deploy")
+        work.decide(yes=True)
+        answer = client.answer(call)
+        assert refused(answer)
+        assert "deny deploy (.aex/policy.aex:4)" in text_of(answer)
+        assert work.executed() == []

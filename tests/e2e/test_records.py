@@ -1,0 +1,126 @@
+"""Records between real processes: asked at a terminal, carried from one user's folder to another's."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.engine.records import CRStore
+from adjourn.state.documents import Tree
+from adjourn.state.record import CRAuthor
+from adjourn.store.sqlite import SqliteStore
+
+AGENT = CRAuthor(id="agent-1", type="agent")
+BY_AGENT = {"id": "agent-1", "type": "agent"}
+NOW = 1_777_735_812_345
+FIELDS: Tree = {
+    "task": {"id": "t1", "goal": "Move the notes", "successCriteria": ["all are there"], "status": "in-progress"},
+    "decisions": [
+        {"id": "d1", "description": "Use SQLite", "status": "accepted", "rationale": "nothing to run", "madeBy": BY_AGENT, "madeAt": NOW,
+         "affects": ["go"], "overridableBy": ["human"]},
+    ],
+    "learnings": [
+        {"id": "l1", "type": "warning", "source": "observation", "content": "Names may hold \x1b[31mred", "learnedBy": BY_AGENT,
+         "learnedAt": NOW, "affects": []},
+    ],
+    "questionsForUser": [
+        {"id": "q1", "type": "question", "question": "Keep the old file?", "context": "It has 3 MB.", "options": ["yes", "no"],
+         "status": "open", "blocksResumePoints": ["go"], "priority": "blocking"},
+    ],
+    "resumePoints": [
+        {"id": "go", "label": "Move them", "description": "", "when": "tests pass", "preconditions": ["a backup"],
+         "requiredAuthority": "human", "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending",
+         "nextSteps": ["copy", "compare"], "alternativePaths": [{"condition": "no time", "steps": ["leave them"]}]},
+    ],
+}  # fmt: skip
+
+
+class Shell:
+    """A folder with a store, and commands that are run in it as a person runs them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / ".aex").mkdir(parents=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ADJOURN_")}
+        self.env = kept | {"ADJOURN_CONFIG": str(root / "config")}
+
+    def store(self) -> CRStore:
+        return CRStore(SqliteStore(self.root / ".aex" / "adjourn.db"))
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What a command prints; on stderr, where it fails."""
+        done = subprocess.run(
+            [sys.executable, "-m", "adjourn", *arguments],
+            cwd=self.root,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path / "work")
+    shell.store().create(FIELDS, author=AGENT, cr_id="line")
+    return shell
+
+
+def test_merge_interactively(run: Shell) -> None:
+    """At a terminal, each open conflict is asked."""
+    store = run.store()
+    head = store.resolve("line")
+    store.fork(head["contentHash"], {"task": {**head["task"], "goal": "theirs"}}, AGENT, cr_id="fork")
+    store.update("line", {"task": {**head["task"], "goal": "ours"}}, AGENT)
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "adjourn", "record", "merge", "line", "fork", "--interactive"]
+    process = subprocess.Popen(
+        command,
+        cwd=run.root,
+        env=run.env,
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    os.write(master, b"b\n")
+    out, _ = process.communicate(timeout=30)
+    os.close(master)
+    os.close(slave)
+    assert process.returncode == 0, out
+    assert "theirs" in out
+    assert store.resolve("line")["task"]["goal"] == "theirs"
+
+
+def test_carrying(run: Shell, tmp_path: Path) -> None:
+    """Exported here, imported there by somebody else, changed on both sides, brought together."""
+    other = Shell(tmp_path / "other")
+    out = run("record", "export", "--to", str(tmp_path / "one.jsonl"))
+    assert out.startswith("written: ")
+    assert "vouched for by you" in other("record", "import", str(tmp_path / "one.jsonl"))
+    assert other.json("record", "show") == run.json("record", "show")
+    assert other.json("record", "import", str(tmp_path / "one.jsonl"))["added"] == 0
+    other("answer", "q1", "no")
+    run("decide", "d1", "--override", "Use a file", "--because", "smaller")
+    other("record", "export", "--to", str(tmp_path / "two.jsonl"))
+    assert "--as ID" in run("record", "import", str(tmp_path / "two.jsonl"), code=1)
+    run("record", "import", str(tmp_path / "two.jsonl"), "--as", "theirs")
+    run("record", "merge", "line", "theirs")
+    merged = run.store().resolve("line")
+    assert (merged["questionsForUser"][0]["answer"], merged["decisions"][0]["description"]) == (
+        "no",
+        "Use a file",
+    )
+    assert run("record", "verify").startswith("valid: 2 records")

@@ -1,0 +1,34 @@
+"""What is told of those who sit on a task."""
+
+from __future__ import annotations
+
+import pytest
+
+from adjourn.cli.view import Holder, state, who
+from adjourn.state.ledger import Session
+
+
+@pytest.mark.parametrize(
+    ("pid", "host", "alive", "told"),
+    [
+        (0, "workspace/1a2b", True, ("claude-code, through its hook", "")),
+        (0, "workspace/1a2b", None, ("claude-code, through its hook", "idle: no call for a while")),
+        (7, "box:1:2", True, ("claude-code, process 7 on box", "")),
+        (7, "box:1:2", False, ("claude-code, process 7 on box", "dead")),
+        (7, "box:1:2", None, ("claude-code, process 7 on box", "out of sight")),
+    ],
+)
+def test_a_holder_is_told_by_what_it_sits_through(
+    pid: int, host: str, alive: bool | None, told: tuple[str, str]
+) -> None:
+    """A hook's visits have no process, and are idle when they are not heard of; a process is dead or out of sight."""
+    session = Session(
+        id="s",
+        group="g",
+        host=host,
+        pid=pid,
+        started=0,
+        since="2026-05-02T15:45:12.345Z",
+        client="claude-code",
+    )
+    assert (who(session), state(Holder(session, alive))) == told

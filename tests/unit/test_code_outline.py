@@ -1,0 +1,165 @@
+"""What the syntax of each language tells: definitions, scopes, comments, and the function around a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.code.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
+from adjourn.code.grammars import has_grammar, load
+from adjourn.code.languages import LANGUAGES, language_of, spoken_as
+from adjourn.code.marks import Marks
+from adjourn.code.outline import COMMENT, STRING, TYPE, Region, outline
+from adjourn.code.repository import Repository
+from adjourn.code.structure import analyze_structure, get_function_at_line, parameters
+from adjourn.code.words import parts, split
+from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from code_files import SHAPES, write
+
+SAMPLES = {
+    "python": ("class A:\n    def m(self): pass\nX = 1\n", [("A", "class", ""), ("m", "method", "A"), ("X", "variable", "")]),
+    "javascript": ("export const f = (a) => 1;\nclass A { m() {} }\n", [("f", "function", ""), ("A", "class", ""), ("m", "method", "A")]),
+    "typescript": ("interface I { a: string }\nabstract class A<T> { abstract q(): void }\n", [("I", "interface", ""), ("a", "field", "I"), ("A", "class", ""), ("q", "method", "A")]),
+    "tsx": ("const V = () => <p>x</p>;\nenum E { A }\n", [("V", "function", ""), ("E", "enum", "")]),
+    "go": ("package p\ntype T struct{}\nfunc (t *T) M() {}\nfunc F() {}\n", [("T", "struct", ""), ("M", "method", "T"), ("F", "function", "")]),
+    "rust": ("struct S;\nimpl<T> Q<T> { fn a(&self) {} }\ntrait R { fn z(); }\n", [("S", "struct", ""), ("a", "method", "Q"), ("R", "trait", ""), ("z", "method", "R")]),
+    "java": ("class A { int x; A() {} void m() {} }\n", [("A", "class", ""), ("x", "field", "A"), ("A", "method", "A"), ("m", "method", "A")]),
+    "c": ("#define X 1\nstruct s { int a; };\nint *f(char *p) { return 0; }\n", [("X", "macro", ""), ("s", "struct", ""), ("a", "field", "s"), ("f", "function", "")]),
+    "cpp": ("namespace n { class A { void m(); }; }\nvoid n::A::m() {}\n", [("n", "namespace", ""), ("A", "class", "n"), ("m", "prototype", "n.A"), ("m", "method", "n.A")]),
+    "csharp": ("namespace N { class A { public int P { get; } void M() {} } }\n", [("N", "namespace", ""), ("A", "class", "N"), ("P", "property", "N.A"), ("M", "method", "N.A")]),
+    "php": ("<?php class A { public $x; function f() {} } function g() {}\n", [("A", "class", ""), ("x", "field", "A"), ("f", "method", "A"), ("g", "function", "")]),
+    "ruby": ("module M\n  class A\n    def f; end\n    def self.g; end\n  end\nend\n", [("M", "module", ""), ("A", "class", "M"), ("f", "method", "M.A"), ("g", "method", "M.A")]),
+    "html": ('<div id="top">x</div>\n', [("top", "id", "")]),
+    "css": (".a { --c: 1; }\n", [(".a", "selector", ""), ("--c", "variable", ".a")]),
+    "markdown": ("# A\ntext\n## B\n# C\n", [("A", "heading", ""), ("B", "heading", "A"), ("C", "heading", "")]),
+    "json": ('{"a": {"b": 1}}\n', [("a", "key", ""), ("b", "key", "a")]),
+    "bash": ("f() { :; }\nX=1\n", [("f", "function", ""), ("X", "variable", "")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
+def test_definitions_of_each_language(language):
+    """Every language of the table has a grammar whose queries find definitions with their kinds and scopes."""
+    text, expected = SAMPLES[language]
+    found = outline(text.encode(), language)
+    assert found is not None
+    assert [(s.name, s.kind, s.scope) for s in found.symbols] == expected
+
+
+@pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
+def test_a_structure_is_not_empty(language, tmp_path):
+    """`analyze_structure` tells something in every language, not only in the five of the published system."""
+    told = analyze_structure(Repository(str(tmp_path)), code=SAMPLES[language][0], language=language)
+    assert told["functions"] or told["classes"] or told["other"]
+    assert told["summary"]["total_lines"] == SAMPLES[language][0].count("\n")
+
+
+def test_the_innermost_function_is_found(tmp_path):
+    """A line in a nested function belongs to that one, not to the one around it."""
+    write(tmp_path, {"shapes.py": SHAPES})
+    repository = Repository(str(tmp_path))
+    line = SHAPES.splitlines().index("            return value * value") + 1
+    found = get_function_at_line(repository, "shapes.py", line)
+    assert (found["name"], found["scope"]) == ("squared", "Circle.area")
+    assert get_function_at_line(repository, "shapes.py", line + 2)["name"] == "area"
+    with pytest.raises(NotFoundError, match="line 1 of"):
+        get_function_at_line(repository, "shapes.py", 1)
+
+
+@given(st.text(alphabet="aé漢😀\n '", max_size=30))
+def test_names_after_text_beyond_ascii_are_whole(text):
+    """Names are cut by bytes from bytes: what stands before them, in whatever script, shifts nothing."""
+    before = "".join(f"# {line}\n" for line in text.split("\n"))
+    found = outline(f"{before}def naïve_größe(x):\n    return x\n".encode(), "python")
+    assert found is not None
+    (symbol,) = found.symbols
+    assert (symbol.name, symbol.line) == ("naïve_größe", before.count("\n") + 1)
+    assert symbol.signature == "def naïve_größe(x)"
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_analysed(data):
+    """Whatever a file holds, analysing it ends and raises nothing."""
+    for language in ("python", "cpp", "markdown", "text"):
+        assert analyse(data, language).lines >= 0
+
+
+def test_deep_nesting_ends():
+    """A file nested a hundred thousand deep is analysed like any other."""
+    assert analyse(b"(" * 100_000, "python").engine in {GRAMMAR, "words"}
+
+
+def test_what_cannot_be_read_is_skipped():
+    """Binary and overlong files are in the index as such, without symbols."""
+    assert analyse(b"a\0b", "python").engine == SKIPPED
+    assert analyse(b"x" * (MAX_PARSED + 1), "python").engine == SKIPPED
+
+
+def test_other_encodings_keep_their_lines():
+    """A file with a byte order mark is read as what it says it is."""
+    text = "x = 'é'\ndef f(): pass\n"
+    for data in (text.encode("utf-8-sig"), text.encode("utf-16")):
+        assert as_utf8(data) == text.encode()
+        assert [s.name for s in analyse(data, "python").symbols] == ["x", "f"]
+
+
+def test_comments_strings_and_code_are_told_apart():
+    """What is in a comment or a string is known as such; what an f-string computes is code."""
+    code = b"a = f'in {name} it'  # name\n"
+    found = outline(code, "python")
+    assert found is not None
+    marks = Marks.unpacked(Marks.of(found.regions).packed())
+    assert marks.mention(code.index(b"in ")) == STRING
+    assert marks.mention(code.index(b"name}")) is None
+    assert marks.mention(code.index(b"# name")) == COMMENT
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(1, 40)), max_size=30), st.integers(0, 600))
+def test_marks_survive_packing(spans, place):
+    """The compact form answers as the regions do."""
+    regions = [Region(TYPE, start, start + size) for start, size in sorted(spans)]
+    plain, packed = Marks.of(regions), Marks.unpacked(Marks.of(regions).packed())
+    assert plain.at(place, TYPE) == packed.at(place, TYPE)
+
+
+def test_words_come_apart():
+    """Camel case, snake case, digits and scripts without spaces are found by their parts."""
+    assert parts("HTTPServer_maxSize2") == ("http", "server", "max", "size", "2")
+    assert split("CheckpointSaver.put_writes") == ["checkpoint", "saver", "put", "writes"]
+    assert split("検索機能") == ["検索", "索機", "機能"]
+
+
+def test_parameters_are_taken_apart():
+    """Commas inside brackets and types separate nothing."""
+    assert parameters("def f(a: dict[str, int], b=(1, 2), *c) -> int") == ["a: dict[str, int]", "b=(1, 2)", "*c"]
+    assert parameters("func (s *Server) Handle(a int) string") == ["a int"]
+    assert parameters("class A") == []
+
+
+def test_languages_by_name_and_extension():
+    """A caller's short names are understood, and families go together."""
+    assert language_of("a/B.TSX") == "tsx"
+    assert language_of("Makefile") == "text"
+    assert spoken_as("ts") == {"typescript", "tsx"}
+    assert spoken_as(None) is None
+    assert all(has_grammar(language.name) and load(language.name) for language in LANGUAGES)
+
+
+def test_structure_refuses_what_it_cannot_parse(tmp_path):
+    """An unknown language, a binary file and a path outside are errors that say so."""
+    write(tmp_path, {"r/data.bin": b"\0\1", "r/a.txt": "x", "out.py": "x = 1"})
+    repository = Repository(str(tmp_path / "r"))
+    with pytest.raises(InvalidError, match="no grammar reads 'klingon'"):
+        analyze_structure(repository, code="x", language="klingon")
+    with pytest.raises(InvalidError, match="binary"):
+        analyze_structure(repository, "data.bin")
+    with pytest.raises(InvalidError, match="no grammar"):
+        analyze_structure(repository, "a.txt")
+    with pytest.raises(RefusedError, match="outside"):
+        analyze_structure(repository, "../out.py")
+    (tmp_path / "r" / "link.py").symlink_to(Path("../out.py"))
+    with pytest.raises(RefusedError, match="outside"):
+        analyze_structure(repository, "link.py")

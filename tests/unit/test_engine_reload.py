@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.contract import read_contract
+from adjourn.engine.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.engine.decide import Block, Call, Decision, Forward
 from adjourn.engine.desk import Desk, Setting
 from adjourn.engine.protect import SIGNATURES
@@ -231,3 +231,16 @@ def test_signatures_are_protected_where_they_are_required(machine: Reloading) ->
     machine.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
     decided(desk)
     assert desk.protected == (SIGNATURES,)
+
+
+def test_a_policy_edited_to_ask_for_a_signature_does_not_take_an_unsigned_contract(tmp_path: Path) -> None:
+    """From the edit on the contract would have to be signed: it is not, so the edit is refused and the old policy counts."""
+    (tmp_path / ".aex").mkdir()
+    policy = tmp_path / ".aex" / "policy.aex"
+    policy.write_text('policy p v1\n\ngoal "g"\n\nallow file.*\n')
+    (tmp_path / "t.aex").write_text('task t v1\n\ngoal "g"\n\nuse file.read\n\nreturn true\n')
+    base = read_contract(str(tmp_path), contract="t.aex")
+    policy.write_text('policy p v1\n\ngoal "g"\n\nrequire signed by ann\n\nallow file.*\n')
+    with pytest.raises(BrokenContractError) as caught:
+        reread_policy(str(tmp_path), base)
+    assert any("sign" in found.message for found in caught.value.findings)

@@ -106,14 +106,14 @@ def _is_prepared(url: str) -> bool:
 
 
 def person() -> Actor:
-    """Who is at the terminal."""
-    import getpass  # noqa: PLC0415
+    """Who is at the terminal, by their user id: what the environment says anybody can set."""
+    import pwd  # noqa: PLC0415
 
     from adjourn.log.event import Actor  # noqa: PLC0415
 
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a user id without an account
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user id without an account
         name = str(os.getuid())
     return Actor(name, "human")
 

@@ -82,8 +82,14 @@ def reread_policy(root: str, base: Contract) -> Contract:
     own = _read(root, base.policy_source, "policy")
     if own.policy is None or any(finding.severity == "error" for finding in own.findings):
         raise BrokenContractError(own.findings, own.texts)
-    task = from_text(base.contract_text, base.contract_source)[0] if base.contract_text else None
-    findings = [*own.findings, *(not_granted(own.policy, task) if task is not None else ())]
+    findings = own.findings
+    task = None
+    if base.contract_text:
+        task = from_text(base.contract_text, base.contract_source)[0]
+        path = os.path.join(root, base.contract_source)
+        if refused := unsigned(path, base.contract_text, own.policy, base.contract_source):
+            raise BrokenContractError(refused, {base.contract_source: base.contract_text})
+        findings = [*findings, *not_granted(own.policy, task)]
     return msgspec.structs.replace(
         base,
         policy=merge(own.policy, task),

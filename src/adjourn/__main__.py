@@ -24,7 +24,7 @@ def main(program: str = "adjourn") -> None:
         _leave(_proxy(arguments[1:]))
     if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
         _leave(_hook(arguments[1:]))
-    from adjourn.cli import run  # noqa: PLC0415  # the slow path
+    from adjourn.cli import main as run  # noqa: PLC0415  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":
         arguments[0] = "hook"

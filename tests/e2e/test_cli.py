@@ -824,7 +824,7 @@ def test_the_proxys_help_is_made_from_its_options(left: Desk) -> None:
 def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
     left: Desk, tmp_path: Path
 ) -> None:
-    program = "import sys; from adjourn.cli import run; sys.exit(run(['proxy', *sys.argv[1:]]))"
+    program = "import sys; from adjourn.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     for arguments in (["--nope"], ["--policy", "none.aex", "--", "true"], ["--", "/no/such/program"]):
         direct, through = (
             subprocess.run(

@@ -62,7 +62,7 @@ def test_the_reference_is_not_stale() -> None:
 def loaded(*arguments: str) -> set[str]:
     """The modules that a command has loaded when it ends."""
     program = (
-        "import atexit, json, sys; from adjourn.cli import run; code = run(sys.argv[1:]); sys.stdout.flush();"
+        "import atexit, json, sys; from adjourn.cli import main; code = main(sys.argv[1:]); sys.stdout.flush();"
         "print('\\n' + json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import strategies_aex as strategies
 from adjourn.aex.explain import Call, explain
 from adjourn.aex.policy import from_text
-from adjourn.cli import run as cli
+from adjourn.cli import main as cli
 
 POLICY = """policy p v1
 goal "g"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.cli import fmt
-from adjourn.cli import run as cli
+from adjourn.cli import main as cli
 
 WILD = "goal 'g'\n"
 ROUGH = '# why\ntask t v0\ngoal "g"\nuse  a,b\nreturn 1\n'

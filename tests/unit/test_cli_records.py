@@ -59,7 +59,7 @@ class Shell:
         return out.getvalue() + err.getvalue()
 
     def json(self, *arguments: str, code: int = 0) -> Any:
-        return json.loads(self(*arguments, "--json", code=code))
+        return json.JSONDecoder().raw_decode(self(*arguments, "--json", code=code))[0]  # errors come behind
 
 
 @pytest.fixture(autouse=True)
@@ -223,6 +223,23 @@ def test_verify_and_prove(run: Shell, tmp_path: Path) -> None:
     )
     out = run("record", "verify", code=1)
     assert out.startswith("BROKEN: record line, after 0 versions: hash-mismatch\n")
+
+
+def test_a_broken_record_is_in_nobodys_way(run: Shell) -> None:
+    """It is said, and the others can be listed, answered and approved."""
+    run.store().create(FIELDS, author=AGENT, cr_id="broken")
+    backend = run.store().store
+    assert isinstance(backend, SqliteStore)
+    assert backend._cursor is not None
+    backend._cursor.execute(
+        "UPDATE event SET data = x'00' WHERE instr(data, CAST('\"id\":\"broken\"' AS BLOB))"
+    )
+    out = run("record", code=1)
+    assert "line" in out
+    assert "of record broken was changed" in out
+    assert run.json("record", code=1)["unreadable"][0]["record"] == "broken"
+    run("answer", "q1", "yes")
+    run("approve", "go")
 
 
 def test_records_are_no_tasks(run: Shell) -> None:

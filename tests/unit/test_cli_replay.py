@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.cli import run as cli
+from adjourn.cli import main as cli
 from adjourn.engine.decide import Call
 from adjourn.engine.task import Fact
 from adjourn.log import kinds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -87,9 +88,12 @@ def test_any_bytes_are_analysed(data):
         assert analyse(data, language).lines >= 0
 
 
-def test_deep_nesting_ends():
-    """A file nested a hundred thousand deep is analysed like any other."""
-    assert analyse(b"(" * 100_000, "python").engine in {GRAMMAR, "words"}
+@pytest.mark.parametrize("data", [b"(" * 100_000, b"x = " + b"[" * 50_000 + b"]" * 50_000, b"not " * 50_000])
+def test_hostile_files_end(data):
+    """A file nested or broken as no one writes keeps its words and is not parsed for minutes."""
+    began = time.process_time()
+    assert analyse(data, "python").engine in {GRAMMAR, "words"}
+    assert time.process_time() - began < 10
 
 
 def test_what_cannot_be_read_is_skipped():

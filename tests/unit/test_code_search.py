@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adjourn.code.globs import compiled
 from adjourn.code.pace import CancelledError, Pace
 from adjourn.code.repository import Repository
 from adjourn.code.search import MAX_LINE, search_files, search_text
@@ -98,9 +99,10 @@ def test_errors_are_told_in_the_words_of_ripgrep(repository, pattern, options, r
 
 
 def test_an_invalid_glob_is_an_error(repository):
-    """A glob that rg does not accept is told, as is an unknown type."""
-    with pytest.raises(InvalidError, match="glob"):
-        search_files(repository, "a[")
+    """A glob with an open bracket is told, as is an unknown type."""
+    for glob in ("a[", "a{b", ""):
+        with pytest.raises(InvalidError, match="glob"):
+            search_files(repository, glob)
     with pytest.raises(InvalidError, match="unrecognized file type"):
         search_files(repository, "*", file_type="klingon")
 
@@ -143,6 +145,26 @@ def test_files_by_glob_and_type(repository):
     assert search_files(repository, "*.py")["files"] == ["a.py"]
     assert search_files(repository, "*", file_type="md")["files"] == ["b.md"]
     assert search_files(repository, "!*.py")["files"] == []
+    assert search_files(repository, "*.{py,md}")["files"] == ["a.py", "b.md"]
+    assert search_files(repository, "ignored/*")["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "expected"),
+    [
+        ("*.py", "a/b.py", True),
+        ("a/*.py", "a/b/c.py", False),
+        ("a/**/*.py", "a/c.py", True),
+        ("**/t?st.[ch]", "x/test.c", True),
+        ("[!a]*", "abc", False),
+        ("src/**", "src/a/b", True),
+        ("a.b", "axb", False),
+        ("[[]x", "[x", True),
+    ],
+)
+def test_globs_mean_what_ripgrep_means(glob, path, expected):
+    """Names in any folder without a slash, whole paths with one; stars stay in their folder."""
+    assert (compiled(glob).fullmatch(path) is not None) is expected
 
 
 def test_a_line_of_fifty_megabytes(tmp_path):

@@ -8,16 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.lines import FOLD_BYTES, FOLD_VERSIONS, Lines
 from adjourn.engine.records.proofs import read_proof
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
+from adjourn.log.canonical import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
-from adjourn.state.documents import Tree, tree_of, view, without
+from adjourn.state.documents import Tree, same, tree_of, view, without
 from adjourn.state.record import COLLECTIONS, ContinuationRecord, CRAuthor, CREvent
 from adjourn.store.memory import MemoryStore
+from strategies_cognition import forks
 
 NOW = 1_777_735_812_345
 AGENT = CRAuthor(id="agent-1", type="agent", model="some-model")
@@ -138,6 +141,18 @@ def test_unknown_members_are_kept(store: CRStore) -> None:
     made = store.create(fields(later={"x": [1, None]}), author=AGENT)
     after = grown(store, made, 2)
     assert after["later"] == {"x": [1, None]}
+
+
+def test_the_record_of_a_task(store: CRStore) -> None:
+    """The one under the task's id; else, of its forks, the one that was written last."""
+    assert store.of_task("t1") is None
+    made = store.create(fields(), author=AGENT)
+    fork = store.fork(made["contentHash"], {}, AGENT)
+    assert store.of_task("t1") == fork
+    own = store.create(fields(), author=AGENT, cr_id="t1")
+    store.update(made["id"], tagged(made, "x"), AGENT)
+    assert store.of_task("t1") == own
+    assert store.of_task("t2") is None
 
 
 def test_there_is_one_record_of_an_id(store: CRStore) -> None:
@@ -641,3 +656,27 @@ def test_versions_are_without_their_seal_in_the_store(store: CRStore) -> None:
         "merkleRoot",
     }
     assert b"merkleRoot" not in stored.content
+
+
+@given(forks)
+def test_what_is_shared_with_the_head_is_written_as_it_would_be_anew(fork: tuple[Tree, Tree, Tree]) -> None:
+    """Whatever an update brings, in the caller's own copies, the stored bytes are the canonical JSON of what the version says."""
+    base, one, other = fork
+    store = CRStore(MemoryStore())
+    made = store.create(fields(), author=AGENT)
+    for record in (base, one, other, one):
+        updates = {name: record[name] for name in ("learnings", "executionSummary", "metadata")}
+        updates |= {name: value for name, value in record.items() if name.startswith("x")}
+        made = store.update(made["id"], copy.deepcopy(updates), AGENT)
+        stored = list(store.lines.versions(made["id"]))[-1]
+        assert stored.content == canonical(without(made, "contentHash", "merkleRoot"))
+        assert all(same(made[name], value) for name, value in updates.items() if value is not None)
+    assert store.verify_chain(made["id"]).valid
+
+
+def test_one_is_not_true(store: CRStore) -> None:
+    """What Python takes for equal and JSON does not is a change."""
+    made = store.create(fields(later=[1, 0, True]), author=AGENT)
+    after = store.update(made["id"], {"later": [True, 0.0, 1]}, AGENT)
+    assert after["sequence"] == 1
+    assert [type(item) for item in after["later"]] == [bool, int, int]

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from adjourn.proxy.lists import edit_tools, own_list, with_tools_capability
+from adjourn.proxy.lists import edit_tools, greeting, own_list
 
 OURS = [{"name": "aex.resume"}]
 NUMBERS = b'{"f":1.0,"l":12345678901234567890123,"e":1e2,"u":"\\u00e9"}'
@@ -61,12 +61,10 @@ def test_a_malformed_list_is_an_error(result: bytes) -> None:
 
 
 def test_a_tools_capability_is_added_once() -> None:
-    edited = with_tools_capability(b'{"id":1,"result":{"capabilities":{"x":1.0},"n":1e2}}')
+    edited = greeting(b'{"id":1,"result":{"capabilities":{"x":1.0},"n":1e2}}')
     assert edited == b'{"id":1,"result":{"capabilities":{"x":1.0,"tools":{}},"n":1e2}}\n'
-    assert with_tools_capability(edited) is None
-    assert (
-        with_tools_capability(b'{"id":1,"result":{}}') == b'{"id":1,"result":{"capabilities":{"tools":{}}}}\n'
-    )
+    assert greeting(edited) is None
+    assert greeting(b'{"id":1,"result":{}}') == b'{"id":1,"result":{"capabilities":{"tools":{}}}}\n'
 
 
 def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
@@ -77,3 +75,18 @@ def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
         "ttlMs": 0,
         "cacheScope": "private",
     }
+
+
+def test_a_notice_goes_behind_what_the_server_says_itself() -> None:
+    """Its own instructions come first and stay; without any the notice stands alone, and nothing else changes."""
+    own = greeting(
+        b'{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Be \\u00e9.","n":1e2}}', "Work waits."
+    )
+    assert (
+        own
+        == '{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Be é.\\n\\nWork waits.","n":1e2}}\n'.encode()
+    )
+    alone = greeting(b'{"id":1,"result":{"capabilities":{"tools":{}}}}', "Work waits.")
+    assert alone == b'{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Work waits."}}\n'
+    odd = greeting(b'{"id":1,"result":{"instructions":5}}', "Work waits.")
+    assert odd == b'{"id":1,"result":{"instructions":"Work waits.","capabilities":{"tools":{}}}}\n'

@@ -1,0 +1,95 @@
+"""The size cap: every reply is valid JSON within its limit, and the rest can be had."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adjourn.code.cap import MAX_REPLY, capped, rest, size, to_json
+from adjourn.errors import InvalidError
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=200),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=10), inner, max_size=8),
+    max_leaves=60,
+)
+
+
+def _matches(count):
+    return [{"file": f"src/é{i}.py", "line_number": i, "line_content": "x" * 80, "submatches": []} for i in range(count)]
+
+
+def test_a_small_reply_is_unchanged():
+    """What fits is handed on as it is."""
+    result = {"pattern": "a", "matches": _matches(3), "total_matches": 3}
+    assert capped(result) is result
+
+
+def test_a_large_reply_is_cut_at_whole_items():
+    """What does not fit loses whole items, says how many, and is still JSON."""
+    result = {"pattern": "a", "matches": _matches(7_644), "total_matches": 7_644}
+    reply = capped(result)
+    told = json.loads(to_json(reply))
+    assert size(reply) <= MAX_REPLY
+    assert size(reply) > MAX_REPLY * 0.8
+    assert told["truncated"] is True
+    assert told["total_matches"] == 7_644
+    assert told["returned_matches"] == len(told["matches"]) > 500
+    assert "Narrow" in told["message"]
+    assert told["matches"] == result["matches"][: len(told["matches"])]
+
+
+def test_the_rest_comes_by_cursors():
+    """Following the cursors brings every item once, in order."""
+    result = {"results": {"p": {"matches": _matches(5_000), "total_matches": 5_000}}}
+    got, reply = [], capped(result, ["search_text", "p"])
+    while True:
+        got += reply["results"]["p"]["matches"]
+        if "cursor" not in reply:
+            break
+        given = len(got)
+        reply = capped(rest(result, reply["cursor"], ["search_text", "p"]), ["search_text", "p"])
+        assert reply["results"]["p"]["matches"][0] == result["results"]["p"]["matches"][given]
+    assert got == result["results"]["p"]["matches"]
+
+
+def test_a_foreign_cursor_is_refused():
+    """A cursor works for the question it came with only, and nothing made up works."""
+    result = {"matches": _matches(5_000)}
+    cursor = capped(result, "one")["cursor"]
+    for given, question in ((cursor, "other"), ("AAAA", "one"), ("é", "one"), ("x" * 9_999, "one")):
+        with pytest.raises(InvalidError, match="cursor"):
+            rest(result, given, question)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"success": True, "content": "é" * 400_000},
+        {"changes": [{"path": "a", "diff": "x" * 900_000}]},
+        {"a": {"b": [["y" * 1000] * 500] * 3}, "total": 3},
+        {f"key{i}": "z" * 100 for i in range(9_000)},
+    ],
+)
+def test_any_shape_is_brought_under_the_limit(result):
+    """A long text, one giant item, lists in lists, thousands of keys: all end up within the limit."""
+    reply = capped(result)
+    assert size(reply) <= MAX_REPLY
+    assert json.loads(to_json(reply))["truncated"] is True
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text(max_size=8), _json, max_size=8), st.integers(5_000, 9_000))
+def test_the_limit_holds(result, limit):
+    """Whatever a tool returns, the reply is valid JSON of at most the limit."""
+    reply = capped(result, limit=limit)
+    assert size(reply) <= limit
+    assert isinstance(json.loads(to_json(reply)), dict)
+
+
+def test_what_is_not_text_can_be_sent():
+    """A file name that is not UTF-8 does not break the reply."""
+    assert json.loads(to_json({"file": "caf\udce9"}))["file"]

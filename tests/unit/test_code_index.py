@@ -1,0 +1,267 @@
+"""The index: kept up to date by content, for branches and work trees, and never needed for an answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from adjourn.code import ctags
+from adjourn.code.codebase import Codebase
+from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.pace import CancelledError, Pace
+from adjourn.code.references import find_references
+from adjourn.code.repository import Repository
+from adjourn.code.sync import sync_index
+from adjourn.errors import InvalidError, RefusedError
+from code_files import SHAPES, USER, git, repository, write
+
+
+@pytest.fixture
+def codebase(tmp_path):
+    repository(tmp_path / "r", {"shapes.py": SHAPES, "use.py": USER, ".gitignore": "out/\n", "out/x.py": "class Out: pass\n"})
+    with Codebase(str(tmp_path / "r")) as found:
+        found.sync()
+        yield found
+
+
+def _names(answer):
+    return [(one["name"], one["file"], one["line"]) for one in answer["definitions"]]
+
+
+def test_definitions_have_the_published_shape(codebase):
+    """A definition says where it is, what it is, and that a grammar told it."""
+    (found,) = find_definitions(codebase, "Circle", exact_match=True)["definitions"]
+    assert found == {
+        "name": "Circle", "file": "shapes.py", "line": 13, "end_line": 26, "kind": "class", "scope": "",
+        "signature": "class Circle", "language": "python", "match": "exact",
+    }  # fmt: skip
+
+
+def test_definitions_by_part_and_case(codebase):
+    """A part of a name in any case is enough; the nearest name comes first; `exact_match` wants it whole."""
+    assert _names(find_definitions(codebase, "AREA"))[0][0] == "area"
+    assert "total_area" in [name for name, _, _ in _names(find_definitions(codebase, "AREA"))]
+    assert find_definitions(codebase, "AREA", exact_match=True)["total"] == 0
+    assert [name for name, _, _ in _names(find_definitions(codebase, "sq"))] == ["squared"]
+
+
+def test_definitions_by_scope_path_and_language(codebase):
+    """`Circle.area` is the circle's; a path and a language narrow the search."""
+    assert [line for _, _, line in _names(find_definitions(codebase, "Circle.area", exact_match=True))] == [19]
+    assert find_definitions(codebase, "area", "use.py")["total"] == 0
+    assert find_definitions(codebase, "area", language="go")["total"] == 0
+    with pytest.raises(RefusedError):
+        find_definitions(codebase, "area", "../..")
+    with pytest.raises(InvalidError, match="empty"):
+        find_definitions(codebase, " ")
+
+
+def test_references_say_how_sure_they_are(codebase):
+    """Uses are told from definitions, comments and strings, with what kind of use each is."""
+    answer = find_references(codebase, "total_area")
+    found = {(one["file"], one["line"]): (one["match"], one["kind"]) for one in answer["references"]}
+    comment = SHAPES.splitlines().index("    # total_area adds them up") + 1
+    assert found == {
+        ("use.py", 1): ("exact", "import"),
+        ("use.py", 3): ("exact", "call"),
+        ("shapes.py", comment): ("comment", "name"),
+        ("shapes.py", len(SHAPES.splitlines())): ("string", "name"),
+    }
+    assert answer["by_match"] == {"exact": 2, "heuristic": 0, "string": 1, "comment": 1}
+    assert answer["references"][-1]["match"] == "comment"
+
+
+def test_a_name_of_several_things_is_a_guess(codebase):
+    """A method's name on some object is heuristic where two classes have it; a type hint is told as one."""
+    uses = find_references(codebase, "area")["references"]
+    assert {one["match"] for one in uses} == {"heuristic"}
+    kinds = {one["line"]: one["kind"] for one in find_references(codebase, "Circle")["references"]}
+    assert kinds == {1: "import", 3: "call", 4: "type"}
+
+
+def test_a_symbol_is_no_pattern(codebase):
+    """Characters that a regular expression would obey are plain, and a word inside a longer one is none."""
+    write_and_sync(codebase, {"a.css": ".btn-primary { color: red }\n.btn-primary-x { }\n", "b.py": "x = totalXarea\n"})
+    assert find_references(codebase, "total.area")["total"] == 0
+    assert find_references(codebase, ".*")["total"] == 0
+    assert find_references(codebase, "are")["total"] == 0
+
+
+def write_and_sync(codebase, files):
+    write(Path(codebase.repository.root), files)
+    return codebase.sync()
+
+
+def test_ignored_files_are_not_indexed(codebase):
+    """What `.gitignore` names is not there."""
+    assert find_definitions(codebase, "Out")["total"] == 0
+
+
+def test_only_what_changed_is_taken_in(codebase, tmp_path):
+    """Changes are counted by file; a file touched without change is not analysed again."""
+    root = tmp_path / "r"
+    write(root, {"use.py": USER + "def fresh(): pass\n", "new.py": "def newest(): pass\n"})
+    (root / "shapes.py").unlink()
+    report = codebase.sync()
+    assert (report.added, report.modified, report.deleted) == (1, 1, 1)
+    assert _names(find_definitions(codebase, "fresh")) == [("fresh", "use.py", 5)]
+    assert find_definitions(codebase, "Circle", exact_match=True)["total"] == 0
+    os.utime(root / "new.py", ns=(1, 1))
+    before = codebase.index.database.one("SELECT max(id) FROM content")
+    assert codebase.sync().modified >= 1
+    assert codebase.index.database.one("SELECT max(id) FROM content") == before
+
+
+def test_lines_are_those_of_now(codebase, tmp_path):
+    """A file that changed after it was indexed is told with the lines it has now, before any sync."""
+    path = tmp_path / "r" / "shapes.py"
+    path.write_text("# one more line\n" + SHAPES)
+    assert _names(find_definitions(codebase, "Circle", exact_match=True)) == [("Circle", "shapes.py", 14)]
+    uses = find_references(codebase, "total_area", "shapes.py")["references"]
+    assert {one["match"] for one in uses} == {"comment", "string"}
+    symbols = get_symbols(codebase, "shapes.py", kind="class")["symbols"]
+    assert [(one["name"], one["line"]) for one in symbols] == [("Shape", 6), ("Circle", 14)]
+
+
+def test_a_change_within_the_clocks_step_is_seen(codebase, tmp_path):
+    """Equal size and time do not hide a change that was made just after indexing."""
+    path = tmp_path / "r" / "shapes.py"
+    status = path.stat()
+    path.write_text(SHAPES.replace("class Circle", "class Square"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    codebase.sync()
+    assert find_definitions(codebase, "Square", exact_match=True)["total"] == 1
+
+
+def test_a_branch_switch_costs_no_analysis(codebase, tmp_path):
+    """Contents that were seen on another branch are known; the answers are of the branch that is there."""
+    root = tmp_path / "r"
+    git(root, "checkout", "--quiet", "-b", "other")
+    write(root, {"shapes.py": "def only_here(): pass\n"})
+    git(root, "commit", "--quiet", "--all", "--message", "other")
+    codebase.sync()
+    count = codebase.index.database.one("SELECT count(*) FROM content")
+    git(root, "checkout", "--quiet", "main")
+    codebase.sync()
+    assert find_definitions(codebase, "only_here")["total"] == 0
+    assert find_definitions(codebase, "Circle", exact_match=True)["total"] == 1
+    git(root, "checkout", "--quiet", "other")
+    codebase.sync()
+    assert find_definitions(codebase, "only_here")["total"] == 1
+    assert codebase.index.database.one("SELECT count(*) FROM content") == count
+
+
+def test_work_trees_share_an_index_and_see_their_own_files(codebase, tmp_path):
+    """A second work tree has the main one's index and its own answers."""
+    root = tmp_path / "r"
+    git(root, "worktree", "add", "--quiet", "-b", "side", "../side")
+    write(tmp_path / "side", {"shapes.py": "class Triangle: pass\n"})
+    with Codebase(str(tmp_path / "side")) as side:
+        assert side.repository.home == codebase.repository.root
+        side.sync()
+        assert find_definitions(side, "Triangle")["total"] == 1
+        assert find_definitions(side, "Circle", exact_match=True)["total"] == 0
+        assert find_references(side, "Circle")["total"] == 3
+    assert find_definitions(codebase, "Triangle")["total"] == 0
+    assert not (tmp_path / "side" / ".code-intel").exists()
+    shutil.rmtree(tmp_path / "side")
+    codebase.sync()
+    assert codebase.index.database.all("SELECT root FROM tree") == [(str(root),)]
+
+
+def test_a_link_file_of_git_is_not_believed(tmp_path):
+    """A `.git` file that names a folder which does not point back leads the index nowhere."""
+    write(tmp_path, {"elsewhere/.git/commondir": "..\n", "r/.git": f"gitdir: {tmp_path}/elsewhere/.git\n"})
+    assert Repository(str(tmp_path / "r")).home == str(tmp_path / "r")
+
+
+def test_without_an_index_the_answers_come_from_the_files(tmp_path):
+    """Before the first sync, definitions and references are found all the same, and the reply says so."""
+    repository(tmp_path, {"shapes.py": SHAPES, "use.py": USER})
+    with Codebase(str(tmp_path)) as fresh:
+        answer = find_definitions(fresh, "Circle", exact_match=True)
+        assert _names(answer) == [("Circle", "shapes.py", 13)]
+        assert (answer["index_state"], answer["cache_hit"]) == ({"state": "empty"}, False)
+        assert find_references(fresh, "Circle")["total"] == 3
+        assert get_symbols(fresh, "shapes.py")["total"] > 5
+
+
+def test_a_folder_without_git_or_rights_works(tmp_path, monkeypatch):
+    """No git and no writable folder: searching works, and the state says why there is no index."""
+    write(tmp_path, {"shapes.py": SHAPES, ".code-intel": "a file is in the way\n"})
+    with Codebase(str(tmp_path)) as found:
+        assert not found.repository.is_git
+        answer = find_definitions(found, "Circle", exact_match=True)
+        assert answer["total"] == 1
+        assert answer["index_state"]["state"] == "unavailable"
+        assert "not a folder" in answer["index_state"]["reason"]
+
+
+def test_a_damaged_index_is_made_anew(codebase, tmp_path):
+    """Bytes that are no database are thrown away, as is a schema of another version."""
+    codebase.close()
+    path = tmp_path / "r" / ".code-intel" / "index.db"
+    for damage in (lambda: path.write_bytes(b"not a database" * 1000), lambda: _version(path, 99)):
+        damage()
+        with Codebase(str(tmp_path / "r")) as again:
+            assert again.sync().added == 3
+            assert find_definitions(again, "Circle", exact_match=True)["total"] == 1
+
+
+def _version(path, number):
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {number}")
+    connection.close()
+
+
+def test_an_index_behind_a_link_is_refused(tmp_path):
+    """The index is never written through a link."""
+    write(tmp_path, {"r/a.py": "x = 1\n", "victim": b"keep"})
+    (tmp_path / "r" / ".code-intel").mkdir()
+    (tmp_path / "r" / ".code-intel" / "index.db").symlink_to("../../victim")
+    with Codebase(str(tmp_path / "r")) as found:
+        assert found.state()["state"] == "unavailable"
+    assert (tmp_path / "victim").read_bytes() == b"keep"
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    """Binary files, loops of links, pipes and lines of megabytes harm nothing."""
+    write(tmp_path, {"a.py": "def ok(): pass\n", "bin.py": b"\0\1", "long.js": b"var x='" + b"y" * 3_000_000 + b" ok ';"})
+    os.symlink(".", tmp_path / "loop")
+    os.symlink("/etc/passwd", tmp_path / "out.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    with Codebase(str(tmp_path)) as found:
+        assert found.sync().partial is False
+        assert find_definitions(found, "ok")["total"] == 1
+        assert [one["file"] for one in find_references(found, "ok")["references"]] == ["long.js"]
+        assert found.index.stats()["files"] == 3
+
+
+def test_sync_reports_and_can_be_stopped(codebase, tmp_path):
+    """`sync_index` tells the counts; a deadline leaves a part for the next time; cancelling raises."""
+    write(tmp_path / "r", {f"m{i}.py": f"def f{i}(): pass\n" for i in range(30)})
+    told = []
+    with pytest.raises(CancelledError):
+        codebase.sync(Pace(cancelled=lambda: True))
+    partial = codebase.sync(Pace(0))
+    answer = sync_index(codebase, pace=Pace(progress=lambda done, total: told.append((done, total))))
+    assert partial.partial or partial.added == 0
+    assert answer["success"]
+    assert answer["forest_sync"]["added"] == 30
+    assert told[-1] == (30, 30)
+    assert answer["stats"]["files"] == 34 - 1
+    assert sync_index(codebase, force=True)["forest_sync"]["added"] == 33
+
+
+@pytest.mark.skipif(ctags.program() is None, reason="Universal Ctags is not installed")
+def test_ctags_adds_languages_without_a_grammar(tmp_path, monkeypatch):
+    """A language without a grammar has definitions where Universal Ctags is installed, marked as heuristic."""
+    write(tmp_path, {"a.lua": "function greet(name)\n  return name\nend\n", ".ctags.d/evil.ctags": "--totals=yes\n"})
+    with Codebase(str(tmp_path)) as found:
+        found.sync()
+        (one,) = find_definitions(found, "greet")["definitions"]
+        assert (one["match"], one["line"], one["kind"]) == ("heuristic", 1, "function")

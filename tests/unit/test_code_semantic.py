@@ -1,0 +1,205 @@
+"""Meaning, impact, context and the question router."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from adjourn.code import agreements, context
+from adjourn.code.codebase import Codebase
+from adjourn.code.engines import engines
+from adjourn.code.impact import analyze_impact
+from adjourn.code.languages import LANGUAGES
+from adjourn.code.routing import query, risk_level
+from adjourn.code.semantic import fetch_chunk_detail, semantic_search
+from adjourn.code.sync import sync_index
+from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from code_files import SHAPES, USER, repository
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def codebase(tmp_path):
+    repository(
+        tmp_path,
+        {
+            "shapes.py": SHAPES,
+            "use.py": USER,
+            "test_shapes.py": "from shapes import total_area\n\ndef test_it():\n    assert total_area([]) == 0\n",
+            "docs/design.md": "# Areas\nThe total_area of shapes.\n\n## Rounding\nNone.\n",
+            "CLAUDE.md": "- DO test\n",
+            "page.html": '<div class="hero-banner" id="top">x</div>\n',
+            "style.css": ".hero-banner { color: red }\n",
+            ".gitignore": "dist/\n",
+            "dist/page.html": '<div class="hero-banner"></div>\n',
+        },
+    )
+    with Codebase(str(tmp_path)) as found:
+        found.sync()
+        yield found
+
+
+def test_code_is_found_by_what_it_does(codebase):
+    """A description finds the function by its documentation and names; the hit can be fetched whole."""
+    answer = semantic_search(codebase, "the surface a circle covers")
+    assert (answer["source"], answer["skip_forest"], answer["confidence"]) == ("forest", False, "medium")
+    first = answer["hits"][0]
+    assert first["metadata"]["name"] == "Circle.area"
+    assert 0 < first["score"] < 1
+    detail = fetch_chunk_detail(codebase, first["id"])
+    assert detail["content"].startswith("    def area(self)")
+    assert detail["content"].rstrip().endswith("squared(self.radius)")
+
+
+def test_names_are_found_in_pieces_and_whole(codebase):
+    """Camel and snake case are split on both sides, and a name written together is found too."""
+    for words in ("total area", "totalArea", "totalarea"):
+        names = [hit["metadata"]["name"] for hit in semantic_search(codebase, words)["hits"]]
+        assert "total_area" in names[:3]
+
+
+def test_a_chunk_of_a_changed_file_is_read_anew(codebase):
+    """After an edit above it, a chunk is still the function it was."""
+    chunk = semantic_search(codebase, "surface circle covers")["hits"][0]["id"]
+    path = Path(codebase.repository.root, "shapes.py")
+    path.write_text("# new\n" * 7 + SHAPES)
+    assert fetch_chunk_detail(codebase, chunk)["content"].startswith("    def area(self)")
+    path.unlink()
+    with pytest.raises(NotFoundError):
+        fetch_chunk_detail(codebase, chunk)
+
+
+@pytest.mark.parametrize("chunk", ["", "x", "nowhere.py:f:1", "../x:y:1", "shapes.py:f:one", "agreement:../../x.md"])
+def test_a_made_up_chunk_is_not_found(codebase, chunk):
+    """An id that no search gave is an error."""
+    with pytest.raises(NotFoundError):
+        fetch_chunk_detail(codebase, chunk)
+
+
+def test_bad_questions_are_errors(codebase):
+    """No words, or no such collection."""
+    with pytest.raises(InvalidError, match="no word"):
+        semantic_search(codebase, "...")
+    with pytest.raises(InvalidError, match="collection"):
+        semantic_search(codebase, "x", collection="chroma")
+
+
+def test_agreements_answer_first(codebase):
+    """What a merged session taught short-circuits the next search for it; another question goes to the code."""
+    path = agreements.write(
+        codebase.repository, "surface of round things", ["Circle.area"],
+        evidence="commit abc", related_files=["shapes.py"], frame={"desired_action": "fix"}, session_id="s1",
+        intent="MODIFY", learned_at=NOW,
+    )  # fmt: skip
+    front = yaml.safe_load(Path(codebase.repository.root, path).read_text().split("---\n")[1])
+    assert front["doc_type"] == "agreement"
+    assert front["symbols"] == ["Circle.area"]
+    answer = semantic_search(codebase, "Surface of round things")
+    assert (answer["source"], answer["skip_forest"], answer["confidence"]) == ("map", True, "high")
+    assert answer["hits"][0]["metadata"]["symbols"] == ["Circle.area"]
+    assert "commit abc" in fetch_chunk_detail(codebase, answer["hits"][0]["id"])["content"]
+    assert semantic_search(codebase, "total of shapes")["source"] == "forest"
+    assert semantic_search(codebase, "anything", collection="map")["confidence"] == "low"
+
+
+def test_foreign_files_among_agreements_harm_nothing(codebase):
+    """Files that are no agreement, links and YAML that would run code are passed over; a published one is read."""
+    folder = Path(codebase.repository.root, ".code-intel/agreements")
+    folder.mkdir()
+    (folder / "a.md").write_text("no front matter")
+    (folder / "b.md").write_text("---\n!!python/object/apply:os.system ['x']\n---\n")
+    (folder / "c.md").symlink_to("/etc/passwd")
+    (folder / "d.md").write_text("---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n")
+    assert [one.symbols for one, _ in agreements.read_all(codebase.repository).values()] == [["LoginForm"]]
+
+
+def test_impact_names_the_callers(codebase):
+    """Files that use what a target defines must be verified; tests and documents should be."""
+    answer = analyze_impact(codebase, ["shapes.py"], 'change "total_area" to round')
+    impact, wanted = answer["impact_analysis"], answer["confirmation_required"]
+    assert (impact["mode"], impact["depth"]) == ("standard", "direct_only")
+    assert wanted["must_verify"] == ["test_shapes.py", "use.py"]
+    assert impact["naming_convention_matches"] == ["test_shapes.py"]
+    assert wanted["should_verify"] == ["docs/design.md"]
+    assert [one["symbol"] for one in impact["static_references"]["type_hints"]] == ["Circle"]
+    assert impact["document_mentions"]["keywords_searched"][0] == "total_area"
+
+
+def test_impact_of_markup_is_relaxed(codebase):
+    """Styles lead to the pages that use their names, not to ignored copies; nothing must be verified."""
+    answer = analyze_impact(codebase, ["style.css"])
+    assert answer["impact_analysis"]["mode"] == "relaxed_markup"
+    assert answer["confirmation_required"]["must_verify"] == []
+    assert answer["confirmation_required"]["should_verify"] == ["page.html"]
+    assert analyze_impact(codebase, ["page.html"])["confirmation_required"]["should_verify"] == ["style.css"]
+
+
+def test_impact_refuses_bad_targets(codebase):
+    """No target, or one outside, is an error."""
+    with pytest.raises(InvalidError):
+        analyze_impact(codebase, [])
+    with pytest.raises(RefusedError):
+        analyze_impact(codebase, ["../x.py"])
+
+
+def test_the_router_keeps_what_every_tool_found(codebase):
+    """Definitions, references and text each bring results with real lines and content."""
+    answer = query(codebase, "why does total_area return zero?", path=".")
+    assert answer["missing_slots"] == ["target_feature", "trigger_condition", "observed_issue", "desired_action"]
+    assert answer["risk_level"] == "HIGH"
+    assert [step["tool"] for step in answer["plan"]] == ["find_definitions", "search_text", "find_references"]
+    tools = {one["source_tool"] for one in answer["results"]}
+    assert {"find_definitions", "find_references", "search_text"} <= tools
+    assert all(one["start_line"] > 0 and one["content_snippet"] for one in answer["results"])
+    assert answer["total_results"] == len(answer["results"])
+
+
+def test_the_router_asks_less_when_more_is_known(codebase):
+    """Known slots take their tools out of the plan; a file adds its structure."""
+    frame = {"target_feature": "total_area", "trigger_condition": "always", "desired_action": "fix"}
+    answer = query(codebase, "it is wrong", frame=frame, file_path="shapes.py", symbol="Circle")
+    assert [step["tool"] for step in answer["plan"]] == ["search_text", "analyze_structure"]
+    assert answer["risk_level"] == "LOW" == risk_level(1)
+    assert any(one["symbol_name"] == "squared" for one in answer["results"])
+
+
+def test_context_is_asked_for_and_kept(codebase):
+    """New documents are asked for once, changed ones again, and a person's notes stay."""
+    told = sync_index(codebase)
+    assert told["context_initialized"]
+    assert [one["path"] for one in told["context_update_required"]["documents"]] == ["docs/design.md", "CLAUDE.md"]
+    done = context.update_context(codebase.repository, [{"path": "docs/design.md", "summary": "Areas."}], "DO test", now=NOW)
+    assert done["updated"] == {"design_docs": 1, "project_rules": True}
+    assert context.needed(codebase.repository) is None
+    file = Path(codebase.repository.root, ".code-intel/context.yml")
+    file.write_text(file.read_text().replace("summary: Areas.", "summary: Areas.\n    extra_notes: mine"))
+    Path(codebase.repository.root, "docs/design.md").write_text("# Changed\n")
+    wanted = context.needed(codebase.repository)
+    assert wanted is not None
+    assert [one["path"] for one in wanted["documents"]] == ["docs/design.md"]
+    context.update_context(codebase.repository, [{"path": "docs/design.md", "summary": "New."}], now=NOW)
+    (entry,) = context.load(codebase.repository)["essential_docs"]["summaries"]
+    assert (entry["summary"], entry["extra_notes"]) == ("New.", "mine")
+
+
+def test_context_refuses_what_is_not_there(codebase):
+    """A summary of a file outside, or of nothing, is an error; so is a file that is no YAML."""
+    with pytest.raises(RefusedError):
+        context.update_context(codebase.repository, [{"path": "../x", "summary": "s"}], now=NOW)
+    with pytest.raises(InvalidError):
+        context.update_context(codebase.repository, [{"path": "docs/design.md"}], now=NOW)
+    Path(codebase.repository.root, ".code-intel/context.yml").write_text("- [")
+    with pytest.raises(InvalidError, match="not YAML"):
+        context.load(codebase.repository)
+
+
+def test_engines_are_told():
+    """Doctor learns which languages are read and what is missing."""
+    found = engines()
+    assert found.ripgrep
+    assert found.languages == {language.name: True for language in LANGUAGES}
+    assert found.missing_packages == []

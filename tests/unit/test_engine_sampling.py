@@ -1,0 +1,145 @@
+"""The box in the store where questions for a client's model are left: who may be asked, and that nothing stays in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adjourn.engine import process, sampling
+from adjourn.engine.desk import group_of, now
+from adjourn.engine.models import ModelError
+from adjourn.engine.process import Process
+from adjourn.engine.sampling import Answer, Request, Sampler
+from adjourn.store import Store, open_store
+
+ROOT = "/work/here"
+REQUEST = Request(system="s", prompt="p", model="small", max_tokens=5)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(str(tmp_path / "s.db"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def gone() -> Process:
+    """A process that has ended."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return Process(process.host(), child.pid, 1)
+
+
+def _offered(store: Store, group: str = "g", client: str = "tester 1") -> Sampler:
+    sampler = Sampler(process.current(), group, client)
+    sampling.offer(store, ROOT, sampler)
+    return sampler
+
+
+def _answered(store: Store, sampler: Sampler, answer: Answer) -> threading.Thread:
+    """Answers the first question, as a proxy does."""
+
+    def work() -> None:
+        while not (waiting := sampling.questions(store, ROOT, sampler.process, now())):
+            pass
+        assert sampling.take(store, waiting[0]) == REQUEST
+        sampling.reply(store, waiting[0], answer)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the question nor the answer is in the store afterwards, as ref or as document."""
+    kept: list[str] = []
+    put = store.put_blob
+    monkeypatch.setattr(store, "put_blob", lambda data: kept.append(put(data)) or kept[-1])
+    sampler = _offered(store)
+    answer = Answer(text="t", model="m", stop="endTurn")
+    thread = _answered(store, sampler, answer)
+    assert sampling.ask(store, ROOT, REQUEST, seconds=10) == answer
+    thread.join()
+    assert store.refs("sampling/") == {}
+    assert len(kept) == 2
+    assert [store.get_blob(name) for name in kept] == [None, None]
+
+
+def test_a_refusal_is_told_with_the_client_and_its_reason(store: Store) -> None:
+    """As an error of the model."""
+    _answered(store, _offered(store), Answer(error="not now"))
+    with pytest.raises(ModelError, match="tester 1 did not let its model answer: not now"):
+        sampling.ask(store, ROOT, REQUEST, seconds=10)
+
+
+def test_silence_ends_and_takes_the_question_back(store: Store) -> None:
+    """After the time that was given."""
+    _offered(store)
+    with pytest.raises(ModelError, match=r"gave no answer within 0\.1 seconds"):
+        sampling.ask(store, ROOT, REQUEST, seconds=0.1)
+    assert store.refs("sampling/") == {}
+
+
+def test_a_client_that_withdraws_is_not_waited_for(store: Store) -> None:
+    """Its going is noticed while one waits, and before one asks."""
+    sampler = _offered(store)
+    timer = threading.Timer(0.3, sampling.withdraw, [store, ROOT, sampler.process])
+    timer.start()
+    with pytest.raises(ModelError, match="has gone"):
+        sampling.ask(store, ROOT, REQUEST, seconds=10)
+    with pytest.raises(ModelError, match="no client is connected"):
+        sampling.sampler_of(store, ROOT)
+
+
+def test_only_living_clients_of_this_workspace_are_asked(store: Store, gone: Process) -> None:
+    """A dead one is none, nor one of another workspace; the client that one was started by comes first."""
+    sampling.offer(store, "/work/elsewhere", Sampler(process.current(), "g", "other"))
+    sampling.offer(store, ROOT, Sampler(gone, "g", "dead"))
+    with pytest.raises(ModelError):
+        sampling.sampler_of(store, ROOT)
+    mine = Process(process.host(), os.getppid(), process.started(os.getppid()) or 0)
+    sampling.offer(store, ROOT, Sampler(process.current(), "a", "any"))
+    sampling.offer(store, ROOT, Sampler(mine, group_of(process.parent(), ROOT), "own"))
+    assert sampling.sampler_of(store, ROOT).client == "own"
+
+
+def test_what_a_dead_proxy_left_is_cleared_away(store: Store, gone: Process) -> None:
+    """With the next offer: its own, its questions and their documents; and so is a question whose time is over."""
+    sampling.offer(store, ROOT, Sampler(gone, "g", "dead"))
+    prefix = next(iter(store.refs("sampler/"))).replace("sampler/", "sampling/")
+    document = store.put_blob(b"{}")
+    store.swap(f"{prefix}/q", f"asked {document} {now() + 60_000}", expect=None)
+    sampler = _offered(store)
+    assert [name.rsplit("/", 2)[1] for name in store.refs("sampler/")] == [str(os.getpid())]
+    assert store.refs("sampling/") == {}
+    assert store.get_blob(document) is None
+    own = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
+    store.swap(own, f"asked {store.put_blob(b'{}')} {now() - 1}", expect=None)
+    assert sampling.questions(store, ROOT, sampler.process, now()) == []
+    assert store.refs("sampling/") == {}
+
+
+@pytest.mark.parametrize("value", ["asked", "asked x", "asked x y", "odd", "", "asked  99999999999999"])
+def test_what_is_no_question_is_none(store: Store, value: str) -> None:
+    """A ref of another make is not put to the client, and does no harm."""
+    sampler = _offered(store)
+    name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
+    store.swap(name, value, expect=None)
+    for one in sampling.questions(store, ROOT, sampler.process, now()):
+        assert sampling.take(store, one) is None
+        sampling.reply(store, one, Answer(error="cannot be read"))
+
+
+def test_a_late_answer_is_dropped(store: Store) -> None:
+    """Where nobody waits any more, nothing is written."""
+    sampler = _offered(store)
+    name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
+    sampling.reply(store, name, Answer(text="late"))
+    assert store.refs("sampling/") == {}
+    assert sampler.client == "tester 1"

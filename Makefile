@@ -14,7 +14,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,semantic]' --group dev
 	@touch $(READY)
 
 demo: $(READY)       ## a session that is killed, and the one that goes on

@@ -119,6 +119,15 @@ def _body(path: str, asked: dict[str, Any], reply: Reply) -> bytes:
             "stop_reason": reply.stop or "end_turn", "stop_sequence": None,
             "usage": {"input_tokens": 11, "output_tokens": 7},
         }  # fmt: skip
+    elif path.endswith("/responses"):
+        part = {"type": "output_text", "text": reply.text, "annotations": []}
+        told = {
+            "id": "resp_1", "object": "response", "created_at": 1, "model": asked["model"] + "-dated", "status": "completed",
+            "output": [{"id": "m_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}],
+            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+            "usage": {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18,
+                      "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}},
+        }  # fmt: skip
     else:
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
         told = {

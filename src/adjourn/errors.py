@@ -7,6 +7,7 @@ Owns: the tree. Must never: import anything; it is loaded before the proxy start
      ├── InvalidError           a document, event or message breaks its format         exit 1
      │    └── IntegrityError    stored bytes are not the bytes that were hashed/signed exit 1
      ├── NotFoundError          the named thing does not exist                         exit 1
+     │    └── UnknownRecordError  no record has that id or hash; a KeyError, too       exit 1
      ├── RefusedError           a rule, a holder or a missing authority says no        exit 3
      │    └── HeldError         another living session holds the task                  exit 3
      └── StoreError             the store cannot be read or written                    exit 1
@@ -44,6 +45,10 @@ class IntegrityError(InvalidError):
 
 
 class NotFoundError(AdjournError):
+    pass
+
+
+class UnknownRecordError(NotFoundError, KeyError):
     pass
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +27,7 @@ from test_real_servers import command_of, prepare, proxied
 from adjourn.engine import checkpoint
 from adjourn.engine.desk import now, open_at
 from adjourn.engine.process import Process, lives
-from adjourn.engine.task import Task
+from adjourn.engine.task import Task, tasks_of
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
@@ -187,3 +189,124 @@ def test_another_agent_goes_on_where_one_was_killed(
 def _object_in(text: str) -> str:
     """The JSON object in a tool result; some agents put words of their own before it."""
     return text[text.index("{") : text.rindex("}") + 1]
+
+
+# --- set up by one command, and resumed without being asked
+
+GOVERNED = """\
+policy workspace v0
+
+goal "Commit what is ready, and say so in a note."
+
+use git_*, file.*, shell.exec
+deny git_reset
+
+budget calls=8
+"""
+OWN_WRITE = {
+    "claude": lambda place, name, text: Use(
+        "Write", {"file_path": str(place.root / name), "content": text}, own=True
+    ),
+    "codex": lambda place, name, text: Use(
+        "exec_command", {"cmd": f"printf %s {text} > {place.root / name}"}, own=True
+    ),
+}
+"""How each agent writes a file with a tool of its own, which only a hook sees."""
+
+
+def named_in(context: str) -> dict[str, Any]:
+    """The checkpoint that the agent was told to resume."""
+    found = re.findall(r'"name": "([\w-]+)"\} before any other tool', context.replace("\\", ""))
+    assert found, "the agent was told of no checkpoint"
+    return {"name": found[-1]}
+
+
+@contextmanager
+def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
+    """The agent with what `adjourn init` made of its files; killed at the end, if it still runs."""
+    process = agent.start_as_set_up(place.root, place.root / "home" / agent.name, model.address, PATH)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
+def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Agent, place: Place) -> None:
+    """`adjourn init`; a session is killed in a commit, with its proxy; the next one is told so as it begins, resumes, finishes."""
+    site, home = {"repo_path": str(place.site)}, place.root / "home" / agent.name
+    home.mkdir(parents=True)
+    (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
+    own = {name: value for name, value in place.environment().items() if name != "PATH"}
+    agent.as_user(place.root, home, command_of(GIT, place), own)
+    done = subprocess.run(
+        [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
+        cwd=place.root,
+        env=agent.full_environment(home, "", PATH) | place.environment() | {"PATH": PATH, "HOME": str(home)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["done"]
+
+    write = OWN_WRITE[agent.name]
+    commit = Use("git_commit", site | {"message": "ready"})
+    (place.root / "slow").touch()
+    begin = [write(place, "note.txt", "begun"), Use("git_add", site | {"files": ["a.txt"]}), commit]
+    with running(begin, SERVER) as model, set_up_at_work(agent, place, model) as process:
+        until((place.root / "started").exists, "the commit", place.root / "home")
+        [task] = tasks_of(open_at(str(place.root)))
+        sittings = list(_task(place, task).ledger.sessions.values())
+        assert {sitting.era for sitting in sittings} == {"hook", agent.era}
+        proxy = next(Process(one.host, one.pid, one.started) for one in sittings if one.era != "hook")
+        os.kill(proxy.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        until(lambda: lives(proxy) is False, "the end of the proxy", place.root / "home")
+        (place.root / "slow").unlink()
+
+    finish = [
+        Use("aex.resume", named_in),
+        Use("git_log", site),
+        Use("git_commit", site | {"message": "ready, the second time"}),
+        write(place, "note.txt", "done"),
+    ]
+    with running(finish, SERVER) as model, set_up_at_work(agent, place, model) as process:
+        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+    assert len(model.results) == len(finish), model.results
+    assert "Work waits in this workspace" in model.context
+    assert "git_commit" in model.context
+    told = json.loads(_object_in(model.results[0]))
+    assert (told["callsUsed"], told["budgetRemaining"]) == (3, 5)
+    assert [doubt["tool"] for doubt in told["inDoubt"]] == ["git_commit"]
+    assert "committed successfully" in model.results[2]
+    assert (place.root / "note.txt").read_text() == "done"
+
+    assert list(tasks_of(open_at(str(place.root)))) == [task]
+    ledger = _task(place, task).ledger
+    assert ledger.calls_used == 6
+    assert [doubt.tool for doubt in ledger.doubts.values()] == ["git_commit"]
+    assert not ledger.open_calls
+    assert not ledger.sessions
+    after = history(place, ledger.checkpoint)
+    assert after.broken == ""
+    assert [event.name for event in after.events if isinstance(event, kinds.CheckpointResumed)] == [
+        told["name"]
+    ]
+    assert isinstance(after.events[-1], kinds.CheckpointCreated)
+    assert (place.root / ".aex" / "checkpoints" / ledger.checkpoint / "audit.jsonl").exists()
+    for command in (["verify"], ["doctor"]):
+        checked = subprocess.run(
+            [sys.executable, "-m", "adjourn", *command],
+            cwd=place.root, env=place.environment() | {"PATH": PATH, "HOME": str(home)}, capture_output=True, check=False, text=True,
+        )  # fmt: skip
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def _task(place: Place, task: str) -> Task:
+    return Task(open_at(str(place.root)), task, clock=now, secret=bytes(32))

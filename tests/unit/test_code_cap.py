@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.cap import MAX_REPLY, capped, rest, size, to_json
+from adjourn.code.cap import MAX_REPLY, capped, size, to_json
 from adjourn.errors import InvalidError
 
 _json = st.recursive(
@@ -18,17 +19,20 @@ _json = st.recursive(
 )
 
 
-def _matches(count):
-    return [{"file": f"src/é{i}.py", "line_number": i, "line_content": "x" * 80, "submatches": []} for i in range(count)]
+def _matches(count: int) -> list[dict[str, Any]]:
+    return [
+        {"file": f"src/é{i}.py", "line_number": i, "line_content": "x" * 80, "submatches": []}
+        for i in range(count)
+    ]
 
 
-def test_a_small_reply_is_unchanged():
+def test_a_small_reply_is_unchanged() -> None:
     """What fits is handed on as it is."""
     result = {"pattern": "a", "matches": _matches(3), "total_matches": 3}
     assert capped(result) is result
 
 
-def test_a_large_reply_is_cut_at_whole_items():
+def test_a_large_reply_is_cut_at_whole_items() -> None:
     """What does not fit loses whole items, says how many, and is still JSON."""
     result = {"pattern": "a", "matches": _matches(7_644), "total_matches": 7_644}
     reply = capped(result)
@@ -42,27 +46,28 @@ def test_a_large_reply_is_cut_at_whole_items():
     assert told["matches"] == result["matches"][: len(told["matches"])]
 
 
-def test_the_rest_comes_by_cursors():
+def test_the_rest_comes_by_cursors() -> None:
     """Following the cursors brings every item once, in order."""
     result = {"results": {"p": {"matches": _matches(5_000), "total_matches": 5_000}}}
-    got, reply = [], capped(result, ["search_text", "p"])
+    got: list[dict[str, Any]] = []
+    reply = capped(result, ["search_text", "p"])
     while True:
         got += reply["results"]["p"]["matches"]
         if "cursor" not in reply:
             break
-        given = len(got)
-        reply = capped(rest(result, reply["cursor"], ["search_text", "p"]), ["search_text", "p"])
-        assert reply["results"]["p"]["matches"][0] == result["results"]["p"]["matches"][given]
+        so_far = len(got)
+        reply = capped(result, ["search_text", "p"], cursor=reply["cursor"])
+        assert reply["results"]["p"]["matches"][0] == result["results"]["p"]["matches"][so_far]
     assert got == result["results"]["p"]["matches"]
 
 
-def test_a_foreign_cursor_is_refused():
+def test_a_foreign_cursor_is_refused() -> None:
     """A cursor works for the question it came with only, and nothing made up works."""
     result = {"matches": _matches(5_000)}
     cursor = capped(result, "one")["cursor"]
-    for given, question in ((cursor, "other"), ("AAAA", "one"), ("é", "one"), ("x" * 9_999, "one")):
+    for foreign, question in ((cursor, "other"), ("AAAA", "one"), ("é", "one"), ("x" * 9_999, "one")):
         with pytest.raises(InvalidError, match="cursor"):
-            rest(result, given, question)
+            capped(result, question, cursor=foreign)
 
 
 @pytest.mark.parametrize(
@@ -74,22 +79,22 @@ def test_a_foreign_cursor_is_refused():
         {f"key{i}": "z" * 100 for i in range(9_000)},
     ],
 )
-def test_any_shape_is_brought_under_the_limit(result):
+def test_any_shape_is_brought_under_the_limit(result: dict[str, Any]) -> None:
     """A long text, one giant item, lists in lists, thousands of keys: all end up within the limit."""
     reply = capped(result)
     assert size(reply) <= MAX_REPLY
     assert json.loads(to_json(reply))["truncated"] is True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), _json, max_size=8), st.integers(5_000, 9_000))
-def test_the_limit_holds(result, limit):
+def test_the_limit_holds(result: dict[str, Any], limit: int) -> None:
     """Whatever a tool returns, the reply is valid JSON of at most the limit."""
     reply = capped(result, limit=limit)
     assert size(reply) <= limit
     assert isinstance(json.loads(to_json(reply)), dict)
 
 
-def test_what_is_not_text_can_be_sent():
+def test_what_is_not_text_can_be_sent() -> None:
     """A file name that is not UTF-8 does not break the reply."""
     assert json.loads(to_json({"file": "caf\udce9"}))["file"]

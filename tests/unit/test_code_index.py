@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,27 +23,30 @@ from code_files import SHAPES, USER, git, repository, write
 
 
 @pytest.fixture
-def codebase(tmp_path):
-    repository(tmp_path / "r", {"shapes.py": SHAPES, "use.py": USER, ".gitignore": "out/\n", "out/x.py": "class Out: pass\n"})
+def codebase(tmp_path: Path) -> Iterator[Codebase]:
+    repository(
+        tmp_path / "r",
+        {"shapes.py": SHAPES, "use.py": USER, ".gitignore": "out/\n", "out/x.py": "class Out: pass\n"},
+    )
     with Codebase(str(tmp_path / "r")) as found:
         found.sync()
         yield found
 
 
-def _names(answer):
+def _names(answer: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(one["name"], one["file"], one["line"]) for one in answer["definitions"]]
 
 
-def test_definitions_have_the_published_shape(codebase):
+def test_definitions_have_the_published_shape(codebase: Codebase) -> None:
     """A definition says where it is, what it is, and that a grammar told it."""
     (found,) = find_definitions(codebase, "Circle", exact_match=True)["definitions"]
     assert found == {
-        "name": "Circle", "file": "shapes.py", "line": 13, "end_line": 26, "kind": "class", "scope": "",
+        "name": "Circle", "file": "shapes.py", "line": 12, "end_line": 24, "kind": "class", "scope": "",
         "signature": "class Circle", "language": "python", "match": "exact",
     }  # fmt: skip
 
 
-def test_definitions_by_part_and_case(codebase):
+def test_definitions_by_part_and_case(codebase: Codebase) -> None:
     """A part of a name in any case is enough; the nearest name comes first; `exact_match` wants it whole."""
     assert _names(find_definitions(codebase, "AREA"))[0][0] == "area"
     assert "total_area" in [name for name, _, _ in _names(find_definitions(codebase, "AREA"))]
@@ -49,9 +54,11 @@ def test_definitions_by_part_and_case(codebase):
     assert [name for name, _, _ in _names(find_definitions(codebase, "sq"))] == ["squared"]
 
 
-def test_definitions_by_scope_path_and_language(codebase):
+def test_definitions_by_scope_path_and_language(codebase: Codebase) -> None:
     """`Circle.area` is the circle's; a path and a language narrow the search."""
-    assert [line for _, _, line in _names(find_definitions(codebase, "Circle.area", exact_match=True))] == [19]
+    assert [line for _, _, line in _names(find_definitions(codebase, "Circle.area", exact_match=True))] == [
+        18
+    ]
     assert find_definitions(codebase, "area", "use.py")["total"] == 0
     assert find_definitions(codebase, "area", language="go")["total"] == 0
     with pytest.raises(RefusedError):
@@ -60,7 +67,7 @@ def test_definitions_by_scope_path_and_language(codebase):
         find_definitions(codebase, " ")
 
 
-def test_references_say_how_sure_they_are(codebase):
+def test_references_say_how_sure_they_are(codebase: Codebase) -> None:
     """Uses are told from definitions, comments and strings, with what kind of use each is."""
     answer = find_references(codebase, "total_area")
     found = {(one["file"], one["line"]): (one["match"], one["kind"]) for one in answer["references"]}
@@ -75,33 +82,35 @@ def test_references_say_how_sure_they_are(codebase):
     assert answer["references"][-1]["match"] == "comment"
 
 
-def test_a_name_of_several_things_is_a_guess(codebase):
+def test_a_name_of_several_things_is_a_guess(codebase: Codebase) -> None:
     """A method's name on some object is heuristic where two classes have it; a type hint is told as one."""
     uses = find_references(codebase, "area")["references"]
-    assert {one["match"] for one in uses} == {"heuristic"}
+    assert {one["match"] for one in uses if one["kind"] == "call"} == {"heuristic"}
     kinds = {one["line"]: one["kind"] for one in find_references(codebase, "Circle")["references"]}
     assert kinds == {1: "import", 3: "call", 4: "type"}
 
 
-def test_a_symbol_is_no_pattern(codebase):
+def test_a_symbol_is_no_pattern(codebase: Codebase) -> None:
     """Characters that a regular expression would obey are plain, and a word inside a longer one is none."""
-    write_and_sync(codebase, {"a.css": ".btn-primary { color: red }\n.btn-primary-x { }\n", "b.py": "x = totalXarea\n"})
+    write_and_sync(
+        codebase, {"a.css": ".btn-primary { color: red }\n.btn-primary-x { }\n", "b.py": "x = totalXarea\n"}
+    )
     assert find_references(codebase, "total.area")["total"] == 0
     assert find_references(codebase, ".*")["total"] == 0
     assert find_references(codebase, "are")["total"] == 0
 
 
-def write_and_sync(codebase, files):
+def write_and_sync(codebase: Codebase, files: dict[str, str | bytes]) -> None:
     write(Path(codebase.repository.root), files)
     return codebase.sync()
 
 
-def test_ignored_files_are_not_indexed(codebase):
+def test_ignored_files_are_not_indexed(codebase: Codebase) -> None:
     """What `.gitignore` names is not there."""
     assert find_definitions(codebase, "Out")["total"] == 0
 
 
-def test_only_what_changed_is_taken_in(codebase, tmp_path):
+def test_only_what_changed_is_taken_in(codebase: Codebase, tmp_path: Path) -> None:
     """Changes are counted by file; a file touched without change is not analysed again."""
     root = tmp_path / "r"
     write(root, {"use.py": USER + "def fresh(): pass\n", "new.py": "def newest(): pass\n"})
@@ -116,18 +125,18 @@ def test_only_what_changed_is_taken_in(codebase, tmp_path):
     assert codebase.index.database.one("SELECT max(id) FROM content") == before
 
 
-def test_lines_are_those_of_now(codebase, tmp_path):
+def test_lines_are_those_of_now(codebase: Codebase, tmp_path: Path) -> None:
     """A file that changed after it was indexed is told with the lines it has now, before any sync."""
     path = tmp_path / "r" / "shapes.py"
     path.write_text("# one more line\n" + SHAPES)
-    assert _names(find_definitions(codebase, "Circle", exact_match=True)) == [("Circle", "shapes.py", 14)]
+    assert _names(find_definitions(codebase, "Circle", exact_match=True)) == [("Circle", "shapes.py", 13)]
     uses = find_references(codebase, "total_area", "shapes.py")["references"]
     assert {one["match"] for one in uses} == {"comment", "string"}
     symbols = get_symbols(codebase, "shapes.py", kind="class")["symbols"]
-    assert [(one["name"], one["line"]) for one in symbols] == [("Shape", 6), ("Circle", 14)]
+    assert [(one["name"], one["line"]) for one in symbols] == [("Shape", 7), ("Circle", 13)]
 
 
-def test_a_change_within_the_clocks_step_is_seen(codebase, tmp_path):
+def test_a_change_within_the_clocks_step_is_seen(codebase: Codebase, tmp_path: Path) -> None:
     """Equal size and time do not hide a change that was made just after indexing."""
     path = tmp_path / "r" / "shapes.py"
     status = path.stat()
@@ -137,7 +146,7 @@ def test_a_change_within_the_clocks_step_is_seen(codebase, tmp_path):
     assert find_definitions(codebase, "Square", exact_match=True)["total"] == 1
 
 
-def test_a_branch_switch_costs_no_analysis(codebase, tmp_path):
+def test_a_branch_switch_costs_no_analysis(codebase: Codebase, tmp_path: Path) -> None:
     """Contents that were seen on another branch are known; the answers are of the branch that is there."""
     root = tmp_path / "r"
     git(root, "checkout", "--quiet", "-b", "other")
@@ -155,7 +164,7 @@ def test_a_branch_switch_costs_no_analysis(codebase, tmp_path):
     assert codebase.index.database.one("SELECT count(*) FROM content") == count
 
 
-def test_work_trees_share_an_index_and_see_their_own_files(codebase, tmp_path):
+def test_work_trees_share_an_index_and_see_their_own_files(codebase: Codebase, tmp_path: Path) -> None:
     """A second work tree has the main one's index and its own answers."""
     root = tmp_path / "r"
     git(root, "worktree", "add", "--quiet", "-b", "side", "../side")
@@ -173,24 +182,24 @@ def test_work_trees_share_an_index_and_see_their_own_files(codebase, tmp_path):
     assert codebase.index.database.all("SELECT root FROM tree") == [(str(root),)]
 
 
-def test_a_link_file_of_git_is_not_believed(tmp_path):
+def test_a_link_file_of_git_is_not_believed(tmp_path: Path) -> None:
     """A `.git` file that names a folder which does not point back leads the index nowhere."""
     write(tmp_path, {"elsewhere/.git/commondir": "..\n", "r/.git": f"gitdir: {tmp_path}/elsewhere/.git\n"})
     assert Repository(str(tmp_path / "r")).home == str(tmp_path / "r")
 
 
-def test_without_an_index_the_answers_come_from_the_files(tmp_path):
+def test_without_an_index_the_answers_come_from_the_files(tmp_path: Path) -> None:
     """Before the first sync, definitions and references are found all the same, and the reply says so."""
     repository(tmp_path, {"shapes.py": SHAPES, "use.py": USER})
     with Codebase(str(tmp_path)) as fresh:
         answer = find_definitions(fresh, "Circle", exact_match=True)
-        assert _names(answer) == [("Circle", "shapes.py", 13)]
+        assert _names(answer) == [("Circle", "shapes.py", 12)]
         assert (answer["index_state"], answer["cache_hit"]) == ({"state": "empty"}, False)
         assert find_references(fresh, "Circle")["total"] == 3
         assert get_symbols(fresh, "shapes.py")["total"] > 5
 
 
-def test_a_folder_without_git_or_rights_works(tmp_path, monkeypatch):
+def test_a_folder_without_git_or_rights_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No git and no writable folder: searching works, and the state says why there is no index."""
     write(tmp_path, {"shapes.py": SHAPES, ".code-intel": "a file is in the way\n"})
     with Codebase(str(tmp_path)) as found:
@@ -201,24 +210,24 @@ def test_a_folder_without_git_or_rights_works(tmp_path, monkeypatch):
         assert "not a folder" in answer["index_state"]["reason"]
 
 
-def test_a_damaged_index_is_made_anew(codebase, tmp_path):
+def test_a_damaged_index_is_made_anew(codebase: Codebase, tmp_path: Path) -> None:
     """Bytes that are no database are thrown away, as is a schema of another version."""
     codebase.close()
     path = tmp_path / "r" / ".code-intel" / "index.db"
     for damage in (lambda: path.write_bytes(b"not a database" * 1000), lambda: _version(path, 99)):
         damage()
         with Codebase(str(tmp_path / "r")) as again:
-            assert again.sync().added == 3
+            assert again.sync().added == 2
             assert find_definitions(again, "Circle", exact_match=True)["total"] == 1
 
 
-def _version(path, number):
+def _version(path: Path, number: int) -> None:
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
 
 
-def test_an_index_behind_a_link_is_refused(tmp_path):
+def test_an_index_behind_a_link_is_refused(tmp_path: Path) -> None:
     """The index is never written through a link."""
     write(tmp_path, {"r/a.py": "x = 1\n", "victim": b"keep"})
     (tmp_path / "r" / ".code-intel").mkdir()
@@ -228,9 +237,12 @@ def test_an_index_behind_a_link_is_refused(tmp_path):
     assert (tmp_path / "victim").read_bytes() == b"keep"
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """Binary files, loops of links, pipes and lines of megabytes harm nothing."""
-    write(tmp_path, {"a.py": "def ok(): pass\n", "bin.py": b"\0\1", "long.js": b"var x='" + b"y" * 3_000_000 + b" ok ';"})
+    write(
+        tmp_path,
+        {"a.py": "def ok(): pass\n", "bin.py": b"\0\1", "long.js": b"var x='" + b"y" * 3_000_000 + b" ok ';"},
+    )
     os.symlink(".", tmp_path / "loop")
     os.symlink("/etc/passwd", tmp_path / "out.py")
     os.mkfifo(tmp_path / "pipe.py")
@@ -241,7 +253,7 @@ def test_files_that_cannot_be_read(tmp_path):
         assert found.index.stats()["files"] == 3
 
 
-def test_sync_reports_and_can_be_stopped(codebase, tmp_path):
+def test_sync_reports_and_can_be_stopped(codebase: Codebase, tmp_path: Path) -> None:
     """`sync_index` tells the counts; a deadline leaves a part for the next time; cancelling raises."""
     write(tmp_path / "r", {f"m{i}.py": f"def f{i}(): pass\n" for i in range(30)})
     told = []
@@ -252,16 +264,21 @@ def test_sync_reports_and_can_be_stopped(codebase, tmp_path):
     assert partial.partial or partial.added == 0
     assert answer["success"]
     assert answer["forest_sync"]["added"] == 30
-    assert told[-1] == (30, 30)
-    assert answer["stats"]["files"] == 34 - 1
-    assert sync_index(codebase, force=True)["forest_sync"]["added"] == 33
+    assert told[-1] == (32, 32)
+    assert answer["stats"]["files"] == 32
+    assert sync_index(codebase, force=True)["forest_sync"]["added"] == 32
 
 
 @pytest.mark.skipif(ctags.program() is None, reason="Universal Ctags is not installed")
-def test_ctags_adds_languages_without_a_grammar(tmp_path, monkeypatch):
+def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A language without a grammar has definitions where Universal Ctags is installed, marked as heuristic."""
-    write(tmp_path, {"a.lua": "function greet(name)\n  return name\nend\n", ".ctags.d/evil.ctags": "--totals=yes\n"})
+    write(
+        tmp_path,
+        {"a.lua": "function greet(name)\n  return name\nend\n", ".ctags.d/evil.ctags": "--totals=yes\n"},
+    )
     with Codebase(str(tmp_path)) as found:
         found.sync()
         (one,) = find_definitions(found, "greet")["definitions"]
         assert (one["match"], one["line"], one["kind"]) == ("heuristic", 1, "function")
+        (tmp_path / "a.lua").write_text("-- moved\nfunction greet(name)\nend\n")
+        assert [one["line"] for one in find_definitions(found, "greet")["definitions"]] == [2]

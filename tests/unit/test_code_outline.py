@@ -42,7 +42,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
-def test_definitions_of_each_language(language):
+def test_definitions_of_each_language(language: str) -> None:
     """Every language of the table has a grammar whose queries find definitions with their kinds and scopes."""
     text, expected = SAMPLES[language]
     found = outline(text.encode(), language)
@@ -51,14 +51,14 @@ def test_definitions_of_each_language(language):
 
 
 @pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
-def test_a_structure_is_not_empty(language, tmp_path):
+def test_a_structure_is_not_empty(language: str, tmp_path: Path) -> None:
     """`analyze_structure` tells something in every language, not only in the five of the published system."""
     told = analyze_structure(Repository(str(tmp_path)), code=SAMPLES[language][0], language=language)
     assert told["functions"] or told["classes"] or told["other"]
     assert told["summary"]["total_lines"] == SAMPLES[language][0].count("\n")
 
 
-def test_the_innermost_function_is_found(tmp_path):
+def test_the_innermost_function_is_found(tmp_path: Path) -> None:
     """A line in a nested function belongs to that one, not to the one around it."""
     write(tmp_path, {"shapes.py": SHAPES})
     repository = Repository(str(tmp_path))
@@ -71,7 +71,7 @@ def test_the_innermost_function_is_found(tmp_path):
 
 
 @given(st.text(alphabet="aé漢😀\n '", max_size=30))
-def test_names_after_text_beyond_ascii_are_whole(text):
+def test_names_after_text_beyond_ascii_are_whole(text: str) -> None:
     """Names are cut by bytes from bytes: what stands before them, in whatever script, shifts nothing."""
     before = "".join(f"# {line}\n" for line in text.split("\n"))
     found = outline(f"{before}def naïve_größe(x):\n    return x\n".encode(), "python")
@@ -82,27 +82,27 @@ def test_names_after_text_beyond_ascii_are_whole(text):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_analysed(data):
+def test_any_bytes_are_analysed(data: bytes) -> None:
     """Whatever a file holds, analysing it ends and raises nothing."""
     for language in ("python", "cpp", "markdown", "text"):
         assert analyse(data, language).lines >= 0
 
 
 @pytest.mark.parametrize("data", [b"(" * 100_000, b"x = " + b"[" * 50_000 + b"]" * 50_000, b"not " * 50_000])
-def test_hostile_files_end(data):
+def test_hostile_files_end(data: bytes) -> None:
     """A file nested or broken as no one writes keeps its words and is not parsed for minutes."""
     began = time.process_time()
     assert analyse(data, "python").engine in {GRAMMAR, "words"}
     assert time.process_time() - began < 10
 
 
-def test_what_cannot_be_read_is_skipped():
+def test_what_cannot_be_read_is_skipped() -> None:
     """Binary and overlong files are in the index as such, without symbols."""
     assert analyse(b"a\0b", "python").engine == SKIPPED
     assert analyse(b"x" * (MAX_PARSED + 1), "python").engine == SKIPPED
 
 
-def test_other_encodings_keep_their_lines():
+def test_other_encodings_keep_their_lines() -> None:
     """A file with a byte order mark is read as what it says it is."""
     text = "x = 'é'\ndef f(): pass\n"
     for data in (text.encode("utf-8-sig"), text.encode("utf-16")):
@@ -110,7 +110,7 @@ def test_other_encodings_keep_their_lines():
         assert [s.name for s in analyse(data, "python").symbols] == ["x", "f"]
 
 
-def test_comments_strings_and_code_are_told_apart():
+def test_comments_strings_and_code_are_told_apart() -> None:
     """What is in a comment or a string is known as such; what an f-string computes is code."""
     code = b"a = f'in {name} it'  # name\n"
     found = outline(code, "python")
@@ -122,28 +122,32 @@ def test_comments_strings_and_code_are_told_apart():
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(1, 40)), max_size=30), st.integers(0, 600))
-def test_marks_survive_packing(spans, place):
+def test_marks_survive_packing(spans: list[tuple[int, int]], place: int) -> None:
     """The compact form answers as the regions do."""
     regions = [Region(TYPE, start, start + size) for start, size in sorted(spans)]
     plain, packed = Marks.of(regions), Marks.unpacked(Marks.of(regions).packed())
     assert plain.at(place, TYPE) == packed.at(place, TYPE)
 
 
-def test_words_come_apart():
+def test_words_come_apart() -> None:
     """Camel case, snake case, digits and scripts without spaces are found by their parts."""
     assert parts("HTTPServer_maxSize2") == ("http", "server", "max", "size", "2")
     assert split("CheckpointSaver.put_writes") == ["checkpoint", "saver", "put", "writes"]
     assert split("検索機能") == ["検索", "索機", "機能"]
 
 
-def test_parameters_are_taken_apart():
+def test_parameters_are_taken_apart() -> None:
     """Commas inside brackets and types separate nothing."""
-    assert parameters("def f(a: dict[str, int], b=(1, 2), *c) -> int") == ["a: dict[str, int]", "b=(1, 2)", "*c"]
+    assert parameters("def f(a: dict[str, int], b=(1, 2), *c) -> int") == [
+        "a: dict[str, int]",
+        "b=(1, 2)",
+        "*c",
+    ]
     assert parameters("func (s *Server) Handle(a int) string") == ["a int"]
     assert parameters("class A") == []
 
 
-def test_languages_by_name_and_extension():
+def test_languages_by_name_and_extension() -> None:
     """A caller's short names are understood, and families go together."""
     assert language_of("a/B.TSX") == "tsx"
     assert language_of("Makefile") == "text"
@@ -152,7 +156,7 @@ def test_languages_by_name_and_extension():
     assert all(has_grammar(language.name) and load(language.name) for language in LANGUAGES)
 
 
-def test_structure_refuses_what_it_cannot_parse(tmp_path):
+def test_structure_refuses_what_it_cannot_parse(tmp_path: Path) -> None:
     """An unknown language, a binary file and a path outside are errors that say so."""
     write(tmp_path, {"r/data.bin": b"\0\1", "r/a.txt": "x", "out.py": "x = 1"})
     repository = Repository(str(tmp_path / "r"))

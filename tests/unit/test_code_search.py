@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ from code_files import write
 
 
 @pytest.fixture
-def repository(tmp_path):
+def repository(tmp_path: Path) -> Repository:
     write(
         tmp_path / "r",
         {
@@ -34,11 +36,11 @@ def repository(tmp_path):
     return Repository(str(tmp_path / "r"))
 
 
-def _places(answer):
+def _places(answer: dict[str, Any]) -> list[tuple[str, int]]:
     return [(match["file"], match["line_number"]) for match in answer["matches"]]
 
 
-def test_matches_have_the_published_shape(repository):
+def test_matches_have_the_published_shape(repository: Repository) -> None:
     """A match says its file, line and submatches; ignored and binary files are left out."""
     answer = search_text(repository, "needle")
     assert _places(answer) == [("a.py", 2), ("a.py", 4), ("b.md", 1), ("b.md", 2), ("latin.txt", 1)]
@@ -51,7 +53,7 @@ def test_matches_have_the_published_shape(repository):
     assert answer["total_matches"] == 5
 
 
-def test_context_lines_are_delivered(repository):
+def test_context_lines_are_delivered(repository: Repository) -> None:
     """The lines around a match come with it, each once."""
     first, second = search_text(repository, "needle", "a.py", context_lines=1)["matches"]
     assert [line["line_content"] for line in first["context_before"]] == ["one"]
@@ -61,21 +63,21 @@ def test_context_lines_are_delivered(repository):
 
 
 @pytest.mark.parametrize("context", [0, 2])
-def test_the_limit_is_of_the_whole_answer(repository, context):
+def test_the_limit_is_of_the_whole_answer(repository: Repository, context: int) -> None:
     """`max_results` is not of each file, and the total goes on counting."""
     answer = search_text(repository, "needle", max_results=2, context_lines=context)
     assert len(answer["matches"]) == answer["returned_matches"] == 2
     assert answer["total_matches"] == 5
 
 
-def test_a_flood_of_matches_is_counted_not_read(tmp_path):
+def test_a_flood_of_matches_is_counted_not_read(tmp_path: Path) -> None:
     """Where everything matches, the total is exact and the answer is quick."""
     write(tmp_path, {"big.txt": "abcdefghij" * 20 + "\n", "more.txt": ("x" * 100 + "\n") * 60_000})
     answer = search_text(Repository(str(tmp_path)), ".", max_results=3)
     assert (len(answer["matches"]), answer["total_matches"]) == (3, 60_001)
 
 
-def test_a_leading_dash_is_a_pattern(repository):
+def test_a_leading_dash_is_a_pattern(repository: Repository) -> None:
     """A pattern or a glob that looks like an option is none."""
     assert _places(search_text(repository, "-needle")) == [("b.md", 2)]
     assert search_text(repository, "--files")["total_matches"] == 0
@@ -92,13 +94,15 @@ def test_a_leading_dash_is_a_pattern(repository):
         ([], {}, "no pattern"),
     ],
 )
-def test_errors_are_told_in_the_words_of_ripgrep(repository, pattern, options, reason):
+def test_errors_are_told_in_the_words_of_ripgrep(
+    repository: Repository, pattern: Any, options: dict[str, Any], reason: str
+) -> None:
     """What cannot be searched for is an error with its reason, never "0 matches"."""
     with pytest.raises(InvalidError, match=reason):
         search_text(repository, pattern, **options)
 
 
-def test_an_invalid_glob_is_an_error(repository):
+def test_an_invalid_glob_is_an_error(repository: Repository) -> None:
     """A glob with an open bracket is told, as is an unknown type."""
     for glob in ("a[", "a{b", ""):
         with pytest.raises(InvalidError, match="glob"):
@@ -107,17 +111,20 @@ def test_an_invalid_glob_is_an_error(repository):
         search_files(repository, "*", file_type="klingon")
 
 
-def test_several_patterns_at_once(repository):
+def test_several_patterns_at_once(repository: Repository) -> None:
     """Up to five patterns are answered each; more are refused with their number."""
     answer = search_text(repository, ["one", "five", "one"])
     assert answer["total_patterns"] == 2
-    assert {pattern: one["total_matches"] for pattern, one in answer["results"].items()} == {"one": 1, "five": 1}
+    assert {pattern: one["total_matches"] for pattern, one in answer["results"].items()} == {
+        "one": 1,
+        "five": 1,
+    }
     refused = search_text(repository, list("abcdef"))
     assert (refused["error"], refused["provided_patterns"]) == ("too_many_patterns", 6)
 
 
 @pytest.mark.parametrize("path", ["..", "../outside.txt", "/etc", "link", "a\0b"])
-def test_paths_outside_are_refused(repository, path):
+def test_paths_outside_are_refused(repository: Repository, path: str) -> None:
     """No path leaves the repository, not by dots, not by a link, not absolute."""
     os.symlink("../outside.txt", os.path.join(repository.root, "link"))
     with pytest.raises(RefusedError):
@@ -126,13 +133,13 @@ def test_paths_outside_are_refused(repository, path):
         search_files(repository, "*", path)
 
 
-def test_a_missing_path_is_an_error(repository):
+def test_a_missing_path_is_an_error(repository: Repository) -> None:
     """A path that is not there is no empty result."""
     with pytest.raises(NotFoundError, match="nowhere does not exist"):
         search_text(repository, "needle", "nowhere")
 
 
-def test_links_are_not_followed(repository):
+def test_links_are_not_followed(repository: Repository) -> None:
     """Loops of links and links to other places end nothing and show nothing."""
     os.symlink(".", os.path.join(repository.root, "loop"))
     os.symlink("../outside.txt", os.path.join(repository.root, "link"))
@@ -140,7 +147,7 @@ def test_links_are_not_followed(repository):
     assert not any("loop" in path or "link" in path for path in search_files(repository, "*")["files"])
 
 
-def test_files_by_glob_and_type(repository):
+def test_files_by_glob_and_type(repository: Repository) -> None:
     """Globs and types choose files; a glob's "!" does not turn it round."""
     assert search_files(repository, "*.py")["files"] == ["a.py"]
     assert search_files(repository, "*", file_type="md")["files"] == ["b.md"]
@@ -162,12 +169,12 @@ def test_files_by_glob_and_type(repository):
         ("[[]x", "[x", True),
     ],
 )
-def test_globs_mean_what_ripgrep_means(glob, path, expected):
+def test_globs_mean_what_ripgrep_means(glob: str, path: str, expected: bool) -> None:
     """Names in any folder without a slash, whole paths with one; stars stay in their folder."""
     assert (compiled(glob).fullmatch(path) is not None) is expected
 
 
-def test_a_line_of_fifty_megabytes(tmp_path):
+def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:
     """Of an endless line what is near the match is shown, with its number, and not held whole."""
     path = tmp_path / "long.txt"
     path.write_bytes(b"first\n" + b"x" * 30_000_000 + b" needle " + b"y" * 20_000_000 + b"\nneedle\n")
@@ -180,7 +187,7 @@ def test_a_line_of_fifty_megabytes(tmp_path):
     assert far["line_content"][hit["start"] : hit["end"]] == "needle"
 
 
-def test_an_unreadable_file_is_a_warning(repository):
+def test_an_unreadable_file_is_a_warning(repository: Repository) -> None:
     """A file that may not be read does not end the search of the others."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
@@ -190,7 +197,7 @@ def test_an_unreadable_file_is_a_warning(repository):
     assert "a.py" in answer["warnings"][0]
 
 
-def test_a_search_is_cancelled_and_timed(repository):
+def test_a_search_is_cancelled_and_timed(repository: Repository) -> None:
     """Cancelling raises; a deadline hands back what there is and says so."""
     with pytest.raises(CancelledError):
         search_text(repository, "needle", pace=Pace(cancelled=lambda: True))
@@ -202,7 +209,9 @@ def test_a_search_is_cancelled_and_timed(repository):
     before=st.text(alphabet="aé漢😀", max_size=400),
     after=st.text(alphabet="bü漢", max_size=400),
 )
-def test_submatches_are_offsets_of_what_is_shown(tmp_path_factory, before, after):
+def test_submatches_are_offsets_of_what_is_shown(
+    tmp_path_factory: pytest.TempPathFactory, before: str, after: str
+) -> None:
     """However the line is written and wherever it is cut, start and end find the match in it."""
     root = tmp_path_factory.mktemp("r")
     write(root, {"f.txt": f"{before}needle{after}\n"})
@@ -211,7 +220,7 @@ def test_submatches_are_offsets_of_what_is_shown(tmp_path_factory, before, after
     assert match["line_content"][hit["start"] : hit["end"]] == "needle" == hit["match"]
 
 
-def test_a_search_leaves_no_process(repository):
+def test_a_search_leaves_no_process(repository: Repository) -> None:
     """When enough was found, rg is ended and waited for."""
     for _ in range(3):
         search_text(repository, "needle", max_results=1)

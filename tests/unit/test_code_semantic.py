@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +24,7 @@ NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def codebase(tmp_path):
+def codebase(tmp_path: Path) -> Iterator[Codebase]:
     repository(
         tmp_path,
         {
@@ -43,7 +44,7 @@ def codebase(tmp_path):
         yield found
 
 
-def test_code_is_found_by_what_it_does(codebase):
+def test_code_is_found_by_what_it_does(codebase: Codebase) -> None:
     """A description finds the function by its documentation and names; the hit can be fetched whole."""
     answer = semantic_search(codebase, "the surface a circle covers")
     assert (answer["source"], answer["skip_forest"], answer["confidence"]) == ("forest", False, "medium")
@@ -55,14 +56,14 @@ def test_code_is_found_by_what_it_does(codebase):
     assert detail["content"].rstrip().endswith("squared(self.radius)")
 
 
-def test_names_are_found_in_pieces_and_whole(codebase):
+def test_names_are_found_in_pieces_and_whole(codebase: Codebase) -> None:
     """Camel and snake case are split on both sides, and a name written together is found too."""
     for words in ("total area", "totalArea", "totalarea"):
         names = [hit["metadata"]["name"] for hit in semantic_search(codebase, words)["hits"]]
         assert "total_area" in names[:3]
 
 
-def test_a_chunk_of_a_changed_file_is_read_anew(codebase):
+def test_a_chunk_of_a_changed_file_is_read_anew(codebase: Codebase) -> None:
     """After an edit above it, a chunk is still the function it was."""
     chunk = semantic_search(codebase, "surface circle covers")["hits"][0]["id"]
     path = Path(codebase.repository.root, "shapes.py")
@@ -73,14 +74,16 @@ def test_a_chunk_of_a_changed_file_is_read_anew(codebase):
         fetch_chunk_detail(codebase, chunk)
 
 
-@pytest.mark.parametrize("chunk", ["", "x", "nowhere.py:f:1", "../x:y:1", "shapes.py:f:one", "agreement:../../x.md"])
-def test_a_made_up_chunk_is_not_found(codebase, chunk):
+@pytest.mark.parametrize(
+    "chunk", ["", "x", "nowhere.py:f:1", "../x:y:1", "shapes.py:f:one", "agreement:../../x.md"]
+)
+def test_a_made_up_chunk_is_not_found(codebase: Codebase, chunk: str) -> None:
     """An id that no search gave is an error."""
     with pytest.raises(NotFoundError):
         fetch_chunk_detail(codebase, chunk)
 
 
-def test_bad_questions_are_errors(codebase):
+def test_bad_questions_are_errors(codebase: Codebase) -> None:
     """No words, or no such collection."""
     with pytest.raises(InvalidError, match="no word"):
         semantic_search(codebase, "...")
@@ -88,7 +91,7 @@ def test_bad_questions_are_errors(codebase):
         semantic_search(codebase, "x", collection="chroma")
 
 
-def test_agreements_answer_first(codebase):
+def test_agreements_answer_first(codebase: Codebase) -> None:
     """What a merged session taught short-circuits the next search for it; another question goes to the code."""
     path = agreements.write(
         codebase.repository, "surface of round things", ["Circle.area"],
@@ -106,18 +109,20 @@ def test_agreements_answer_first(codebase):
     assert semantic_search(codebase, "anything", collection="map")["confidence"] == "low"
 
 
-def test_foreign_files_among_agreements_harm_nothing(codebase):
+def test_foreign_files_among_agreements_harm_nothing(codebase: Codebase) -> None:
     """Files that are no agreement, links and YAML that would run code are passed over; a published one is read."""
     folder = Path(codebase.repository.root, ".code-intel/agreements")
     folder.mkdir()
     (folder / "a.md").write_text("no front matter")
     (folder / "b.md").write_text("---\n!!python/object/apply:os.system ['x']\n---\n")
     (folder / "c.md").symlink_to("/etc/passwd")
-    (folder / "d.md").write_text("---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n")
+    (folder / "d.md").write_text(
+        "---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n"
+    )
     assert [one.symbols for one, _ in agreements.read_all(codebase.repository).values()] == [["LoginForm"]]
 
 
-def test_impact_names_the_callers(codebase):
+def test_impact_names_the_callers(codebase: Codebase) -> None:
     """Files that use what a target defines must be verified; tests and documents should be."""
     answer = analyze_impact(codebase, ["shapes.py"], 'change "total_area" to round')
     impact, wanted = answer["impact_analysis"], answer["confirmation_required"]
@@ -129,7 +134,7 @@ def test_impact_names_the_callers(codebase):
     assert impact["document_mentions"]["keywords_searched"][0] == "total_area"
 
 
-def test_impact_of_markup_is_relaxed(codebase):
+def test_impact_of_markup_is_relaxed(codebase: Codebase) -> None:
     """Styles lead to the pages that use their names, not to ignored copies; nothing must be verified."""
     answer = analyze_impact(codebase, ["style.css"])
     assert answer["impact_analysis"]["mode"] == "relaxed_markup"
@@ -138,7 +143,7 @@ def test_impact_of_markup_is_relaxed(codebase):
     assert analyze_impact(codebase, ["page.html"])["confirmation_required"]["should_verify"] == ["style.css"]
 
 
-def test_impact_refuses_bad_targets(codebase):
+def test_impact_refuses_bad_targets(codebase: Codebase) -> None:
     """No target, or one outside, is an error."""
     with pytest.raises(InvalidError):
         analyze_impact(codebase, [])
@@ -146,10 +151,15 @@ def test_impact_refuses_bad_targets(codebase):
         analyze_impact(codebase, ["../x.py"])
 
 
-def test_the_router_keeps_what_every_tool_found(codebase):
+def test_the_router_keeps_what_every_tool_found(codebase: Codebase) -> None:
     """Definitions, references and text each bring results with real lines and content."""
     answer = query(codebase, "why does total_area return zero?", path=".")
-    assert answer["missing_slots"] == ["target_feature", "trigger_condition", "observed_issue", "desired_action"]
+    assert answer["missing_slots"] == [
+        "target_feature",
+        "trigger_condition",
+        "observed_issue",
+        "desired_action",
+    ]
     assert answer["risk_level"] == "HIGH"
     assert [step["tool"] for step in answer["plan"]] == ["find_definitions", "search_text", "find_references"]
     tools = {one["source_tool"] for one in answer["results"]}
@@ -158,7 +168,7 @@ def test_the_router_keeps_what_every_tool_found(codebase):
     assert answer["total_results"] == len(answer["results"])
 
 
-def test_the_router_asks_less_when_more_is_known(codebase):
+def test_the_router_asks_less_when_more_is_known(codebase: Codebase) -> None:
     """Known slots take their tools out of the plan; a file adds its structure."""
     frame = {"target_feature": "total_area", "trigger_condition": "always", "desired_action": "fix"}
     answer = query(codebase, "it is wrong", frame=frame, file_path="shapes.py", symbol="Circle")
@@ -167,12 +177,17 @@ def test_the_router_asks_less_when_more_is_known(codebase):
     assert any(one["symbol_name"] == "squared" for one in answer["results"])
 
 
-def test_context_is_asked_for_and_kept(codebase):
+def test_context_is_asked_for_and_kept(codebase: Codebase) -> None:
     """New documents are asked for once, changed ones again, and a person's notes stay."""
     told = sync_index(codebase)
     assert told["context_initialized"]
-    assert [one["path"] for one in told["context_update_required"]["documents"]] == ["docs/design.md", "CLAUDE.md"]
-    done = context.update_context(codebase.repository, [{"path": "docs/design.md", "summary": "Areas."}], "DO test", now=NOW)
+    assert [one["path"] for one in told["context_update_required"]["documents"]] == [
+        "docs/design.md",
+        "CLAUDE.md",
+    ]
+    done = context.update_context(
+        codebase.repository, [{"path": "docs/design.md", "summary": "Areas."}], "DO test", now=NOW
+    )
     assert done["updated"] == {"design_docs": 1, "project_rules": True}
     assert context.needed(codebase.repository) is None
     file = Path(codebase.repository.root, ".code-intel/context.yml")
@@ -186,7 +201,7 @@ def test_context_is_asked_for_and_kept(codebase):
     assert (entry["summary"], entry["extra_notes"]) == ("New.", "mine")
 
 
-def test_context_refuses_what_is_not_there(codebase):
+def test_context_refuses_what_is_not_there(codebase: Codebase) -> None:
     """A summary of a file outside, or of nothing, is an error; so is a file that is no YAML."""
     with pytest.raises(RefusedError):
         context.update_context(codebase.repository, [{"path": "../x", "summary": "s"}], now=NOW)
@@ -197,7 +212,7 @@ def test_context_refuses_what_is_not_there(codebase):
         context.load(codebase.repository)
 
 
-def test_engines_are_told():
+def test_engines_are_told() -> None:
     """Doctor learns which languages are read and what is missing."""
     found = engines()
     assert found.ripgrep

@@ -12,13 +12,20 @@ from hypothesis import strategies as st
 
 from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.cognition.pages import Pages
-from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, UsageError
+from adjourn.errors import (
+    ConflictError,
+    IntegrityError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+    UsageError,
+)
 from adjourn.state import machines
 from adjourn.state.cognition import CognitiveSession
 from adjourn.state.documents import Tree, same, view
 from adjourn.state.snapshots import MAX_DIFFS
 from adjourn.store import MemoryStore, SqliteStore, Store
-from strategies_cognition import node
+from strategies_cognition import node, sample
 
 START = 1_800_000_000_000
 
@@ -34,9 +41,9 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    store = MemoryStore()
+@pytest.fixture(params=[MemoryStore, SqliteStore])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store = MemoryStore() if request.param is MemoryStore else SqliteStore(tmp_path / "s.db")
     yield store
     store.close()
 
@@ -259,6 +266,42 @@ def test_a_fork_begins_where_it_is_told(store: Store) -> None:
     assert memory.create_checkpoint("third")["parentCheckpointId"] == first["id"]
     assert session["branches"][session["currentBranchId"]]["name"] == "try"
     opened(store).create_checkpoint("fourth")
+
+
+def test_a_decision_of_the_record_makes_a_checkpoint(store: Store) -> None:
+    """When it leaves `tentative`, and that trigger is chosen."""
+    record = sample()
+    tentative = {**record, "decisions": [{**record["decisions"][0], "status": "tentative"}]}
+    made = opened(store, triggers=("decision_made",)).record_changed(tentative, record)
+    assert made is not None
+    assert made["label"] == "Decision: use SQLite"
+    assert opened(store).record_changed(tentative, record) is None
+
+
+def test_what_rests_on_a_deleted_checkpoint_stays(store: Store) -> None:
+    """A checkpoint goes for good; those kept as differences against it are as they were; what a branch ends with stays."""
+    memory, made = opened(store), []
+    memory.change(with_nodes(*(node(f"n{n}") for n in range(50))))
+    for number in range(6):
+        memory.update_from_response(f"FACT: {number}")
+        made.append(memory.create_checkpoint(f"c{number}"))
+    blobs = [place.blob for one in made if (place := Pages(store)._find(one["id"]))]
+    for gone in (2, 0, 3):
+        memory.delete_checkpoint(made[gone]["id"])
+        assert memory.get_checkpoint(made[gone]["id"]) is None
+        assert store.get_blob(blobs[gone]) is None
+    for left in (1, 4, 5):
+        assert memory.get_checkpoint(made[left]["id"]) == made[left]
+    with pytest.raises(RefusedError, match="last one of a branch of session job"):
+        memory.delete_checkpoint(made[5]["id"])
+    with pytest.raises(NotFoundError):
+        memory.delete_checkpoint(made[0]["id"])
+    again = opened(store)
+    assert contents(again.session) == [str(number) for number in range(6)]
+    again.restore_from_checkpoint(made[1]["id"])
+    assert contents(again.session) == ["0", "1"]
+    with pytest.raises(RefusedError):
+        again.delete_checkpoint(made[1]["id"])
 
 
 @pytest.mark.parametrize("what", ["page", "blob", "gone", "place", "base"])

@@ -117,3 +117,11 @@ def test_without_a_process_table_the_number_must_do(monkeypatch: pytest.MonkeyPa
 def test_a_process_has_one_text() -> None:
     """Its text has host, number and start time: a key for a client's processes."""
     assert str(Process("box:b:n", 12, 34)) == "box:b:n/12/34"
+
+
+def test_the_ancestors_begin_with_the_parent_and_end_before_the_first_process() -> None:
+    """Each is the parent of the one before it; none comes twice."""
+    found = list(process.ancestors())
+    assert found[0] == process.parent()
+    assert all(one.pid > 1 and process.lives(one) for one in found)
+    assert len({one.pid for one in found}) == len(found)

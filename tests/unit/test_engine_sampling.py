@@ -60,7 +60,12 @@ def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytes
     """Neither the question nor the answer is in the store afterwards, as ref or as document."""
     kept: list[str] = []
     put = store.put_blob
-    monkeypatch.setattr(store, "put_blob", lambda data: kept.append(put(data)) or kept[-1])
+
+    def keep(data: bytes) -> str:
+        kept.append(put(data))
+        return kept[-1]
+
+    monkeypatch.setattr(store, "put_blob", keep)
     sampler = _offered(store)
     answer = Answer(text="t", model="m", stop="endTurn")
     thread = _answered(store, sampler, answer)
@@ -131,9 +136,22 @@ def test_what_is_no_question_is_none(store: Store, value: str) -> None:
     sampler = _offered(store)
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
     store.swap(name, value, expect=None)
-    for one in sampling.questions(store, ROOT, sampler.process, now()):
-        assert sampling.take(store, one) is None
-        sampling.reply(store, one, Answer(error="cannot be read"))
+    assert sampling.questions(store, ROOT, sampler.process, now()) == []
+    assert sampling.take(store, name) is None
+    sampling.reply(store, name, Answer(error="cannot be read"))
+    assert store.ref(name) == value
+    sampling.erase(store, name)
+
+
+@pytest.mark.parametrize("document", [b"{}", b"nonsense", b'{"system": 1, "prompt": "p"}', None])
+def test_a_question_that_cannot_be_read_is_none(store: Store, document: bytes | None) -> None:
+    """It is answered, not left to wait."""
+    sampler = _offered(store)
+    name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
+    named = "0" * 64 if document is None else store.put_blob(document)
+    store.swap(name, f"asked {named} {now() + 60_000}", expect=None)
+    assert sampling.questions(store, ROOT, sampler.process, now()) == [name]
+    assert sampling.take(store, name) is None
 
 
 def test_a_late_answer_is_dropped(store: Store) -> None:

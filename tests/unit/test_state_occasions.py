@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adjourn.state import machines
 from adjourn.state.documents import MAX_TEXT, Tree
-from adjourn.state.occasions import TRIGGERS, Occasion, Watched, occasions, together, watching
+from adjourn.state.occasions import TRIGGERS, Occasion, Watched, decided, occasions, together, watching
 from adjourn.state.sessions import fork_branch, new_session
 from strategies_cognition import NOW, node, sample
 
@@ -64,9 +64,12 @@ def test_a_decision_that_is_made() -> None:
     assert fired(session(asked), session({**asked, "status": "completed"})) == ["decision_made"]
     record = sample()
     tentative = {**record, "decisions": [{**record["decisions"][0], "status": "tentative"}]}
-    assert fired(EMPTY, EMPTY, records=(tentative, record)) == ["decision_made"]
-    assert fired(EMPTY, EMPTY, records=(record, record)) == []
-    assert fired(EMPTY, EMPTY, records=({**record, "decisions": []}, tentative)) == []
+    assert decided(tentative, record) == [
+        Occasion("decision_made", "Decision: use SQLite", "use SQLite is accepted")
+    ]
+    assert decided(record, record) == []
+    assert decided({**record, "decisions": []}, tentative) == []
+    assert decided({**record, "decisions": []}, record) == []
 
 
 def test_confidence_that_gets_high() -> None:

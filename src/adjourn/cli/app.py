@@ -32,6 +32,7 @@ _TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
 COMMANDS = {
     "proxy": Entry("proxy:proxy", "Stand between client and server: gate, journal, checkpoint.", _RUN),
     "hook": Entry("hook:hook", "Answer a client that asks before it runs a tool of its own.", _RUN),
+    "code": Entry("code:code", "Serve code intelligence over MCP; see where a session stands.", _RUN),
     "status": Entry("status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN),
     "tasks": Entry("tasks:tasks", "List the tasks of the store.", _RUN),
     "log": Entry("log:log", "Show what happened to a task, event by event.", _RUN),
@@ -46,6 +47,14 @@ COMMANDS = {
     "record": Entry(
         "record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
     ),
+    "rollback": Entry(
+        "rollback:rollback", "Go back to a checkpoint: its page, the files, or both. Shows first.", _POINTS
+    ),
+    "archive": Entry("archive:archive", "Put the pages of finished work away, with an index.", _POINTS),
+    "restore": Entry("restore:restore", "Make the last archived page the active one again.", _POINTS),
+    "reflect": Entry("reflect:reflect", "What archived work tells, kept as heuristics.", _POINTS),
+    "prune": Entry("prune:prune", "Let old checkpoints go: pages, folders, documents. Shows first.", _POINTS),
+    "gc": Entry("gc:gc", "Free what nothing needs any more, and say how much.", _POINTS),
     "approve": Entry(
         "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
     ),
@@ -68,7 +77,6 @@ COMMANDS = {
     "review": Entry("review:review", "Show what a task asks for, and what the policy grants of it.", _RULES),
     "draft": Entry("draft:draft", "Let a model write a task that keeps to the policy.", _RULES),
     "classify": Entry("classify:classify", "Tell by its words whether a request needs a contract.", _RULES),
-    "code": Entry("code:code", "Serve code intelligence over MCP; see where a session stands.", _RUN),
     "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
     "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
 }

@@ -18,13 +18,24 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     if not port.isdecimal() or int(port) > 65_535:
         raise click.BadParameter(f"{value}: not a port", ctx, param)
     if host not in _LOOPBACK:
-        raise click.BadParameter(f"{host}: whoever can reach the port can use it, so it stays on this machine", ctx, param)
+        raise click.BadParameter(
+            f"{host}: whoever can reach the port can use it, so it stays on this machine", ctx, param
+        )
     return host, int(port)
 
 
 @click.command(epilog=example("adjourn code", "adjourn code --http 8765", "adjourn code --resume"))
-@click.option("--http", metavar="[HOST:]PORT", callback=_address, help="Serve Streamable HTTP on this machine instead of stdio.")
-@click.option("--resume", is_flag=True, help="Show the session that was cut off here, and where it stands. Starts nothing.")
+@click.option(
+    "--http",
+    metavar="[HOST:]PORT",
+    callback=_address,
+    help="Serve Streamable HTTP on this machine instead of stdio.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Show the session that was cut off here, and where it stands. Starts nothing.",
+)
 @click.option(
     "--strictness",
     type=click.Choice(["lenient", "standard", "strict"]),
@@ -32,7 +43,12 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     show_default=True,
     help="How much evidence a phase asks for.",
 )
-@click.option("--store", default="", metavar="URL", help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).")
+@click.option(
+    "--store",
+    default="",
+    metavar="URL",
+    help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+)
 @in_folder
 @for_machines
 def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
@@ -41,6 +57,8 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
     """
     if resume:
+        if http is not None:
+            raise click.UsageError("--resume stands alone: it shows a session and serves nothing")
         _show(as_json=as_json)
         return
     try:
@@ -50,7 +68,9 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
             raise
         from adjourn.errors import NotFoundError  # noqa: PLC0415
 
-        raise NotFoundError(f"the package {error.name} is not installed", "pip install 'adjourn[code]'") from error
+        raise NotFoundError(
+            f"the package {error.name} is not installed", "pip install 'adjourn[code]'"
+        ) from error
     server = CodeServer(".", strictness=strictness, store=store)  # type: ignore[arg-type]  # one of the choices
     run(server, http=http, ready=lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
 
@@ -71,14 +91,20 @@ def _show(*, as_json: bool) -> None:
         raise NotFoundError("no session was cut off here", "start one in your client with /code")
     newest = found[-1]
     if as_json:
-        say_json({**status(newest, place), "checkpoint_at": newest.checkpoint_at, "others": [saved.info(one) for one in found[:-1]]})
+        say_json(
+            {
+                **status(newest, place),
+                "checkpoint_at": newest.checkpoint_at,
+                "others": [saved.info(one) for one in found[:-1]],
+            }
+        )
         return
     told = status(newest, place)
     say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
     progress = told["task_progress"]
     rows = [
         ("request", newest.query[:300]),
-        ("saved", ago(newest.checkpoint_at.replace("+00:00", "Z"), now())),
+        ("saved", ago(newest.checkpoint_at, now())),
         ("branch", newest.task_branch_name or ""),
         ("tasks", f"{progress['completed']} of {progress['total']} done" if progress else ""),
         ("next", told["instruction"]),

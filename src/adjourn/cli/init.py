@@ -10,18 +10,47 @@ from adjourn.cli.output import say, say_json
 from adjourn.cli.place import example, for_machines, in_folder
 
 
-@click.command(epilog=example("adjourn init --policy", "adjourn init --task fix-test"))
+@click.command(
+    epilog=example(
+        "adjourn init", "adjourn init --undo", "adjourn init --policy", "adjourn init --task fix-test", "adjourn init --code"
+    )
+)
 @click.option("--policy", is_flag=True, help="Write .aex/policy.aex: what agents may do in this workspace.")
 @click.option(
     "--task",
     default="",
     metavar="NAME",
-    help="Write tasks/NAME.aex with sample inputs (default: sample-task).",
+    help="Write tasks/NAME.aex with sample inputs.",
 )
+@click.option(
+    "--code", is_flag=True, help="Write the /code skill for Claude Code and Codex, and the prompts of its phases."
+)
+@click.option("--undo", is_flag=True, help="Take back what was set up: every file as it was.")
+@click.option("--yes", "-y", is_flag=True, help="Change the files without asking.")
 @in_folder
 @for_machines
-def init(*, policy: bool, task: str, as_json: bool) -> None:
-    """Write a first policy, or a sample task. What is there already is never overwritten."""
+def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json: bool) -> int:
+    """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks.
+
+    Shows each change first, and asks. Files keep their layout and comments; what they held is kept under .aex/undo, and --undo
+    restores it. What is not understood is left alone, and named.
+
+    With --policy, --task or --code only a first policy, a sample task or the /code skill is written; what is there already is never overwritten. `aex init`
+    without options writes the sample task.
+
+    Exit code 1 when nothing was changed for want of a yes.
+    """
+    published = click.get_current_context().find_root().info_name == "aex"
+    if undo or not (policy or task or code or published):
+        from adjourn.cli import set_up  # noqa: PLC0415  # not for --help
+
+        return (set_up.undo if undo else set_up.set_up)(yes=yes, as_json=as_json)
+    _write_first(policy=policy, task=task, code=code, as_json=as_json)
+    return 0
+
+
+def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
+    """A first policy, a sample task, the skill for coding sessions."""
     from adjourn.aex import templates  # noqa: PLC0415  # not for --help
     from adjourn.aex.policy import discover  # noqa: PLC0415
     from adjourn.engine.workspace import create_file, make_folder  # noqa: PLC0415
@@ -34,11 +63,15 @@ def init(*, policy: bool, task: str, as_json: bool) -> None:
             files[".aex/policy.aex"] = templates.POLICY
         else:
             there.append(os.path.normpath(found))
-    if task or not policy:
+    if task or not (policy or code):
         name = templates.safe_name(task or "sample-task")
         files[f"tasks/{name}.aex"] = templates.sample_task(name)
         files[f"tasks/{name}.inputs.json"] = templates.SAMPLE_INPUTS
         files[f"tasks/{name}.policy.json"] = templates.SAMPLE_JSON_POLICY
+    if code:
+        from adjourn.code import setup  # noqa: PLC0415  # not for --help
+
+        files |= setup.files()
     written: list[str] = []
     for path, text in files.items():
         folder = make_folder(".", os.path.dirname(path))
@@ -51,5 +84,9 @@ def init(*, policy: bool, task: str, as_json: bool) -> None:
         say(f"written: {path}")
     for path in there:
         say(f"skipped: {path} is there already")
-    if policy and written:
+    if policy and ".aex/policy.aex" in written:
         say("  edit it, then see what it permits: adjourn effective")
+    if code:
+        say("  Claude Code: start it here and type /code; Codex: codex mcp add code-intel -- adjourn code")
+    if code and setup.MCP_FILE in there:
+        say('  add to .mcp.json: "code-intel": {"command": "adjourn", "args": ["code"]}')

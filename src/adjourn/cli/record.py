@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import safe, say, say_json, table
+from adjourn.cli.output import complain, safe, say, say_json, table
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.cli.record_carry import export, import_, prove, verify
 from adjourn.cli.record_merge import diff, merge
@@ -27,18 +27,22 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.cli.record_place import records_at, short_names  # noqa: PLC0415  # not for --help
+    from adjourn.cli.record_place import readable, records_at, short_names  # noqa: PLC0415  # not for --help
 
-    store = records_at(place)
-    found = sorted(map(store.resolve, store.ids()), key=lambda one: one["lastModifiedAt"], reverse=True)
+    found, broken = readable(records_at(place))
+    found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
     if as_json:
-        say_json({"records": [_told(one) for one in found]})
+        unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
+        say_json({"records": [_told(one) for one in found], "unreadable": unreadable})
     elif found:
         names = short_names([one["id"] for one in found])
         rows = [_row(one, name, place.now) for one, name in zip(found, names, strict=True)]
         say(table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows))
-    else:
+    elif not broken:
         say("no records yet")
+    for error in broken.values():
+        complain(error.message, error.remedy)
+    ctx.exit(1 if broken else 0)
 
 
 @click.command(

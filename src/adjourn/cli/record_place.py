@@ -10,7 +10,7 @@ from typing import NamedTuple
 from adjourn.cli.place import Place, person
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.lines import checked
-from adjourn.errors import NotFoundError, UsageError
+from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.log.event import timestamp
 from adjourn.state.documents import Tree
 from adjourn.state.machines import COLLECTION
@@ -51,7 +51,7 @@ def find_id(store: CRStore, name: str) -> str:
         return name
     found = [one for one in ids if one.startswith(name)]
     if name and not found:
-        found = [one for one in ids if (record := store.get(one)) and record["task"]["id"] == name]
+        found = [record["id"] for record in readable(store)[0] if record["task"]["id"] == name]
     if not ids:
         raise NotFoundError("the store has no record yet", "an agent makes one, or `adjourn record import`")
     if len(found) == 1:
@@ -89,12 +89,23 @@ def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
 
 
 def items(store: CRStore, kind: str) -> list[Item]:
-    """All things of a kind, in all records."""
+    """All things of a kind, in all records that can be read: a broken one must not be in the way of the others."""
     found = []
-    for name in store.ids():
-        record = store.resolve(name)
+    for record in readable(store)[0]:
         found += [Item(record, item) for item in record[COLLECTION[kind]]]
     return found
+
+
+def readable(store: CRStore) -> tuple[list[Tree], dict[str, IntegrityError]]:
+    """The newest version of every record, and why others cannot be read."""
+    found: list[Tree] = []
+    broken: dict[str, IntegrityError] = {}
+    for name in store.ids():
+        try:
+            found.append(store.resolve(name))
+        except IntegrityError as error:
+            broken[name] = error
+    return found, broken
 
 
 def one_item(found: list[Item], start: str, what: str, remedy: str, record: str = "") -> Item:

@@ -1,13 +1,10 @@
-"""What a new session is told without asking: that work waits in this workspace, what is known of it, how to go on with it.
-
-Work waits when a task has calls and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
-newest that says something, else the newest. A task that was cut off before it had any gets one now.
+"""What a new session is told without asking of work that waits: what is known of it, how to go on with it, how to get the rest.
 
 What is told is bounded (`BRIEF_BYTES`), fenced, and of a trusted signer: without one, a new session learns the checkpoint's name only.
 That a session was shown it is kept in a ref, since an event would be one after the task's last checkpoint (`engine.ending`); that it
 was taken up is the event `checkpoint.resumed`.
 
-Owns: which work that is, its text, the ref `shown/TASK`. Must never: resume anything itself.
+Owns: the text, the ref `shown/TASK`. Must never: resume anything itself.
 """
 
 from __future__ import annotations
@@ -16,32 +13,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from adjourn.engine.checkpoint import Checkpoint, document, find, trusted_signer
-from adjourn.engine.desk import Desk
+from adjourn.engine.checkpoint import document, trusted_signer
 from adjourn.engine.resume import answer, vouched_for
-from adjourn.engine.session import is_alive, lose_dead
-from adjourn.engine.task import Task, tasks_of
-from adjourn.errors import AdjournError, ConflictError
+from adjourn.engine.task import Task
+from adjourn.engine.waiting import Waiting
+from adjourn.errors import ConflictError
 from adjourn.log import kinds
 from adjourn.log.event import decode, timestamp
 from adjourn.state.quoting import one_line, quoted
-from adjourn.store.base import Store
 
 BRIEF_BYTES = 8 * 1024
-MAX_TASKS = 20
-"""Tasks that are looked at, newest first."""
 MAX_LATER = 500
 """Events after a checkpoint among which its being taken up is looked for."""
 MAX_FILES = 10
-RECOVERED = "recovered"
 _LINE = 200
-
-
-class Waiting(NamedTuple):
-    """Work that can be gone on with, and the checkpoint to resume it from."""
-
-    task: Task
-    checkpoint: Checkpoint
 
 
 class Reader(NamedTuple):
@@ -51,59 +36,7 @@ class Reader(NamedTuple):
     servers: Sequence[str] = ()
 
 
-def waiting(desk: Desk, own: str = "") -> Waiting | None:
-    """The work that waits for the client of this desk: its `own` task if calls were made in it, else the last touched one."""
-    for name in [own] * bool(own) + [name for name in _newest(desk.store) if name != own]:
-        with suppress(AdjournError):  # one that is broken must not hide the others
-            task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
-            if task.ledger.calls_used and (name == own or not _is_held(task, desk.group)):
-                return Waiting(task, _checkpoint(task) or _recovered(task, desk.setting.root))
-    return None
-
-
-def _newest(store: Store) -> list[str]:
-    touched = {}
-    for name, head in tasks_of(store).items():
-        with suppress(AdjournError):
-            touched[name] = decode(next(iter(store.read(name, head.seq))).data).timestamp
-    return sorted(touched, key=lambda name: touched[name], reverse=True)[:MAX_TASKS]
-
-
-def _is_held(task: Task, group: str) -> bool:
-    return any(
-        holder.group != group and is_alive(task.store, task.id, holder, task.clock())
-        for holder in task.ledger.sessions.values()
-    )
-
-
-def _checkpoint(task: Task) -> Checkpoint | None:
-    mine: list[Checkpoint] = []
-    for ref, value in task.store.refs("checkpoint/").items():
-        if value.partition(" ")[0] == task.id:
-            with suppress(AdjournError):
-                mine.append(find(task.store, ref.removeprefix("checkpoint/")))
-    return max(mine, key=lambda one: (bool(one.data.description), one.event.seq), default=None)
-
-
-def _recovered(task: Task, root: str) -> Checkpoint:
-    from adjourn.engine.ending import keep  # noqa: PLC0415  # signing is rarely needed here
-
-    lose_dead(task)
-    return keep(task, RECOVERED, root, budget=task.ledger.budget)
-
-
 # --- what is told
-
-
-def notice(found: Waiting, tool: str) -> str:
-    """A sentence or two for an agent whose server speaks to it first. `tool` is how it knows `aex.resume`."""
-    ledger, made = found.task.ledger, found.checkpoint
-    doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
-    return (
-        f'adjourn: work waits in this workspace: checkpoint "{made.data.name}" of {made.event.timestamp}, '
-        f"{ledger.calls_used} calls used{doubts}. To go on with it, call {tool} with "
-        f'{{"name": "{made.data.name}"}} before any other tool. Asked for something else, leave it.'
-    )
 
 
 def text(found: Waiting, reader: Reader, *, root: str, budget: int | None) -> str:
@@ -186,7 +119,7 @@ def _left_behind(task: Task, root: str) -> list[str]:
 def _record(task: Task) -> dict[str, Any] | None:
     if not task.store.refs("record/"):
         return None
-    from adjourn.engine.pages import record_of  # noqa: PLC0415  # as above
+    from adjourn.engine.page_writing import record_of  # noqa: PLC0415  # as above
 
     return record_of(task.store, task.id)
 

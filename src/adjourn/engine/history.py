@@ -56,6 +56,11 @@ def _events(task: Task, start: int) -> Iterator[Event]:
         yield decode(entry.data)
 
 
+def named_in(arguments: str) -> list[str]:
+    """The texts among a call's arguments that stand under a name for a path."""
+    return [value for value in _decoded(arguments).values() if isinstance(value, str)]
+
+
 def _written(arguments: str, root: str, stamp: str) -> Iterator[str]:
     """The files among a call's arguments that have been written since it was made."""
     try:

@@ -12,6 +12,7 @@ import msgspec
 
 from adjourn.engine import checkpoint, folder, page_writing
 from adjourn.engine.checkpoint import Checkpoint
+from adjourn.engine.collect import share_histories
 from adjourn.engine.session import Session
 from adjourn.engine.task import SYSTEM, Task
 from adjourn.errors import AdjournError, InvalidError
@@ -44,6 +45,7 @@ def make(
     """Make it. Raises what making the checkpoint or its folder raises."""
     made = checkpoint.create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
     path = folder.write(task.store, made, root)
+    share_histories(root)
     try:
         page = page_writing.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:

@@ -34,10 +34,10 @@ from adjourn.engine.pages import (
 )
 from adjourn.engine.task import Task
 from adjourn.engine.workspace import create_file, make_folder, sync_folder
-from adjourn.errors import AdjournError, NotFoundError, StoreError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.log.event import milliseconds
 from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
-from adjourn.state.page import render
+from adjourn.state.page import MAX_PAGE_BYTES, render
 from adjourn.store.base import Store
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
@@ -76,6 +76,9 @@ def write(
     with changing(root):
         place = _Place(task.store, root, path, task.id)
         notes += place.notes
+        newest = place.newest
+        if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
+            return Written(newest.path, notes)  # a sister process has gone on meanwhile
         before = base or place.newest
         if before is not None and before.reading.edited:
             notes.append(f"{before.path} was edited since it was written; what it says now was taken over")
@@ -102,7 +105,6 @@ def write(
             **({"budget": budget} if budget is not None else {}),
             **({"parent": place.newest.id} if place.newest is not None else {}),
             **({"label": slug(label)} if label else {}),
-            **({"project": project} if (project := before and before.machine.get("project")) else {}),
             **(more or {}),
         }
         page = compose(
@@ -114,9 +116,25 @@ def write(
             record=record_of(task.store, task.id),
             machine=machine,
         )
-        place.replace(render(page).encode())
+        data = render(page).encode()
+        if len(data) > MAX_PAGE_BYTES:
+            raise InvalidError(
+                f"the page would have {len(data)} bytes", f"shorten what it says to {MAX_PAGE_BYTES}"
+            )
+        place.replace(data)
         _forget_automatic(path, root, task.id)
     return Written(f"{FOLDER}/{place.target}", notes)
+
+
+def put_active(root: str, found: Found) -> str:
+    """Make a page that is elsewhere in the workspace the active one of its task, as it stands. Returns its path."""
+    path = make_folder(root, FOLDER)
+    _keep_out_of_git(path)
+    with changing(root):
+        place = _Place(None, root, path, found.task)
+        if place.newest is None or place.newest.id != found.id:
+            place.replace(found.text.encode())
+    return f"{FOLDER}/{place.target}"
 
 
 def _keep_out_of_git(path: str) -> None:
@@ -144,7 +162,7 @@ def record_of(store: Store, task: str) -> dict[str, Any] | None:
 class _Place:
     """Where the page of a task goes, and the pages that it supersedes. The folder is locked."""
 
-    def __init__(self, store: Store, root: str, path: str, task: str) -> None:
+    def __init__(self, store: Store | None, root: str, path: str, task: str) -> None:
         self._path = path
         self.notes: list[str] = []
         self.newest: Found | None = None
@@ -153,10 +171,20 @@ class _Place:
         self._old: dict[str, Found | None] = {}
         other = self._look(root, ACTIVE, task)
         self._look(root, own, task)
-        if other and _lives(store, other):
+        if other and (store is None or _lives(store, other)):
             self.target = own
         elif other:
-            self._link(ACTIVE, f"checkpoint-active-{other}.md")
+            self._leave(root, f"checkpoint-active-{other}.md")
+
+    def _leave(self, root: str, name: str) -> None:
+        """Let the page under the plain name go on being active under its task's name."""
+        with suppress(AdjournError):  # an earlier one is there
+            self._link(name, self._dated(name, read(root, f"{FOLDER}/{name}")))
+        beside = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
+        self._link(ACTIVE, beside)
+        os.rename(os.path.join(self._path, beside), os.path.join(self._path, name))
+        with suppress(FileNotFoundError):  # where both were one file, a rename does nothing
+            os.unlink(os.path.join(self._path, beside))
 
     def _look(self, root: str, name: str, task: str) -> str:
         """Take note of what is there under a name. Returns the task that it is of, if that is another one."""

@@ -35,6 +35,7 @@ MAX_BROKEN = 5
 AUTOMATIC = ("before ", "after ", "failed ", "at ")
 """How the triggers of such pages begin."""
 _NAME = re.compile(r"checkpoint[\w.-]*\.md")
+_ARCHIVED = re.compile(r"\d{4}-\d\d-\d\d-\d{4}(?:-\d+)?\.md")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -98,7 +99,7 @@ def search(root: str, folder: str = FOLDER, task: str = "") -> Search:
     pages: dict[str, Found] = {}
     broken: list[tuple[str, str]] = []
     path = os.path.join(os.path.realpath(root), folder)
-    for name in names_in(path):
+    for name in names_in(path, archived=folder != FOLDER):
         try:
             found = read(root, f"{folder}/{name}")
         except AdjournError as error:
@@ -175,9 +176,11 @@ def _found(path: str, text: str, reading: Reading) -> Found:
     )
 
 
-def names_in(path: str) -> list[str]:
+def names_in(path: str, *, archived: bool = False) -> list[str]:
+    """The files of a folder that are named as pages are."""
+    pattern = _ARCHIVED if archived else _NAME
     try:
-        names = [name for name in os.listdir(path) if _NAME.fullmatch(name)]
+        names = [name for name in os.listdir(path) if pattern.fullmatch(name)]
     except OSError:
         return []
     return sorted(names, reverse=True)[:MAX_PAGES]

@@ -10,6 +10,7 @@ Owns: that box, and who may be asked. Must never: speak MCP, or ask a client tha
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,7 @@ from adjourn.store.base import Store
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 WATCH_SECONDS = 0.2
+_VALUE = re.compile(r"(asked|answered) ([0-9a-f]{64})(?: ([0-9]{1,15}))?")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,19 @@ class Sampler(NamedTuple):
     client: str
 
 
+class _Letter(NamedTuple):
+    """What the ref of a question says. `state` is empty where it says nothing that is known."""
+
+    state: str = ""
+    document: str = ""
+    expires: int = 0
+
+
+def _letter(value: str | None) -> _Letter:
+    found = _VALUE.fullmatch(value or "")
+    return _Letter(found[1], found[2], int(found[3] or 0)) if found else _Letter()
+
+
 # --- the proxy's side
 
 
@@ -79,18 +94,18 @@ def questions(store: Store, root: str, own: Process, at: int) -> list[str]:
     """The open questions for this proxy's client, by the name that `take` and `reply` take. Clears away those that are over."""
     found = []
     for name, value in store.refs(_prefix(root, own)).items():
-        match value.split(" "):
-            case ["asked", _, expires] if expires.isdecimal() and int(expires) > at:
-                found.append(name)
-            case ["asked", *_]:
-                erase(store, name)
+        letter = _letter(value)
+        if letter.state == "asked" and letter.expires > at:
+            found.append(name)
+        elif letter.state == "asked":
+            erase(store, name)
     return found
 
 
 def take(store: Store, name: str) -> Request | None:
     """A question; None when it cannot be read."""
-    value = store.ref(name) or ""
-    data = store.get_blob(value.split(" ")[1]) if value.startswith("asked ") else None
+    letter = _letter(store.ref(name))
+    data = store.get_blob(letter.document) if letter.state == "asked" else None
     if data is None or len(data) > MAX_DOCUMENT:
         return None
     try:
@@ -101,8 +116,9 @@ def take(store: Store, name: str) -> Request | None:
 
 def reply(store: Store, name: str, answer: Answer) -> None:
     """Put the answer in the place of the question, if anybody still waits for it."""
-    asked = store.ref(name) or ""
-    if not asked.startswith("asked "):
+    asked = store.ref(name)
+    letter = _letter(asked)
+    if letter.state != "asked":
         return
     document = store.put_blob(_unique(answer))
     try:
@@ -110,7 +126,7 @@ def reply(store: Store, name: str, answer: Answer) -> None:
     except ConflictError:
         store.forget(document)
     else:
-        store.forget(asked.split(" ")[1])
+        store.forget(letter.document)
 
 
 def erase(store: Store, name: str) -> None:
@@ -119,7 +135,7 @@ def erase(store: Store, name: str) -> None:
     if value is not None:
         with suppress(ConflictError):  # whoever changed it clears it away
             store.swap(name, None, expect=value)
-            for document in value.split(" ")[1:2]:
+            if document := _letter(value).document:
                 store.forget(document)
 
 
@@ -156,9 +172,9 @@ def _awaited(store: Store, root: str, sampler: Sampler, name: str, seconds: floa
     end = time.monotonic() + seconds
     client = sampler.client or "the client"
     while time.monotonic() < end:
-        state, _, document = (store.ref(name) or "").partition(" ")
-        if state == "answered":
-            answer = _read(store.get_blob(document))
+        letter = _letter(store.ref(name))
+        if letter.state == "answered":
+            answer = _read(store.get_blob(letter.document))
             if answer.error:
                 raise ModelError(f"{client} did not let its model answer: {answer.error}", "try again")
             return answer

@@ -26,28 +26,45 @@ class Agent:
     arguments: Callable[[Path], list[str]]
     environment: Callable[[Path, str], dict[str, str]]
     era: str
+    as_user: Callable[[Path, Path, Sequence[str], dict[str, str]], None]
+    """Write down a server as a user has it: workspace, home, command, environment."""
+    plain_arguments: tuple[str, ...]
+    """Options with which it works by what is written down in the workspace and the home, and asks nobody."""
 
     def start(
         self, workspace: Path, home: Path, model: str, command: Sequence[str], server_env: dict[str, str]
     ) -> subprocess.Popen[bytes]:
         """Start it in the workspace; its output goes to files in `home`."""
-        program = self.program()
-        assert program is not None
         home.mkdir(parents=True, exist_ok=True)
         self.prepare(home, model, command, server_env)
+        return self._started(workspace, home, model, self.arguments(home), os.environ["PATH"])
+
+    def start_as_set_up(self, workspace: Path, home: Path, model: str, path: str) -> subprocess.Popen[bytes]:
+        """Start it with nothing but what the workspace and the home hold; `path` is its PATH."""
+        self.prepare(home, model, [], {})
+        return self._started(workspace, home, model, list(self.plain_arguments), path)
+
+    def full_environment(self, home: Path, model: str, path: str) -> dict[str, str]:
         environment = {
-            "PATH": os.environ["PATH"],
+            "PATH": path,
             "HOME": str(home),
             "TERM": "dumb",
             "HTTP_PROXY": NOWHERE,
             "HTTPS_PROXY": NOWHERE,
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        with (home / "out.log").open("wb") as out, (home / "err.log").open("wb") as err:
+        return environment | self.environment(home, model)
+
+    def _started(
+        self, workspace: Path, home: Path, model: str, arguments: list[str], path: str
+    ) -> subprocess.Popen[bytes]:
+        program = self.program()
+        assert program is not None
+        with (home / "out.log").open("ab") as out, (home / "err.log").open("ab") as err:
             return subprocess.Popen(
-                [*program, *self.arguments(home)],
+                [*program, *arguments],
                 cwd=workspace,
-                env=environment | self.environment(home, model),
+                env=self.full_environment(home, model, path),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -59,8 +76,16 @@ class Agent:
 
 def _prepare_claude(home: Path, model: str, command: Sequence[str], server_env: dict[str, str]) -> None:
     del model
+    if not command:
+        return
     server = {"command": command[0], "args": list(command[1:]), "env": server_env}
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {SERVER: server}}))
+
+
+def _claude_as_user(workspace: Path, home: Path, command: Sequence[str], server_env: dict[str, str]) -> None:
+    del home
+    server = {"command": command[0], "args": list(command[1:]), "env": server_env}
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {SERVER: server}}, indent=2))
 
 
 def _claude_arguments(home: Path) -> list[str]:
@@ -89,11 +114,37 @@ def _claude_environment(home: Path, model: str) -> dict[str, str]:
 # --- Codex
 
 
-def _prepare_codex(home: Path, model: str, command: Sequence[str], server_env: dict[str, str]) -> None:
-    def quoted(value: object) -> str:
-        return json.dumps(value)  # TOML's basic strings and arrays of them are JSON's
+def _quoted(value: object) -> str:
+    return json.dumps(value)  # TOML's basic strings and arrays of them are JSON's
 
-    environment = ", ".join(f"{name} = {quoted(value)}" for name, value in server_env.items())
+
+def _codex_server(command: Sequence[str], server_env: dict[str, str]) -> str:
+    environment = ", ".join(f"{name} = {_quoted(value)}" for name, value in server_env.items())
+    return f"""
+[mcp_servers.{SERVER}]
+command = {_quoted(command[0])}
+args = {_quoted(list(command[1:]))}
+env = {{ {environment} }}
+startup_timeout_sec = 30
+default_tools_approval_mode = "approve"
+"""
+
+
+def _codex_as_user(workspace: Path, home: Path, command: Sequence[str], server_env: dict[str, str]) -> None:
+    (home / "servers.toml").write_text(
+        _codex_server(command, server_env)
+        + f"""
+[projects.{_quoted(str(workspace))}]
+trust_level = "trusted"
+"""
+    )
+    _prepare_codex(home, NOWHERE, [], {})
+
+
+def _prepare_codex(home: Path, model: str, command: Sequence[str], server_env: dict[str, str]) -> None:
+    """Its configuration: with this server, or with those that the user has."""
+    kept = home / "servers.toml"
+    servers = _codex_server(command, server_env) if command else kept.read_text()
     (home / "config.toml").write_text(f"""
 model = "scripted"
 model_provider = "scripted"
@@ -106,19 +157,12 @@ enabled = false
 
 [model_providers.scripted]
 name = "scripted"
-base_url = {quoted(model + "/v1")}
+base_url = {_quoted(model + "/v1")}
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
 request_max_retries = 0
 stream_max_retries = 0
-
-[mcp_servers.{SERVER}]
-command = {quoted(command[0])}
-args = {quoted(list(command[1:]))}
-env = {{ {environment} }}
-startup_timeout_sec = 30
-default_tools_approval_mode = "approve"
-""")
+{servers}""")
 
 
 def _codex_arguments(home: Path) -> list[str]:
@@ -131,6 +175,27 @@ def _codex_environment(home: Path, model: str) -> dict[str, str]:
     return {"CODEX_HOME": str(home), "SCRIPTED_KEY": "none-is-needed"}
 
 
-CLAUDE = Agent("claude", tools.claude, _prepare_claude, _claude_arguments, _claude_environment, "modern")
-CODEX = Agent("codex", tools.codex, _prepare_codex, _codex_arguments, _codex_environment, "legacy")
+CLAUDE = Agent(
+    "claude",
+    tools.claude,
+    _prepare_claude,
+    _claude_arguments,
+    _claude_environment,
+    "modern",
+    _claude_as_user,
+    (
+        "-p", TASK, "--mcp-config", ".mcp.json", "--strict-mcp-config", "--allowedTools", f"mcp__{SERVER}",
+        "--output-format", "stream-json", "--verbose",
+    ),
+)  # fmt: skip
+CODEX = Agent(
+    "codex",
+    tools.codex,
+    _prepare_codex,
+    _codex_arguments,
+    _codex_environment,
+    "legacy",
+    _codex_as_user,
+    ("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", TASK),
+)
 AGENTS = (CLAUDE, CODEX)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -19,10 +19,17 @@ Object = dict[str, Any]
 
 
 class Use(NamedTuple):
-    """A step: call a tool of the MCP server, by the name that the server lists."""
+    """A step: call a tool of the MCP server, by the name that the server lists, or one of the agent's `own`.
+
+    Arguments that are a function are made of what the agent has in its context, as a model does.
+    """
 
     tool: str
-    arguments: Object
+    arguments: Object | Callable[[str], Object]
+    own: bool = False
+
+    def made(self, context: str) -> Object:
+        return self.arguments(context) if callable(self.arguments) else self.arguments
 
 
 Script = Sequence[Use]
@@ -39,6 +46,8 @@ class Model:
         self.script = script
         self.server = server
         self.results: dict[int, str] = {}
+        self.context = ""
+        """All that the agent showed with its last request."""
         self.address = ""
 
     def step(self, results: list[str]) -> Use | None:
@@ -79,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if body.get("tools"):
+            self.model.context = _text_of(body)
         path = self.path.partition("?")[0]
         if path.endswith("/count_tokens"):
             self._json({"input_tokens": 1})
@@ -128,6 +139,13 @@ def _text(content: Any) -> str:
     return str(content)
 
 
+def _text_of(body: Any) -> str:
+    """Every text in a request, a line each."""
+    if isinstance(body, dict):
+        return "\n".join(_text_of(value) for value in body.values())
+    return "\n".join(map(_text_of, body)) if isinstance(body, list) else str(body)
+
+
 def _answered(results: list[str]) -> list[str]:
     """The results of calls that reached the MCP server. After one that came too early, time is given to it."""
     answered = [result for result in results if not any(text in result[:80] for text in NOT_YET)]
@@ -146,12 +164,12 @@ def _anthropic(model: Model, body: Object) -> tuple[Object, list[Object]]:
     step = model.step(results) if body.get("tools") else None
     block: Object = {"type": "text", "text": LAST_WORD}
     if step is not None:
-        name = f"mcp__{model.server}__{step.tool.replace('.', '_')}"
+        name = step.tool if step.own else f"mcp__{model.server}__{step.tool.replace('.', '_')}"
         block = {
             "type": "tool_use",
             "id": f"toolu_{uuid.uuid4().hex}",
             "name": name,
-            "input": step.arguments,
+            "input": step.made(model.context),
         }
     reason = "end_turn" if step is None else "tool_use"
     message: Object = {
@@ -207,11 +225,12 @@ def _responses(model: Model, body: Object) -> list[Object]:
             "type": "function_call",
             "id": f"fc_{len(results)}",
             "call_id": f"call_{uuid.uuid4().hex}",
-            "namespace": f"mcp__{model.server}",
             "name": step.tool.replace(".", "_"),
-            "arguments": json.dumps(step.arguments),
+            "arguments": json.dumps(step.made(model.context)),
             "status": "completed",
         }
+        if not step.own:
+            item["namespace"] = f"mcp__{model.server}"
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     response = {"id": f"resp_{len(results)}", "output": [item], "usage": usage}
     return [

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.errors import ConflictError, IntegrityError, InvalidError
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.log.canonical import canonical, digest
 from adjourn.state.cognition import CognitiveSession
 from adjourn.state.documents import Id, Ids, Part, Sha256, Tree, tree_of, view, without
 from adjourn.state.occasions import Watched, watching
 from adjourn.state.sessions import create_checkpoint
-from adjourn.state.snapshots import MAX_DIFFS, Snapshot, pack, unpack
+from adjourn.state.snapshots import MAX_DIFFS, Snapshot, pack, rebase, unpack
 from adjourn.store.base import EMPTY, Entry, Head, Store
 
 _WORKING_STATE = "working-state"
@@ -139,11 +139,51 @@ class Pages:
         """The ids of the checkpoints that a session has made, oldest first."""
         return (name for page in self._pages(session_id) for name in page.made)
 
+    def delete(self, checkpoint_id: str) -> None:
+        """Delete a checkpoint for good, when those that are differences against it have been kept anew.
+
+        Raises `NotFoundError`, and `RefusedError` for what a session would go on from.
+        """
+        place = self._find(checkpoint_id)
+        if place is None:
+            raise NotFoundError(
+                f"there is no checkpoint {checkpoint_id}", "name one that was made in this store"
+            )
+        for session_id in self.ids():
+            if checkpoint_id in self._heads(session_id):
+                raise RefusedError(
+                    f"checkpoint {checkpoint_id} is the last one of a branch of session {session_id}",
+                    "take another one there first",
+                )
+        base = self.checkpoint(place.base) if place.base else None
+        for ref, value in self.store.refs("snapshot/").items():
+            name = ref.removeprefix("snapshot/")
+            other = self._find(name)
+            if other is None or other.base != checkpoint_id:
+                continue
+            dependant = self.checkpoint(name)
+            assert dependant is not None
+            (snapshot,) = rebase([dependant], base, base_depth=place.depth - 1)
+            self.store.put_blob(snapshot.data)
+            self.store.swap(ref, _written(_place(snapshot, other.session)), expect=value)
+            self.store.forget(other.blob)
+        self.store.swap(_ref(checkpoint_id), None, expect=_written(place))
+        self.store.forget(place.blob)
+
     # --- the parts
+
+    def _heads(self, session_id: str) -> set[str]:
+        """The last checkpoints of all branches of a session."""
+        at = self.store.head(_stream(session_id))
+        return {
+            branch.get("headCheckpointId", "")
+            for page in self._pages(session_id, at.seq, at.seq + 1)
+            for branch in page.session["branches"].values()
+        }
 
     def _pages(self, session_id: str, start: int = 0, stop: int | None = None) -> Iterator[_Page]:
         for entry in self.store.read(_stream(session_id), start, stop):
-            if digest(entry.data) != entry.hash:
+            if not isinstance(entry.data, bytes) or digest(entry.data) != entry.hash:
                 raise IntegrityError(f"a page of session {session_id} was changed in the store", _RESTORE)
             try:
                 yield msgspec.json.decode(entry.data, type=_Page)
@@ -183,7 +223,7 @@ class Pages:
         base = session["checkpoints"].get(parent)
         snapshot = pack(made, base, base_depth=self._depth(parent, depths) if base else 0)
         blobs.append(snapshot.data)
-        refs[_ref(made["id"])] = msgspec.json.encode(_place(snapshot, session["id"])).decode()
+        refs[_ref(made["id"])] = _written(_place(snapshot, session["id"]))
         return snapshot.depth
 
     def _find(self, checkpoint_id: str) -> Place | None:
@@ -229,6 +269,10 @@ def _place(snapshot: Snapshot, session_id: str) -> Place:
     return Place(
         session=session_id, blob=digest(snapshot.data), base=snapshot.base or UNSET, depth=snapshot.depth
     )
+
+
+def _written(place: Place) -> str:
+    return msgspec.json.encode(place).decode()
 
 
 def _stream(session_id: str) -> str:

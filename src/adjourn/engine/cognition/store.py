@@ -25,6 +25,7 @@ from adjourn.state.occasions import (
     Occasion,
     Trigger,
     Watched,
+    decided,
     occasions,
     together,
 )
@@ -145,6 +146,11 @@ class CognitiveStore:
         self._told(before)
         return made
 
+    def record_changed(self, before: Tree, after: Tree) -> Tree | None:
+        """Take the checkpoint that a change of the work's Continuation Record is an occasion for; None where it is none."""
+        found = [one for one in decided(before, after) if one.trigger in self._triggers]
+        return self.create_checkpoint(*together(found)) if found else None
+
     def restore_from_checkpoint(
         self, checkpoint: str | Tree, *, record: Tree | None = None, move_head: bool = False
     ) -> Restored:
@@ -171,6 +177,11 @@ class CognitiveStore:
             )
             self.resumed, self.warnings = True, restored.warnings
         return restored._replace(session=self._told(before))
+
+    def delete_checkpoint(self, checkpoint_id: str) -> None:
+        """Delete a checkpoint of any session for good. `RefusedError` for one that a branch ends with."""
+        with self._lock:
+            self._pages.delete(checkpoint_id)
 
     def fork_branch(self, name: str, checkpoint_id: str = "") -> Tree:
         """Go on on a new branch, which begins at a checkpoint: that one, or the last one of the current branch."""

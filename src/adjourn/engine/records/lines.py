@@ -148,7 +148,7 @@ class Lines:
             place = Place(record, int(position))
             if self._entry(place, content_hash) is not None:
                 return place
-        for line in self._kept.values():
+        for line in list(self._kept.values()):
             if content_hash in line.loose.hashes:
                 return Place(line.id, line.loose.after + 1 + line.loose.hashes.index(content_hash))
         return self._find_loose(content_hash)

@@ -15,6 +15,8 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
+import msgspec
+
 from adjourn.engine.desk import now
 from adjourn.engine.records.deciding import Deciding, Operation
 from adjourn.engine.records.effects import Effects
@@ -104,6 +106,14 @@ class CRStore(Deciding):
         if found is None:
             raise _unknown(name)
         return found
+
+    def of_task(self, task_id: str) -> Tree | None:
+        """The newest version of a task's record: the one under the task's own id, else the one of that task written last."""
+        own = self.get(task_id)
+        if own is not None and own["task"]["id"] == task_id:
+            return own
+        found = [record for record in map(self.resolve, self.ids()) if record["task"]["id"] == task_id]
+        return max(found, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
 
     def get_history(self, cr_id: str) -> list[Tree]:
         """All versions of a record, oldest first, without those of a line it was forked from."""

@@ -1,0 +1,47 @@
+"""`adjourn archive`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+
+
+@click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
+@click.argument("task", default="")
+@click.option("--project", default="", metavar="NAME", help="Default: the first words of the mission.")
+@at_store
+@for_machines
+def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
+    """Put the pages of TASK away in output/PROJECT/checkpoints/, with an index; none of it stays in tmp/.
+
+    TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
+    """
+    from adjourn.engine import archive as engine  # noqa: PLC0415  # not for --help
+    from adjourn.engine.pages import search  # noqa: PLC0415
+    from adjourn.errors import NotFoundError  # noqa: PLC0415
+
+    found = next((page for page in search(place.root).pages if not task or page.task.startswith(task)), None)
+    if found is None and not (task and project):
+        what = f"task {task} has no page" if task else "there is no page that can be read"
+        raise NotFoundError(
+            what, "`adjourn checkpoint show --all` lists them; name TASK and --project of one in an archive"
+        )
+    chosen = found.task if found else task
+    name = project or (engine.project_of(found) if found else "")
+    done = engine.archive(place.root, chosen, name, place.store_or_none())
+    if as_json:
+        say_json(
+            {
+                "task": chosen,
+                "project": name,
+                "folder": done.folder,
+                "moved": done.moved,
+                "pages": len(done.entries),
+            }
+        )
+    else:
+        say(
+            f"archived: {len(done.moved)} pages of task {safe(chosen)} to {done.folder}/ ({len(done.entries)} there)"
+        )

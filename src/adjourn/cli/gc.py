@@ -1,0 +1,31 @@
+"""`adjourn gc`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn.cli.output import say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.sizes import shown
+
+
+@click.command(epilog=example("adjourn gc", "adjourn gc --json"))
+@at_store
+@for_machines
+def gc(place: Place, *, as_json: bool) -> None:
+    """Free what nothing needs any more, and say how much.
+
+    These are files that killed processes left half written, expired leases, caches of tasks that rest, and documents that no event
+    and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. A
+    store does not get smaller by it; it reuses the room.
+    """
+    from adjourn.engine.collect import collect  # noqa: PLC0415  # not for --help
+
+    freed = collect(place.store_or_none(), place.root, place.now)
+    if as_json:
+        say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})
+        return
+    say(f"freed {shown(sum(one.size for one in freed))}")
+    for one in freed:
+        if one.number or "(" in one.what:
+            say(f"  {one.number} {one.what}, {shown(one.size)}")

@@ -1,0 +1,105 @@
+"""`adjourn prune`."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from adjourn.cli.output import safe, say, say_json, table
+from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.sizes import shown
+
+_UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
+_BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
+
+
+def _age(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    if not value:
+        return None
+    found = re.fullmatch(r"(\d{1,6})([hdw]?)", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no age: write 12h, 30d or 8w", ctx, param)
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    if not value:
+        return None
+    found = re.fullmatch(r"(\d{1,12})([kmg]?i?)b?", value.lower())
+    if found is None or found[2] == "i":
+        raise click.BadParameter(f"{value!r} is no size: write 500MB or 2GiB", ctx, param)
+    return int(found[1]) * _BYTES[found[2]]
+
+
+@click.command(
+    epilog=example(
+        "adjourn prune", "adjourn prune --keep-last 3 --daily 7 --yes", "adjourn prune --max-size 500MB"
+    )
+)
+@click.option(
+    "--keep-last",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10,
+    help="Keep the last N of each task (10).",
+)
+@click.option(
+    "--daily",
+    type=click.IntRange(min=0),
+    metavar="D",
+    default=0,
+    help="Also the last of each of the last D days.",
+)
+@click.option(
+    "--older-than",
+    callback=_age,
+    default="",
+    metavar="AGE",
+    help="Of the others, only those older than 30d, 12h, 8w.",
+)
+@click.option(
+    "--max-size",
+    callback=_size,
+    default="",
+    metavar="SIZE",
+    help="Of the others, the oldest until all fit in 500MB.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would go is shown.")
+@at_store
+@for_machines
+def prune(
+    place: Place,
+    *,
+    keep_last: int,
+    daily: int,
+    older_than: int | None,
+    max_size: int | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Let old checkpoints go: their pages, folders, documents, names and kept files. The history stays, and verifies as before.
+
+    A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
+    """
+    from adjourn.engine.retention import Rules, plan  # noqa: PLC0415  # not for --help
+    from adjourn.engine.retention import prune as carry_out  # noqa: PLC0415
+
+    rules = Rules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
+    found = plan(place.store, place.root, rules, place.now)
+    if yes:
+        carry_out(place.store, place.root, found)
+    if as_json:
+        points = [
+            {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}
+            for one in found.points
+        ]
+        say_json({"done": yes, "kept": found.kept, "size": found.size, "pruned": points})
+        return
+    what = f"{len(found.points)} checkpoints ({shown(found.size)}); {found.kept} stay"
+    say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if found.points else ""))
+    if found.points and not yes:
+        rows = [(safe(one.name), one.task, shown(one.size)) for one in found.points[:50]]
+        say(table(("NAME", "TASK", "SIZE"), rows))
+        if len(found.points) > 50:
+            say(f"  and {len(found.points) - 50} more")

@@ -1,0 +1,77 @@
+"""`adjourn reflect`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import complain, safe, say, say_json, table
+from adjourn.cli.place import example, for_machines, in_folder
+
+if TYPE_CHECKING:
+    from adjourn.engine.reflect import Reflection
+
+
+@click.command(
+    epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json")
+)
+@click.option("--svg", default="", metavar="DIR", help="Draw the plots into DIR.")
+@click.option("--dry-run", is_flag=True, help="Change nothing in memory/MEMORY.md and the archives.")
+@in_folder
+@for_machines
+def reflect(*, svg: str, dry_run: bool, as_json: bool) -> None:
+    """What archived work tells: statistics over its checkpoints, and heuristics where five tasks or more agree.
+
+    Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and withdrawn when
+    they hold no longer. The same archives give the same lines.
+    """
+    from adjourn.engine import reflect as engine  # noqa: PLC0415  # not for --help
+
+    root = os.getcwd()
+    found = engine.reflect(root)
+    changed = False if dry_run else engine.remember(root, found)
+    if svg:
+        from adjourn.engine.workspace import write_file  # noqa: PLC0415
+
+        os.makedirs(svg, exist_ok=True)
+        for name, picture in engine.draw(found).items():
+            write_file(svg, name, picture.encode())
+    if as_json:
+        say_json(_told(found, changed=changed))
+    else:
+        _print(found, changed=changed)
+    for reason in found.broken:
+        complain(safe(reason))
+
+
+def _told(found: Reflection, *, changed: bool) -> dict[str, object]:
+    return {
+        "tasks": len(found.chains),
+        "checkpoints": sum(len(chain) for chain in found.chains),
+        "statistics": [
+            {
+                "name": one.name,
+                "title": one.title,
+                "tasks": one.n,
+                "rate": one.rate if one.rate >= 0 else None,
+                "value": one.value,
+                "heuristic": one.heuristic,
+                "evidence": list(one.evidence),
+            }
+            for one in found.statistics
+        ],
+        "memoryChanged": changed,
+    }
+
+
+def _print(found: Reflection, *, changed: bool) -> None:
+    heuristics = [one for one in found.statistics if one.heuristic]
+    count = sum(len(chain) for chain in found.chains)
+    wrote = "; memory/MEMORY.md brought up to date" if changed else ""
+    say(f"{len(heuristics)} heuristics from {len(found.chains)} archived tasks, {count} checkpoints{wrote}")
+    rows = [(one.title, str(one.n), one.value or "nothing yet") for one in found.statistics]
+    say(table(("STATISTIC", "TASKS", "VALUE"), rows))
+    for one in heuristics:
+        say(f"- {safe(one.heuristic)}")

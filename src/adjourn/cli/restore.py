@@ -1,0 +1,36 @@
+"""`adjourn restore`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.errors import UsageError
+
+
+@click.command(epilog=example("adjourn restore security-review"))
+@click.argument("project", default="")
+@in_folder
+@for_machines
+def restore(project: str, *, as_json: bool) -> None:
+    """Make the last page of an archived PROJECT the active one again, so that the next session goes on with it.
+
+    The archive stays as it is. Without PROJECT, the only one there is.
+    """
+    from adjourn.engine import archive as engine  # noqa: PLC0415  # not for --help
+
+    root = os.getcwd()
+    there = engine.projects(root)
+    if not project and len(there) != 1:
+        raise UsageError(
+            f"which of the {len(there)} archived projects?",
+            f"name one: {', '.join(there[:20]) or 'there is none'}",
+        )
+    path = engine.restore(root, project or there[0])
+    if as_json:
+        say_json({"project": project or there[0], "page": path})
+    else:
+        say(f"restored: {path} is active again (from {safe(engine.folder_of(project or there[0]))}/)")

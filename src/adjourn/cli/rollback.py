@@ -1,0 +1,69 @@
+"""`adjourn rollback`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.output import complain, cut, safe, say, say_json, width
+from adjourn.cli.place import Place, at_store, example, for_machines, person
+
+if TYPE_CHECKING:
+    from adjourn.engine.rollback import Done, Plan
+
+_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays"}
+
+
+@click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))
+@click.argument("checkpoint", default="")
+@click.option("--files", is_flag=True, help="Only the files.")
+@click.option("--state", is_flag=True, help="Only the page that says where the work stands.")
+@click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would be done is shown.")
+@at_store
+@for_machines
+def rollback(place: Place, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool) -> None:
+    """Go back to CHECKPOINT: its page becomes the active one again, and files get the content they had.
+
+    CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are put back where
+    they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
+    cost stays spent.
+    """
+    from adjourn.engine.rollback import carry_out, plan, target_of  # noqa: PLC0415  # not for --help
+
+    target = target_of(place.root, checkpoint)
+    task = place.writable(target.task) if yes else place.task(target.task)
+    both = files == state
+    made = plan(task, place.root, target, files=files or both)
+    done = carry_out(task, place.root, made, state=state or both, by=person()) if yes else None
+    if as_json:
+        say_json(_told(made, done))
+        return
+    to = f"{safe(str(target.machine.get('name', '')))} ({safe(target.path)})"
+    if done is None:
+        say(f"would go back to {to}; add --yes to do it")
+    else:
+        say(f"went back to {to}" + (f"; {done.page} is active" if done.page else ""), "green")
+    for change in made.files:
+        say(f"  {_KINDS[change.kind]}: {safe(change.path)}")
+    if not made.commit and (files or both):
+        say("  no files were kept with it")
+    if made.effects:
+        say("not undone, newest first")
+        for effect in made.effects:
+            say(cut(f"  {safe(effect.tool)} {safe(effect.arguments)}", width()))
+    if done is not None and done.undo:
+        complain(f"the files as they were until now are in commit {done.undo[:12]}")
+
+
+def _told(made: Plan, done: Done | None) -> dict[str, object]:
+    return {
+        "done": done is not None,
+        "target": made.target.path,
+        "checkpoint": made.target.id,
+        "commit": made.commit,
+        "files": [{"kind": change.kind, "path": change.path} for change in made.files],
+        "notUndone": [effect._asdict() for effect in made.effects],
+        "page": done.page if done else "",
+        "undo": done.undo if done else "",
+    }

@@ -1,0 +1,309 @@
+"""Putting the pages of finished work away: `output/PROJECT/checkpoints/YYYY-MM-DD-HHMM.md`, and `index.jsonl` beside them.
+
+Pages are copied one by one, oldest first, each durably before its original goes, and the index is written last: a crash leaves every
+page at least once, and archiving again goes on from there. The index is worked out from the pages and the task's history, so it can
+be made anew as long as that is in the store.
+
+Owns: the archive's names, moving pages there and back, what its index says. Must never: lose a page, or touch the history.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.engine.history import named_in
+from adjourn.engine.page_writing import put_active
+from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
+from adjourn.engine.workspace import inside, make_folder, read_file, sync_folder, write_file
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.log import kinds
+from adjourn.log.event import Event, decode, milliseconds
+from adjourn.state.reflection import Ended, Indexed, Resumed
+from adjourn.store.base import Store
+
+OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
+MAX_INDEX = 64 * 1024 * 1024
+MAX_PROJECTS = 10_000
+MAX_PROJECT = 60
+_WRITING = ("write", "create", "new")
+
+
+class Archived(NamedTuple):
+    """What was put away: the folder, relative to the workspace, and the pages in it."""
+
+    folder: str
+    moved: list[str]
+    entries: list[Indexed]
+
+
+def folder_of(project: str) -> str:
+    return f"{OUTPUT}/{project}/{CHECKPOINTS}"
+
+
+def project_of(found: Found) -> str:
+    """The usual name of a project: the first words of the mission."""
+    letters = "".join(
+        char if char.isascii() and char.isalnum() else "-" for char in found.page.mission.lower()
+    )
+    words = [part for part in letters.split("-") if part]
+    return "-".join(words[:6])[:MAX_PROJECT].strip("-") or "work"
+
+
+def check_project(project: str) -> str:
+    """The name itself. Raises `InvalidError` for one that is no folder's name."""
+    allowed = (
+        project and len(project) <= MAX_PROJECT and all(char.isalnum() or char in "-_." for char in project)
+    )
+    if not allowed or project.startswith("."):
+        raise InvalidError(
+            f"not a project: {project[:70]!r}", "use letters, digits, dashes, dots and underscores"
+        )
+    return project
+
+
+def archive(root: str, task: str, project: str, store: Store | None) -> Archived:
+    """Put the pages of a task away, and index them by its history (without a store: by what they say themselves)."""
+    relative = folder_of(check_project(project))
+    moved: list[str] = []
+    with changing(root):
+        pages = [
+            page
+            for page in search(root, task=task).pages
+            if page.task == task or (not page.task and page.is_active)
+        ]
+        known = {one.id: one for one in search(root, relative).pages}
+        if not pages and not any(one.task == task for one in known.values()):
+            raise NotFoundError(
+                f"task {task} has no page", "`adjourn checkpoint show --all` lists the pages that are there"
+            )
+        target = make_folder(root, relative)
+        source = os.path.join(os.path.realpath(root), FOLDER)
+        for page in reversed(pages):
+            if page.id not in known or known[page.id].text != page.text:
+                moved.append(_put(target, page))
+            for path in _copies(root, page):
+                os.unlink(path)
+        sync_folder(source)
+        entries = _index(root, relative, store)
+        write_index(target, entries)
+    return Archived(relative, moved, entries)
+
+
+def _put(target: str, page: Found) -> str:
+    name = next(
+        name for name in numbered(minute(page.page.time)) if not os.path.lexists(os.path.join(target, name))
+    )
+    write_file(target, name, page.text.encode())
+    return name
+
+
+def _copies(root: str, page: Found) -> Iterator[str]:
+    """The files that hold a page: one that was written when a process was killed has two names."""
+    folder = os.path.join(os.path.realpath(root), FOLDER)
+    own = os.path.join(folder, os.path.basename(page.path))
+    status = os.lstat(own)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if path != own and name.startswith("checkpoint") and os.path.samestat(os.lstat(path), status):
+            yield path
+    yield own
+
+
+def restore(root: str, project: str) -> str:
+    """Make the last page of an archive the active one again; the archive stays. Returns the page's path."""
+    relative = folder_of(check_project(project))
+    newest = search(root, relative).newest
+    if newest is None:
+        raise NotFoundError(
+            f"{relative} has no page that can be read",
+            f"there are: {', '.join(projects(root)[:20]) or 'none'}",
+        )
+    return put_active(root, newest)
+
+
+def projects(root: str) -> list[str]:
+    """The projects that have an archive."""
+    try:
+        names = sorted(os.listdir(inside(root, OUTPUT)))[:MAX_PROJECTS]
+    except (OSError, AdjournError):
+        return []
+    return [name for name in names if os.path.isdir(os.path.join(root, folder_of(name)))]
+
+
+# --- the index
+
+
+def read_index(root: str, project: str) -> list[Indexed]:
+    """The lines of an archive's index. Raises `InvalidError` for one that cannot be read."""
+    path = os.path.join(inside(root, folder_of(project)), INDEX)
+    try:
+        lines = read_file(path, MAX_INDEX).splitlines()
+    except NotFoundError:
+        return []
+    try:
+        return [msgspec.json.decode(line, type=Indexed) for line in lines if line.strip()]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(
+            f"{path}: {error}", "remove it and run `adjourn archive` again: it is made anew"
+        ) from error
+
+
+def write_index(target: str, entries: Sequence[Indexed]) -> None:
+    write_file(target, INDEX, b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+
+
+def _index(root: str, relative: str, store: Store | None) -> list[Indexed]:
+    """The lines for all pages of an archive, oldest first. What was reflected on stays so."""
+    project = relative.split("/")[1]
+    with suppress(InvalidError):
+        known = {entry.id: entry for entry in read_index(root, project)}
+        return _entries(root, relative, store, known)
+    return _entries(root, relative, store, {})
+
+
+def _entries(root: str, relative: str, store: Store | None, known: dict[str, Indexed]) -> list[Indexed]:
+    entries: list[Indexed] = []
+    by_task: dict[str, list[Found]] = {}
+    for page in reversed(search(root, relative).pages):
+        by_task.setdefault(page.task, []).append(page)
+    for task, pages in by_task.items():
+        after = _Aftermath(pages)
+        if store is not None and task:
+            for entry in store.read(task):
+                after.take(decode(entry.data), entry.hash)
+        for told in after.entries():
+            before = known.get(told.id)
+            if before is not None and (store is None or not task):
+                entries.append(before)
+            else:
+                status = before.status if before is not None else told.status
+                entries.append(msgspec.structs.replace(told, status=status))
+    return sorted(entries, key=lambda one: (one.time, one.id))
+
+
+class _Aftermath:
+    """What came after each checkpoint of one task, told by its events in order."""
+
+    def __init__(self, pages: Sequence[Found]) -> None:
+        self._pages = {page.id: page for page in pages}
+        self._facts: dict[str, dict[str, Any]] = {page.id: {} for page in pages}
+        self._newest = ""
+        self._at_newest = 0
+        self._used = 0
+        self._session = -1
+        self._closing: tuple[str, str] | None = None
+        self._waiting: list[dict[str, int]] = []
+        self._listed: frozenset[str] = frozenset()
+
+    def take(self, event: Event, event_hash: str) -> None:
+        data = kinds.data_of(event)
+        if isinstance(data, kinds.CheckpointCreated):
+            self._made(event_hash, data)
+        elif isinstance(data, kinds.SessionOpened):
+            self._opened(event)
+        elif isinstance(data, kinds.SessionClosed | kinds.SessionLost):
+            self._ended(data.reason)
+        elif isinstance(data, kinds.ToolAllowed):
+            self._called(event, data)
+        elif isinstance(data, kinds.TaskImported):
+            self._used += max(0, data.calls)
+
+    def _made(self, id_: str, data: kinds.CheckpointCreated) -> None:
+        self._closing_over(by=data.trigger, id_=id_)
+        if (
+            data.trigger.startswith("failed ")
+            and (facts := self._facts.get(self._destructive(data.trigger))) is not None
+        ):
+            facts["failed"] = True
+        if data.trigger.startswith("rollback to "):
+            for facts in self._facts.values():
+                if facts.get("failed"):
+                    facts["rolled_back"] = True
+        self._newest, self._at_newest = id_, self._used
+        if id_ in self._facts:
+            self._facts[id_]["session"] = max(self._session, 0)
+
+    def _destructive(self, trigger: str) -> str:
+        """The last checkpoint that was made before what has failed now."""
+        before = "before " + trigger.removeprefix("failed ")
+        return next(
+            (
+                id_
+                for id_ in reversed(self._facts)
+                if word(self._pages[id_].machine, "trigger") == before and "session" in self._facts[id_]
+            ),
+            "",
+        )
+
+    def _opened(self, event: Event) -> None:
+        self._closing_over()
+        self._session += 1
+        page = self._pages.get(self._newest)
+        if page is None:
+            return
+        at = milliseconds(event.timestamp)
+        resume = {"at": at, "age": max(0, at - page.at), "first_action": -1}
+        self._facts[self._newest].setdefault("resumes", []).append(resume)
+        self._waiting.append(resume)
+        self._listed = frozenset(one.path for one in page.page.artifacts)
+
+    def _ended(self, reason: str) -> None:
+        self._closing_over()
+        self._closing = (self._newest, reason)
+
+    def _closing_over(self, by: str = "", id_: str = "") -> None:
+        """A session that ended counts for its last checkpoint: one that is made as it ends saves everything."""
+        if self._closing is None:
+            return
+        newest, reason = self._closing
+        self._closing = None
+        saved = bool(by) and by == reason
+        place = id_ if saved else newest
+        if place in self._facts:
+            lost = 0 if saved else self._used - self._at_newest
+            self._facts[place].setdefault("endings", []).append(
+                Ended(reason=reason, used=self._used, lost=lost)
+            )
+
+    def _called(self, event: Event, data: kinds.ToolAllowed) -> None:
+        self._used += not data.uncounted
+        at = milliseconds(event.timestamp)
+        for resume in self._waiting:
+            resume["first_action"] = max(0, at - resume["at"])
+        self._waiting.clear()
+        if self._listed and data.arguments and any(name in data.tool.lower() for name in _WRITING):
+            again = self._listed.intersection(named_in(data.arguments))
+            if again and self._newest in self._facts:
+                self._facts[self._newest].setdefault("recreated", []).extend(sorted(again))
+
+    def entries(self) -> Iterator[Indexed]:
+        self._closing_over()
+        for page in self._pages.values():
+            facts = self._facts[page.id]
+            resumes = tuple(Resumed(**one) for one in facts.get("resumes", ()))
+            budget = page.machine.get("budget")
+            yield Indexed(
+                id=page.id,
+                parent=word(page.machine, "parent"),
+                task=page.task,
+                file=os.path.basename(page.path),
+                time=page.at,
+                trigger=word(page.machine, "trigger"),
+                status="archived",
+                used=page.page.iterations_used,
+                budget=budget if isinstance(budget, int) else -1,
+                session=facts.get("session", 0),
+                resumed_count=len(resumes),
+                resumes=resumes,
+                endings=tuple(facts.get("endings", ())),
+                failed=facts.get("failed", False),
+                rolled_back=facts.get("rolled_back", False),
+                recreated=tuple(dict.fromkeys(facts.get("recreated", ()))),
+                todo=tuple(one.text for one in page.page.progress if one.status != "done"),
+                questions=page.page.open_questions,
+            )

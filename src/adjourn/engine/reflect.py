@@ -1,0 +1,92 @@
+"""Looking back over archived chains: the statistics, and the heuristics that `memory/MEMORY.md` keeps.
+
+Owns: reading the archives, writing the section, marking what was reflected on. Must never: change another line of that file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.engine.archive import folder_of, projects, read_index, write_index
+from adjourn.engine.workspace import inside, make_folder, read_file, write_file
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.state import plots
+from adjourn.state.reflection import (
+    Chain,
+    Indexed,
+    Statistic,
+    ages,
+    chains_of,
+    lost,
+    positions,
+    remembered,
+    statistics,
+)
+
+MEMORY, FILE = "memory", "MEMORY.md"
+MAX_MEMORY = 4 * 1024 * 1024
+
+
+class Reflection(NamedTuple):
+    """What archives tell. `broken` are indexes that cannot be read, with the reason."""
+
+    chains: list[Chain]
+    statistics: list[Statistic]
+    broken: list[str]
+
+
+def reflect(root: str) -> Reflection:
+    """The statistics over every archive of a workspace. Writes nothing."""
+    entries: list[Indexed] = []
+    broken = []
+    for project in projects(root):
+        try:
+            entries += read_index(root, project)
+        except AdjournError as error:
+            broken.append(str(error))
+    chains = chains_of(entries)
+    return Reflection(chains, statistics(chains), broken)
+
+
+def remember(root: str, found: Reflection) -> bool:
+    """Bring the heuristics in `memory/MEMORY.md` up to date, and mark the chains. Returns whether the file was changed."""
+    path = os.path.join(inside(root, MEMORY), FILE)
+    try:
+        before = read_file(path, MAX_MEMORY).decode()
+    except NotFoundError:
+        before = ""
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"{MEMORY}/{FILE} is not UTF-8 text", "save it as UTF-8") from error
+    after = remembered(before, found.statistics)
+    if after != before:
+        write_file(make_folder(root, MEMORY), FILE, after.encode())
+    for project in projects(root):
+        try:
+            entries = read_index(root, project)
+        except AdjournError:
+            continue
+        marked = [msgspec.structs.replace(entry, status="reflected") for entry in entries]
+        if marked != entries:
+            write_index(inside(root, folder_of(project)), marked)
+    return after != before
+
+
+def draw(found: Reflection) -> dict[str, str]:
+    """The plots, by file name."""
+    chains: Sequence[Chain] = found.chains
+    shares = [ratio * 100 for ratio, _ in positions(chains)]
+    return {
+        "budget-at-checkpoint.svg": plots.histogram(
+            "Budget used at checkpoints", "% of the budget", shares, top=100
+        ),
+        "age-at-resume.svg": plots.histogram(
+            "Age of the checkpoint at resume", "hours", ages(chains), top=24, mark=(24, "24 h")
+        ),
+        "calls-lost.svg": plots.histogram(
+            "Calls lost at the end of a session", "calls", lost(chains), top=10, mark=(10, "10")
+        ),
+    }

@@ -1,0 +1,187 @@
+"""Letting old checkpoints go, when somebody says so: pages, folders, documents, names and kept files. Never the history.
+
+A checkpoint stays an event in its task's chain whatever becomes of the rest, so nothing that is verified is lost, and no anchor has to
+stand in for what is gone: only what could be resumed by name gets less. A task's newest checkpoint always stays.
+
+Owns: which ones stay, letting go of the others. Must never: remove an event, a page that a person edited, or an active page.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.engine import snapshot_git
+from adjourn.engine.checkpoint import as_checkpoint
+from adjourn.engine.folder import path_of
+from adjourn.engine.pages import Found, changing, search
+from adjourn.engine.task import tasks_of
+from adjourn.errors import AdjournError, ConflictError
+from adjourn.log.event import milliseconds
+from adjourn.store.base import Store
+
+DAY = 86_400_000
+KEEP_LAST = 10
+_CREATED = b'"event":"checkpoint.created"'
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What stays of each task: the last `keep_last`, and the last of each of the last `daily` days.
+
+    Of the others goes what is older than `older_than` milliseconds, if given; and the oldest until all of them together take
+    no more than `max_bytes`, if given. Without these two, all of the others go.
+    """
+
+    keep_last: int = KEEP_LAST
+    daily: int = 0
+    older_than: int | None = None
+    max_bytes: int | None = None
+
+
+class Point(NamedTuple):
+    """A checkpoint and what there is of it beside its event. `named`: it is what its name stands for."""
+
+    task: str
+    name: str
+    hash: str
+    at: int
+    document: str
+    named: bool
+    page: Found | None
+    folder: str
+    size: int
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.size or self.named or self.page)
+
+
+class Pruned(NamedTuple):
+    """What goes, oldest first, and how many checkpoints stay."""
+
+    points: list[Point]
+    kept: int
+
+    @property
+    def size(self) -> int:
+        return sum(point.size for point in self.points)
+
+
+def plan(store: Store, root: str, rules: Rules, now: int) -> Pruned:
+    """What would go. Reads every task's chain."""
+    pages = {page.id: page for page in search(root).pages}
+    sizes = dict(store.blobs())
+    names = {value.rpartition(" ")[2] for value in store.refs("checkpoint/").values()}
+    loose: list[Point] = []
+    kept: list[Point] = []
+    for task in tasks_of(store):
+        points = [_with_size(point, sizes, names, pages, root) for point in _points(store, task)]
+        stay = _stay(points, rules, now)
+        for point in points:
+            (kept if point.hash in stay else loose).append(point)
+    documents = {point.document for point in kept}
+    loose = [
+        point._replace(document="", size=point.size - sizes.get(point.document, 0))
+        if point.document in documents
+        else point
+        for point in loose
+    ]
+    there = sorted((point for point in loose if point.is_there), key=lambda point: point.at)
+    return Pruned(_chosen(there, kept, rules, now), len(kept))
+
+
+def _points(store: Store, task: str) -> Iterator[Point]:
+    for entry in store.read(task):
+        if _CREATED in entry.data:
+            with suppress(AdjournError):
+                event, event_hash, data = as_checkpoint(entry)
+                at = milliseconds(event.timestamp)
+                yield Point(task, data.name, event_hash, at, data.document, False, None, "", 0)
+
+
+def _with_size(
+    point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, Found], root: str
+) -> Point:
+    named = point.hash in names
+    page, folder = pages.get(point.hash), ""
+    size = sizes.get(point.document, 0) + (len(page.text.encode()) if page else 0)
+    if named:
+        with suppress(AdjournError):
+            folder = path_of(root, point.name)
+            size += _size_of(folder)
+    return point._replace(named=named, page=page, folder=folder, size=size)
+
+
+def _size_of(folder: str) -> int:
+    """The bytes of a folder's files; of a file with several names, this one's share."""
+    size = 0
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            size += status.st_size // max(1, status.st_nlink)
+    return size
+
+
+def _stay(points: list[Point], rules: Rules, now: int) -> set[str]:
+    """The checkpoints of one task that stay, whatever their age and size."""
+    newest = sorted(points, key=lambda point: point.at, reverse=True)
+    stay = {point.hash for point in newest[: max(1, rules.keep_last)]}
+    days: set[int] = set()
+    for point in newest:
+        day = point.at // DAY
+        if now // DAY - day < rules.daily and day not in days:
+            days.add(day)
+            stay.add(point.hash)
+        if point.page is not None and (point.page.is_active or point.page.reading.edited):
+            stay.add(point.hash)
+    return stay
+
+
+def _chosen(loose: list[Point], kept: list[Point], rules: Rules, now: int) -> list[Point]:
+    if rules.older_than is None and rules.max_bytes is None:
+        return loose
+    chosen = []
+    total = sum(point.size for point in (*loose, *kept))
+    for point in loose:  # oldest first
+        too_old = rules.older_than is not None and now - point.at > rules.older_than
+        too_much = rules.max_bytes is not None and total > rules.max_bytes
+        if too_old or too_much:
+            chosen.append(point)
+            total -= point.size
+    return chosen
+
+
+def prune(store: Store, root: str, pruned: Pruned) -> None:
+    """Let go. When it is cut off, the next run finds what is left."""
+    refs: list[str] = []
+    for point in pruned.points:
+        if point.named:
+            _unname(store, point)
+        if point.folder:
+            shutil.rmtree(point.folder, ignore_errors=True)
+        if point.page is not None:
+            kept = point.page.machine.get("files")
+            if isinstance(kept, dict) and isinstance(kept.get("ref"), str):
+                refs.append(kept["ref"])
+    with changing(root):
+        for point in pruned.points:
+            if point.page is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(os.path.realpath(root), point.page.path))
+    if refs:
+        with suppress(AdjournError):  # the repository may be gone
+            snapshot_git.forget(root, refs)
+    store.drop([point.document for point in pruned.points if point.document])
+
+
+def _unname(store: Store, point: Point) -> None:
+    for name in (f"checkpoint/{point.name}", f"folder/{point.name}"):
+        value = store.ref(name)
+        if value is not None and (name.startswith("folder/") or value.endswith(f" {point.hash}")):
+            with suppress(ConflictError):  # it was just made anew
+                store.swap(name, None, expect=value)

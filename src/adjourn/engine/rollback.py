@@ -1,0 +1,102 @@
+"""Going back to a checkpoint: its page becomes the active one again, and files get the content they had.
+
+What has happened stays in the history: nothing is refunded, and no effect outside of the workspace is undone; the plan lists those.
+
+Owns: the plan, and carrying it out. Must never: change anything while planning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjourn.engine import page_writing, snapshot_git
+from adjourn.engine.checkpoint import create
+from adjourn.engine.destructive import read_settings
+from adjourn.engine.ending import name_of
+from adjourn.engine.pages import Found, search
+from adjourn.engine.snapshot_git import Change
+from adjourn.engine.task import Task
+from adjourn.engine.triggers import BEFORE
+from adjourn.errors import NotFoundError
+from adjourn.log import kinds
+from adjourn.log.event import Actor, decode
+
+MAX_EFFECTS = 100
+
+
+class Effect(NamedTuple):
+    """A call with an effect that was let through since; what it did outside stays done."""
+
+    call: str
+    tool: str
+    arguments: str
+    time: str
+
+
+class Plan(NamedTuple):
+    """What going back would do. `commit` is "" where no files were kept."""
+
+    target: Found
+    commit: str
+    files: list[Change]
+    effects: list[Effect]
+
+
+class Done(NamedTuple):
+    """What was done. `page` is "" where the state stayed, `undo` the commit with the files as they were before."""
+
+    page: str
+    undo: str
+    files: list[Change]
+
+
+def target_of(root: str, name: str = "") -> Found:
+    """The page to go back to: of the checkpoint of a name or hash, else of the newest one before a destructive call."""
+    found = search(root).pages
+    for page in found:
+        known = (page.machine.get("name"), page.id, page.path)
+        if name in known if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
+            return page
+    what = f"there is no page of {name!r}" if name else "no checkpoint was made before a destructive call"
+    raise NotFoundError(what, "`adjourn checkpoint show --all` lists the pages that are there")
+
+
+def plan(task: Task, root: str, target: Found, *, files: bool = True) -> Plan:
+    """What going back to a page would do."""
+    commit = commit_of(target) if files else ""
+    changed = snapshot_git.changes(root, commit, read_settings(root)) if commit else []
+    return Plan(target, commit, changed, _effects(task, target.seq))
+
+
+def commit_of(found: Found) -> str:
+    """The commit that keeps the files as they were at a checkpoint, "" for none."""
+    kept = found.machine.get("files")
+    commit = kept.get("commit") if isinstance(kept, dict) else None
+    return commit if isinstance(commit, str) else ""
+
+
+def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> Done:
+    """Go back. Files first: what they were is kept before, so that this can be undone, too."""
+    undo, changed, more = "", list[Change](), dict[str, Any]()
+    if made.commit:
+        number = task.ledger.seq + 1
+        changed, kept = snapshot_git.put_back(root, made.commit, task.id, number, read_settings(root))
+        undo = kept.commit
+        more["files"] = {"commit": kept.commit, "ref": kept.ref, "leftOut": kept.left_out}
+    if not state:
+        return Done("", undo, changed)
+    target = made.target
+    trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
+    checkpoint = create(task, f"{name_of(task.id)[:50]}-rollback", trigger=trigger, by=by)
+    written = page_writing.write(task, checkpoint, root, budget=task.ledger.budget, base=target, more=more)
+    return Done(written.path, undo, changed)
+
+
+def _effects(task: Task, since: int) -> list[Effect]:
+    found = []
+    for entry in task.store.read(task.id, max(0, since + 1)):
+        event = decode(entry.data)
+        data = kinds.data_of(event)
+        if isinstance(data, kinds.ToolAllowed) and data.arguments:
+            found.append(Effect(data.call, data.tool, data.arguments, event.timestamp))
+    return found[: -MAX_EFFECTS - 1 : -1]

@@ -1,0 +1,233 @@
+"""The files of a workspace as they are, kept as a commit of its git repository: `refs/adjourn/checkpoints/TASK/N`.
+
+    git ls-files, update-index      into an index of our own (a copy of the repository's, so that only what changed is read): what is
+                                    modified, deleted or new, without what is ignored or too large
+    git write-tree, commit-tree, update-ref
+
+Nothing of the repository but its objects and that ref is touched: not the index, the branch, the stash, or a file. All of it
+together takes no longer than `keepSeconds`; what is not done by then is not kept, and said so.
+
+Owns: these commands, telling what a snapshot would change, putting it back. Must never: run a hook, a filter or any
+other program that the repository's own configuration names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.engine.destructive import Settings
+from adjourn.errors import NotFoundError, RefusedError, StoreError
+
+REFS = "refs/adjourn/checkpoints/"
+OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
+"""How the paths begin of what is never kept or put back: the history and its pages have their own."""
+MAX_LISTED = 100_000
+_SAFE = (
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "core.quotePath=false",
+)
+_NOBODY = {
+    "GIT_AUTHOR_NAME": "adjourn", "GIT_AUTHOR_EMAIL": "adjourn@localhost",
+    "GIT_COMMITTER_NAME": "adjourn", "GIT_COMMITTER_EMAIL": "adjourn@localhost",
+}  # fmt: skip
+
+
+class Kept(NamedTuple):
+    """A commit with the files as they were, the ref that holds it, and what was left out because it is too large."""
+
+    commit: str
+    ref: str
+    left_out: list[str]
+
+
+class Change(NamedTuple):
+    """What putting a snapshot back does to one file: `restore` its content, `bring back`, or `leave` (made since)."""
+
+    kind: str
+    path: str
+
+
+class _Git:
+    """Commands in one workspace, with an index of our own, within a time."""
+
+    def __init__(self, root: str, index: str, seconds: float) -> None:
+        self._root = root
+        self._settings = list(_SAFE)
+        self._end = time.monotonic() + seconds
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        self._environment = kept | _NOBODY | {
+            "GIT_INDEX_FILE": index, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+            "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
+        }  # fmt: skip
+
+    def run(self, *arguments: str, given: bytes = b"", may_fail: bool = False) -> bytes:
+        try:
+            done = subprocess.run(
+                ["git", *self._settings, *arguments],
+                cwd=self._root,
+                env=self._environment,
+                input=given,
+                capture_output=True,
+                timeout=max(0.01, self._end - time.monotonic()),
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise NotFoundError("there is no git here", "install git, or switch keepFiles off") from error
+        except subprocess.TimeoutExpired as error:
+            raise StoreError(
+                f"git {arguments[0]} took too long",
+                "raise keepSeconds, or ignore large folders in .gitignore",
+            ) from error
+        if done.returncode and not may_fail:
+            told = done.stderr.decode(errors="replace").strip().split("\n")[0]
+            raise StoreError(f"git {arguments[0]} failed: {told[:300]}", "see `git status` in the workspace")
+        return b"" if done.returncode else done.stdout
+
+    def distrust_filters(self) -> None:
+        """Run no program that the repository's own configuration names: an agent may have written it."""
+        found = self.run(
+            "config",
+            "--local",
+            "--includes",
+            "--name-only",
+            "--null",
+            "--get-regexp",
+            r"^filter\..*",
+            may_fail=True,
+        )
+        drivers = {name.rpartition(".")[0] for name in os.fsdecode(found).split("\0") if name}
+        for driver in sorted(drivers):
+            for member in ("clean", "smudge", "process"):
+                self._settings += ["-c", f"{driver}.{member}="]
+            self._settings += ["-c", f"{driver}.required=false"]
+
+    def word(self, *arguments: str, may_fail: bool = False) -> str:
+        return self.run(*arguments, may_fail=may_fail).decode(errors="surrogateescape").strip()
+
+    def paths(self, *arguments: str) -> list[str]:
+        listed = self.run(*arguments).split(b"\0")[:MAX_LISTED]
+        return [os.fsdecode(path) for path in listed if path]
+
+
+@contextmanager
+def _git(root: str, seconds: float) -> Iterator[_Git]:
+    """Git in a workspace that is, or lies in, a working tree. Raises `NotFoundError` when it does not."""
+    folder = tempfile.mkdtemp(prefix="adjourn-")
+    try:
+        index = os.path.join(folder, "index")
+        git = _Git(root, index, seconds)
+        if git.word("rev-parse", "--is-inside-work-tree", may_fail=True) != "true":
+            raise NotFoundError(f"{root} is in no git repository", "`git init` makes one")
+        git.distrust_filters()
+        with suppress(OSError):
+            own = os.path.join(git.word("rev-parse", "--absolute-git-dir"), "index")
+            shutil.copyfile(own, index)
+        yield git
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep(root: str, task: str, number: int, settings: Settings) -> Kept:
+    """Keep the files as they are. Raises `NotFoundError` outside of a repository, `StoreError` when it cannot be done in time."""
+    with _git(root, settings.keep_seconds) as git:
+        tree, left_out = _tree(git, root, settings.max_file_bytes)
+        head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
+        message = f"Files of task {task} before event {number}"
+        commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
+        ref = f"{REFS}{task.replace('.', '-')}/{number}"
+        git.run("update-ref", ref, commit)
+    return Kept(commit, ref, left_out)
+
+
+def _tree(git: _Git, root: str, largest: int) -> tuple[str, list[str]]:
+    """The files as a tree, and those that are left out: too large (one that once was not is as it was then), or a repository of
+    its own.
+    """
+    listed = git.paths("ls-files", "-z", "--others", "--modified", "--exclude-standard")
+    paths = [path for path in dict.fromkeys(listed) if not path.startswith(OURS)]
+    left_out = [path for path in paths if path.endswith("/") or _size(os.path.join(root, path)) > largest]
+    taken = set(paths).difference(left_out)
+    given = b"".join(os.fsencode(path) + b"\0" for path in paths if path in taken)
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", given=given)
+    return git.word("write-tree"), left_out
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+# --- putting back
+
+
+def changes(root: str, commit: str, settings: Settings) -> list[Change]:
+    """What putting a snapshot back would do. Files made since are left alone."""
+    with _git(root, max(60.0, settings.keep_seconds)) as git:
+        return _changes(git, root, commit, settings)
+
+
+def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[Change]:
+    _check(git, commit)
+    tree, _ = _tree(git, root, settings.max_file_bytes)
+    listed = git.run(
+        "diff-tree", "-r", "-z", "--no-renames", "--name-status", "--relative", tree, commit
+    ).split(b"\0")
+    pairs = zip(listed[::2], listed[1::2], strict=False)
+    kinds = {b"A": "bring back", b"M": "restore", b"T": "restore", b"D": "leave"}
+    found = [Change(kinds[kind], os.fsdecode(path)) for kind, path in pairs if kind in kinds]
+    return [change for change in found if not change.path.startswith(OURS)]
+
+
+def _check(git: _Git, commit: str) -> None:
+    if len(commit) not in (40, 64) or not set(commit) <= set("0123456789abcdef"):
+        raise RefusedError(f"{commit[:64]!r} is no commit", "name one that a checkpoint kept")
+    if git.word("cat-file", "-t", commit, may_fail=True) != "commit":
+        raise NotFoundError(
+            f"commit {commit[:12]} is not in the repository", "it was kept in another clone, or pruned"
+        )
+
+
+def put_back(root: str, commit: str, task: str, number: int, settings: Settings) -> tuple[list[Change], Kept]:
+    """Give files the content they had; those made since stay. What is there now is kept first, so that this can be undone."""
+    patient = msgspec.structs.replace(settings, keep_seconds=max(60.0, settings.keep_seconds))
+    kept = keep(root, task, number, patient)
+    with _git(root, max(60.0, settings.keep_seconds)) as git:
+        found = _changes(git, root, commit, settings)
+        paths = [change.path for change in found if change.kind != "leave"]
+        if paths:
+            git.run("read-tree", commit)
+            git.run("checkout-index", "--force", "-z", "--stdin", given=b"\0".join(map(os.fsencode, paths)))
+    return found, kept
+
+
+def listed(root: str, task: str) -> dict[str, str]:
+    """The refs of a task's snapshots, and their commits."""
+    with _git(root, 10.0) as git:
+        lines = git.word(
+            "for-each-ref", "--format=%(refname) %(objectname)", f"{REFS}{task.replace('.', '-')}/"
+        )
+    return dict(line.split(" ", 1) for line in lines.splitlines())
+
+
+def forget(root: str, refs: Sequence[str]) -> None:
+    """Let go of snapshots; git reclaims their objects in its own time."""
+    with _git(root, 30.0) as git:
+        given = "".join(f"delete {ref}\n" for ref in refs if ref.startswith(REFS))
+        git.run("update-ref", "--stdin", given=given.encode())

@@ -1,0 +1,89 @@
+"""Work that waits in a workspace: what a new session can go on with.
+
+Work waits when a task has calls and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
+newest that says something, else the newest. A task that was cut off before it had any gets one now.
+
+Owns: which work that is, the sentence that tells of it. Must never: resume it, or load what only a brief needs (proxies look here as they
+start).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from adjourn.engine.checkpoint import Checkpoint, find
+from adjourn.engine.desk import Desk
+from adjourn.engine.session import is_alive, lose_dead
+from adjourn.engine.task import Task, tasks_of
+from adjourn.errors import AdjournError
+from adjourn.log.event import decode
+from adjourn.store.base import Store
+
+MAX_TASKS = 20
+"""Tasks that are looked at, newest first."""
+RECOVERED = "recovered"
+
+
+class Waiting(NamedTuple):
+    """Work that can be gone on with, and the checkpoint to resume it from."""
+
+    task: Task
+    checkpoint: Checkpoint
+
+
+def waiting(desk: Desk, own: str = "") -> Waiting | None:
+    """The work that waits for the client of this desk: its `own` task if calls were made in it, else the last touched one.
+
+    Who was given a task to work on (`--task`) is told of no other.
+    """
+    own = desk.setting.task or own
+    others = [] if desk.setting.task else [name for name in _newest(desk.store) if name != own]
+    for name in [own, *others] if own else others:
+        with suppress(AdjournError):  # one that is broken must not hide the others
+            task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
+            if task.ledger.calls_used and (name == own or not _is_held(task, desk.group)):
+                return Waiting(task, _checkpoint(task) or _recovered(task, desk.setting.root))
+    return None
+
+
+def _newest(store: Store) -> list[str]:
+    touched = {}
+    for name, head in tasks_of(store).items():
+        with suppress(AdjournError):
+            touched[name] = decode(next(iter(store.read(name, head.seq))).data).timestamp
+    return sorted(touched, key=lambda name: touched[name], reverse=True)[:MAX_TASKS]
+
+
+def _is_held(task: Task, group: str) -> bool:
+    return any(
+        holder.group != group and is_alive(task.store, task.id, holder, task.clock())
+        for holder in task.ledger.sessions.values()
+    )
+
+
+def _checkpoint(task: Task) -> Checkpoint | None:
+    mine: list[Checkpoint] = []
+    for ref, value in task.store.refs("checkpoint/").items():
+        if value.partition(" ")[0] == task.id:
+            with suppress(AdjournError):
+                mine.append(find(task.store, ref.removeprefix("checkpoint/")))
+    return max(mine, key=lambda one: (bool(one.data.description), one.event.seq), default=None)
+
+
+def _recovered(task: Task, root: str) -> Checkpoint:
+    from adjourn.engine.ending import keep  # noqa: PLC0415  # signing is rarely needed here
+
+    lose_dead(task)
+    return keep(task, RECOVERED, root, budget=task.ledger.budget)
+
+
+def notice(found: Waiting, tool: str) -> str:
+    """A sentence or two for an agent whose server speaks to it first. `tool` is how it knows `aex.resume`."""
+    ledger, made = found.task.ledger, found.checkpoint
+    doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
+    return (
+        f'adjourn: work waits in this workspace: checkpoint "{made.data.name}" of {made.event.timestamp}, '
+        f"{ledger.calls_used} call{'s' * (ledger.calls_used != 1)} used{doubts}. To go on with it, call {tool} with "
+        f'{{"name": "{made.data.name}"}} before any other tool. Asked for something else, leave it.'
+    )

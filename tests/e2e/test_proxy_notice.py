@@ -1,0 +1,73 @@
+"""What a proxy says of waiting work as it greets: in both eras, and only when there is some that could be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import ERAS, MODERN, Workspace
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Workspace]:
+    with Workspace(tmp_path, "use echo", "budget calls=9") as work:
+        yield work
+
+
+def said(greeting: dict[str, object]) -> str:
+    result = greeting["result"]
+    assert isinstance(result, dict)
+    return str(result.get("instructions", ""))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_new_session_is_told_that_work_waits_and_how_to_resume_it(work: Workspace, era: str) -> None:
+    """The name in the greeting is one that aex.resume takes, with the spent budget; whoever begins alone is told nothing."""
+    first = work.client(era=era)
+    assert said(first.greeting) == ""
+    first.call("echo", {"a": 1})
+    first.meta("aex.checkpoint", name="milk", description="bought")
+    first.close()
+    second = work.client(era=era)
+    told = said(second.greeting)
+    assert 'checkpoint "milk"' in told
+    assert "1 call used" in told
+    assert 'call aex.resume with {"name": "milk"}' in told
+    assert second.meta("aex.resume", name="milk")["callsUsed"] == 1
+    assert [fact.name for fact in work.facts("checkpoint.resumed")] == ["milk"]
+
+
+def test_a_session_killed_before_its_first_checkpoint_is_offered_all_the_same(work: Workspace) -> None:
+    """Client and proxy are gone at once: the next greeting names a checkpoint, made then."""
+    first = work.client()
+    first.call("echo", {"a": 1})
+    first.kill()
+    second = work.client(foreign=True, era=MODERN)
+    [made] = work.facts("checkpoint.created")
+    assert f'checkpoint "{made.name}"' in said(second.greeting)
+    assert second.meta("aex.resume", name=made.name)["callsUsed"] == 1
+
+
+def test_nothing_is_said_of_work_that_cannot_be_resumed(work: Workspace) -> None:
+    """Another client sits on it; or the policy denies the tool; or this client was given another task."""
+    first = work.client(foreign=True)
+    first.call("echo", {"a": 1})
+    first.meta("aex.checkpoint", name="milk")
+    assert said(work.client().greeting) == ""
+    first.kill()
+    assert said(work.client("--task", "another").greeting) == ""
+    assert "milk" in said(work.client().greeting)
+    work.write_policy("use echo", "deny aex.resume")
+    assert said(work.client().greeting) == ""
+
+
+def test_a_client_that_takes_no_dots_is_told_the_name_it_knows(work: Workspace) -> None:
+    """The tool is named as this client lists it."""
+    first = work.client()
+    first.call("echo", {"a": 1})
+    first.close()
+    second = work.client(name="claude-ai")
+    assert "call aex_resume with" in said(second.greeting)
+    assert json.dumps(second.tools()).count("aex_resume") == 1

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import checkpointing
+import code_index
 import cold_start
 import deciding
 import hook_start
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Section] = {
     "record-store": record_store.run,
     "resume": resuming.run,
     "decide": deciding.run,
+    "code": code_index.run,
 }
 _HEAD = """\
 # Benchmarks

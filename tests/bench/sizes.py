@@ -28,6 +28,10 @@ class Sizes:
     resumes: int = 30
     rules: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
     decisions: int = 100_000
+    code_files: int = 2_700
+    code_rounds: int = 15
+    code_symbols: int = 500
+    code_questions: int = 300
 
 
 FULL = Sizes()
@@ -46,6 +50,10 @@ QUICK = Sizes(
     histories=(1_000, 10_000, 100_000),
     resumes=10,
     decisions=20_000,
+    code_files=400,
+    code_rounds=5,
+    code_symbols=100,
+    code_questions=50,
 )
 TINY = Sizes(
     starts=1,
@@ -64,4 +72,8 @@ TINY = Sizes(
     histories=(1_000, 3_000),
     resumes=2,
     decisions=200,
+    code_files=70,
+    code_rounds=1,
+    code_symbols=10,
+    code_questions=4,
 )

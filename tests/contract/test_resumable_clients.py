@@ -191,6 +191,44 @@ def test_a_failed_call_is_the_sdks_error_and_does_not_count(
 
 
 @each_way
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>hello</html>", b"{}", b'{"content": 5, "choices": [], "output": 5}', b'"FACT: a"',
+        b'{"content": [{"type": "text", "text": 5}], "choices": [{"message": 5}], "output": [{"type": "message", "content": 5}]}',
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_an_error(
+    way: Way, body: bytes, environment: Callable[[ModelServer], None]
+) -> None:
+    """Whatever else comes does not count, and is told: by the SDK, or by us."""
+    memory = CognitiveStore(MemoryStore(), "job")
+    with serving(Reply(body=body)) as server:
+        environment(server)
+        with pytest.raises(
+            (ModelError, ValueError), match=r"something else than a completion|Expecting value"
+        ):
+            way.create(way.client(memory))
+    assert memory.session["totalMetrics"]["requestCount"] == 0
+
+
+@pytest.mark.parametrize("tokens", [-5, 10**17, "many", None])
+def test_tokens_that_cannot_be_are_not_counted(
+    tokens: Any, environment: Callable[[ModelServer], None]
+) -> None:
+    """The answer is taken in all the same, and the session can be opened again."""
+    store = MemoryStore()
+    body = {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "FACT: a"}, "finish_reason": "stop"}],
+        "usage": {"total_tokens": tokens}, "model": "m", "id": "i", "object": "chat.completion", "created": 1,
+    }  # fmt: skip
+    with serving(Reply(body=json.dumps(body).encode())) as server:
+        environment(server)
+        ResumableOpenAI(CognitiveStore(store, "job")).ask("go on")
+    assert facts(CognitiveStore(store, "job")) == ["a"]
+
+
+@each_way
 def test_an_asynchronous_client_is_the_same(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """The SDK's asynchronous client can be given; its calls are awaited."""
     memory = CognitiveStore(MemoryStore(), "job")

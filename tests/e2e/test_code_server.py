@@ -53,7 +53,12 @@ FULL: dict[str, Any] = {
                 "name": "apply_discount",
                 "source": "FACT",
                 "confidence": 0.9,
-                "evidence": {"tool": "find_definitions", "params": {"symbol": "x"}, "result_summary": "1", "timestamp": "t"},
+                "evidence": {
+                    "tool": "find_definitions",
+                    "params": {"symbol": "x"},
+                    "result_summary": "1",
+                    "timestamp": "t",
+                },
             }
         ],
         "slot_source": {"target_feature": "FACT"},
@@ -180,7 +185,9 @@ def leave_checkpoint(repo: Repo, **changes: Any) -> str:
 
 def recover(server: Server, repo: Repo) -> Any:
     """Take up the session of a repository by a client that has none."""
-    server.call("cleanup_stale_branches", {"repo_path": str(server.repo.root)})  # leaves what the client works on
+    server.call(
+        "cleanup_stale_branches", {"repo_path": str(server.repo.root)}
+    )  # leaves what the client works on
     return server.call("get_session_status", {"repo_path": str(repo.root)})
 
 
@@ -233,10 +240,20 @@ class TestCheckpointSerialization:
 
     def test_partial_checkpoint_defaults(self, shared: Server, repo: Repo) -> None:
         """Fields that are missing or do not fit take their defaults."""
-        text = {"session_id": "session_1", "query": "q", "current_phase": "LUNCH", "gate_level": "half", "tasks": [{"id": 3}]}
+        text = {
+            "session_id": "session_1",
+            "query": "q",
+            "current_phase": "LUNCH",
+            "gate_level": "half",
+            "tasks": [{"id": 3}],
+        }
         repo.write(".code-intel/sessions/session_1.json", json.dumps(text))
         status = recover(shared, repo)
-        assert (status["phase"], status["intent"], status["task_progress"]) == ("EXPLORATION", "IMPLEMENT", None)
+        assert (status["phase"], status["intent"], status["task_progress"]) == (
+            "EXPLORATION",
+            "IMPLEMENT",
+            None,
+        )
         assert status["known"]["gate_level"] == "auto"
 
     def test_nested_dataclass_restore(self, shared: Server, repo: Repo) -> None:
@@ -318,7 +335,10 @@ class TestCheckpointRecovery:
             status = server.status()
             assert status["recovered_from_checkpoint"] is True
             assert status["checkpoint_session_id"] == status["session_id"]
-            assert (status["phase"], status["known"]["query_frame"]["target_feature"]) == ("EXPLORATION", "apply_discount")
+            assert (status["phase"], status["known"]["query_frame"]["target_feature"]) == (
+                "EXPLORATION",
+                "apply_discount",
+            )
             assert status["expected_payload"] == {"explored_files": "list[str]", "findings": "list[str]"}
             assert "recovered_from_checkpoint" not in server.status()
 
@@ -328,7 +348,12 @@ class TestCheckpointRecovery:
         reply = begin(shared, repo)
         assert reply["recovery_available"] is True
         info = reply["checkpoint_info"]
-        assert (info["session_id"], info["phase"], info["step"], info["query"]) == (session, "READY", 13, QUERY)
+        assert (info["session_id"], info["phase"], info["step"], info["query"]) == (
+            session,
+            "READY",
+            13,
+            QUERY,
+        )
         assert info["checkpoint_at"] == "2026-01-31T12:34:56"
 
     def test_recovered_session_has_correct_phase(self, repo: Repo) -> None:
@@ -339,7 +364,11 @@ class TestCheckpointRecovery:
             server.kill()
         with Server(repo) as server:
             status = server.status()
-            assert (status["phase"], status["step"], status["task_progress"]["next_task"]["id"]) == ("READY", 13, "t2")
+            assert (status["phase"], status["step"], status["task_progress"]["next_task"]["id"]) == (
+                "READY",
+                13,
+                "t2",
+            )
             assert status["task_branch"] == {
                 "enabled": True, "branch": repo.branch, "base": "main", "checked_out": True,
             }  # fmt: skip
@@ -376,7 +405,25 @@ class TestLegacyToolRemoval:
         while not reply.get("session_complete"):
             phases.append((reply["phase"], reply["step"]))
             reply = step(shared, reply, repo)
-        assert [number for _, number in phases] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 17, 18, 19]
+        assert [number for _, number in phases] == [
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            9,
+            10,
+            11,
+            12,
+            13,
+            13,
+            14,
+            15,
+            17,
+            18,
+            19,
+        ]
         assert (reply["merged"], reply["to_branch"]) == (True, "main")
 
 
@@ -394,7 +441,9 @@ class TestCleanupExtension:
 class TestResumeFlag:
     def test_resume_skips_start_session(self, shared: Server, repo: Repo) -> None:
         """Resuming is get_session_status alone: no session is begun, and the work goes on from there."""
-        session = leave_checkpoint(repo, current_phase="Q1", fast_mode=False, quick_mode=False, gate_level="auto")
+        session = leave_checkpoint(
+            repo, current_phase="Q1", fast_mode=False, quick_mode=False, gate_level="auto"
+        )
         status = recover(shared, repo)
         assert (status["session_id"], len(repo.checkpoints())) == (session, 1)
         assert shared.accepted({"needs_more_information": False, "reason": "seen enough"})["phase"] == "Q2"
@@ -416,7 +465,9 @@ class TestResumeFlag:
 
     def test_resume_restores_saved_flags(self, shared: Server, repo: Repo) -> None:
         """The flags of a resumed session are those it was begun with, and they count."""
-        leave_checkpoint(repo, tasks=[{"id": "t1", "description": "d", "status": "completed"}], ready_substep="complete")
+        leave_checkpoint(
+            repo, tasks=[{"id": "t1", "description": "d", "status": "completed"}], ready_substep="complete"
+        )
         status = recover(shared, repo)
         assert set(status["known"]["flags"]) == {
             "no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_verify",
@@ -431,7 +482,11 @@ class TestRecoveryPrompt:
         new = begin(shared, repo)
         assert new["recovery_available"] is True
         status = shared.status()
-        assert (status["session_id"], status["phase"], status["recovered_from_checkpoint"]) == (old, "READY", True)
+        assert (status["session_id"], status["phase"], status["recovered_from_checkpoint"]) == (
+            old,
+            "READY",
+            True,
+        )
         assert [path.stem for path in repo.checkpoints()] == [old]
 
     def test_discard_deletes_old_checkpoint(self, shared: Server, repo: Repo) -> None:

@@ -198,8 +198,7 @@ policy workspace v0
 
 goal "Commit what is ready, and say so in a note."
 
-use git_*, file.*, shell.exec
-deny git_reset
+use git_add, git_commit, git_log, file.*, shell.exec
 
 budget calls=8
 """
@@ -224,7 +223,9 @@ def named_in(context: str) -> dict[str, Any]:
 @contextmanager
 def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
     """The agent with what `adjourn init` made of its files; killed at the end, if it still runs."""
-    process = agent.start_as_set_up(place.root, place.root / "home" / agent.name, model.address, PATH)
+    process = agent.start_as_set_up(
+        place.root, place.root / "home" / agent.name, model.address, around(place)
+    )
     try:
         yield process
     finally:
@@ -232,7 +233,10 @@ def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subproc
         process.wait()
 
 
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def around(place: Place) -> dict[str, str]:
+    """What stands in the environment of the client, its servers and its hooks alike."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "ADJOURN_CONFIG": str(place.root.parent / "config")}
 
 
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
@@ -241,12 +245,12 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     site, home = {"repo_path": str(place.site)}, place.root / "home" / agent.name
     home.mkdir(parents=True)
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
-    own = {name: value for name, value in place.environment().items() if name != "PATH"}
+    own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
     agent.as_user(place.root, home, command_of(GIT, place), own)
     done = subprocess.run(
         [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
         cwd=place.root,
-        env=agent.full_environment(home, "", PATH) | place.environment() | {"PATH": PATH, "HOME": str(home)},
+        env=agent.full_environment(home, "") | around(place),
         capture_output=True,
         check=False,
         text=True,
@@ -303,7 +307,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     for command in (["verify"], ["doctor"]):
         checked = subprocess.run(
             [sys.executable, "-m", "adjourn", *command],
-            cwd=place.root, env=place.environment() | {"PATH": PATH, "HOME": str(home)}, capture_output=True, check=False, text=True,
+            cwd=place.root, env=agent.full_environment(home, "") | around(place), capture_output=True, check=False, text=True,
         )  # fmt: skip
         assert checked.returncode == 0, checked.stdout + checked.stderr
 

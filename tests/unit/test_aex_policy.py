@@ -82,6 +82,8 @@ def test_the_first_rule_that_matches_is_the_one_named() -> None:
         (["confirm before *"], "aex.resume", "allow", False),
         (["confirm before *", "confirm before mcp.*"], "mcp.prompts.get", "allow", True),
         (["allow file.read"], "aex.list_tasks", "allow", False),
+        (["deny adjourn.*"], "adjourn.note", "deny", False),
+        (["confirm before adjourn.ask"], "adjourn.ask", "allow", True),
     ],
 )
 def test_requests_and_meta_tools_are_allowed_unless_named(

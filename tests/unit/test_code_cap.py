@@ -34,7 +34,8 @@ def test_a_small_reply_is_unchanged() -> None:
 
 def test_a_large_reply_is_cut_at_whole_items() -> None:
     """What does not fit loses whole items, says how many, and is still JSON."""
-    result = {"pattern": "a", "matches": _matches(7_644), "total_matches": 7_644}
+    matches = _matches(7_644)
+    result = {"pattern": "a", "matches": matches, "total_matches": 7_644}
     reply = capped(result)
     told = json.loads(to_json(reply))
     assert size(reply) <= MAX_REPLY
@@ -43,12 +44,13 @@ def test_a_large_reply_is_cut_at_whole_items() -> None:
     assert told["total_matches"] == 7_644
     assert told["returned_matches"] == len(told["matches"]) > 500
     assert "Narrow" in told["message"]
-    assert told["matches"] == result["matches"][: len(told["matches"])]
+    assert told["matches"] == matches[: len(told["matches"])]
 
 
 def test_the_rest_comes_by_cursors() -> None:
     """Following the cursors brings every item once, in order."""
-    result = {"results": {"p": {"matches": _matches(5_000), "total_matches": 5_000}}}
+    matches = _matches(5_000)
+    result = {"results": {"p": {"matches": matches, "total_matches": 5_000}}}
     got: list[dict[str, Any]] = []
     reply = capped(result, ["search_text", "p"])
     while True:
@@ -57,8 +59,8 @@ def test_the_rest_comes_by_cursors() -> None:
             break
         so_far = len(got)
         reply = capped(result, ["search_text", "p"], cursor=reply["cursor"])
-        assert reply["results"]["p"]["matches"][0] == result["results"]["p"]["matches"][so_far]
-    assert got == result["results"]["p"]["matches"]
+        assert reply["results"]["p"]["matches"][0] == matches[so_far]
+    assert got == matches
 
 
 def test_a_foreign_cursor_is_refused() -> None:

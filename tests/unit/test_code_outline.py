@@ -151,7 +151,7 @@ def test_languages_by_name_and_extension() -> None:
     """A caller's short names are understood, and families go together."""
     assert language_of("a/B.TSX") == "tsx"
     assert language_of("Makefile") == "text"
-    assert spoken_as("ts") == {"typescript", "tsx"}
+    assert spoken_as("ts") == frozenset({"typescript", "tsx"})
     assert spoken_as(None) is None
     assert all(has_grammar(language.name) and load(language.name) for language in LANGUAGES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from test_engine_checkpoint import Machine
 
 from adjourn.engine.checkpoint import names
 from adjourn.engine.decide import Block, Call, Forward
-from adjourn.engine.triggers import due_shares
+from adjourn.engine.triggers import due_shares, settled
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.state.ledger import Ledger
@@ -150,3 +151,157 @@ def test_a_spent_budget_still_refuses(machine: Machine) -> None:
     machine.work(desk, "read", "read", "read", "read")
     _, (admitted,) = desk.admit([Call(tool="read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
+
+
+# --- the discipline, without a word in the policy
+
+
+def plain(machine: Machine, budget: int = 50) -> Any:
+    text = f'policy work v1\ngoal "do it"\nallow *\nbudget calls={budget}\n'
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+    return machine.desk()
+
+
+def call(machine: Machine, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
+    """One call, decided on and settled as the proxy does it."""
+    machine.clock.move(seconds=1)
+    one = Call(tool=tool, digest="1" * 64, arguments="{}", **more)
+    session, (admitted,) = desk.admit([one])
+    if admitted.call:
+        facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
+        session.settle(facts)
+        settled(session, facts)
+
+
+def made(machine: Machine, desk: Any) -> list[tuple[int, str]]:
+    """The calls that were used at each checkpoint, and its trigger."""
+    found = []
+    for fact in machine.facts(desk.task_id(), kinds.CheckpointCreated):
+        stated = machine.store.get_blob(fact.document)
+        assert stated is not None
+        found.append((json.loads(stated)["callsUsed"], fact.trigger))
+    return found
+
+
+def test_a_budget_of_50_is_checkpointed_at_38_and_45_and_when_it_is_spent(machine: Machine) -> None:
+    """Once each, as soon as the share is reached."""
+    desk = plain(machine)
+    for _ in range(52):
+        call(machine, desk, "read")
+    assert made(machine, desk) == [
+        (38, "at 75% of calls=50"), (45, "at 90% of calls=50"), (50, "at 100% of calls=50"),
+    ]  # fmt: skip
+
+
+def test_a_jump_over_both_shares_makes_one(machine: Machine) -> None:
+    """Calls that are decided on together may take the budget past both."""
+    desk = plain(machine)
+    calls = [Call(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
+    session, _ = desk.admit(calls)
+    settled(session, [])
+    assert made(machine, desk) == [(46, "at 90% of calls=50")]
+
+
+def test_a_raised_budget_is_armed_again(machine: Machine) -> None:
+    """Its shares are those of the new size."""
+    desk = plain(machine, 4)
+    for _ in range(4):
+        call(machine, desk, "read")
+    text = (machine.root / ".aex" / "policy.aex").read_text()
+    (machine.root / ".aex" / "policy.aex").write_text(text.replace("calls=4", "calls=40"))
+    for _ in range(27):
+        call(machine, desk, "read")
+    assert made(machine, desk) == [
+        (3, "at 75% of calls=4"), (4, "at 100% of calls=4"), (30, "at 75% of calls=40"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "more", "label"),
+    [
+        ("shell.exec", {"given": {"command": "rm -rf build"}}, "shell.exec: rm"),
+        ("deploy.run", {}, "deploy.run: deploy"),
+        ("odd", {"destructive": True}, "odd"),
+    ],
+)
+def test_a_destructive_call_stands_between_two_checkpoints(
+    machine: Machine, tool: str, more: dict[str, Any], label: str
+) -> None:
+    """By a rule on commands, by the tool's name, by the tool's own word: one before it, one after it."""
+    desk = plain(machine)
+    call(machine, desk, "read")
+    call(machine, desk, tool, **more)
+    assert made(machine, desk) == [(1, f"before {label}"), (2, f"after {label}")]
+    order = [event.event for event in machine.events(desk.task_id())][-4:]
+    assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
+
+
+def test_a_call_that_only_reads_or_changes_nothing_makes_none(machine: Machine) -> None:
+    """A tool that says it reads is believed, and ordinary calls cost nothing."""
+    desk = plain(machine)
+    call(machine, desk, "delete.preview", effectful=False)
+    call(machine, desk, "shell.exec", given={"command": "ls"})
+    assert made(machine, desk) == []
+
+
+@pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
+def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine, outcome: str) -> None:
+    """What was said since is not there any more; what failed is, and it comes first."""
+    from adjourn.engine.milestone import make  # noqa: PLC0415  # beside their only use
+    from adjourn.engine.pages import find_active  # noqa: PLC0415
+    from adjourn.state.composing import Said  # noqa: PLC0415
+
+    desk = plain(machine)
+    call(machine, desk, "read")
+    session = desk.session()
+    root = str(machine.root)
+    make(session.task, root, "a", budget=50, said=Said(resumption_point="deploy"), sitting=session)
+    session, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    machine.clock.move(seconds=60)
+    make(session.task, root, "b", budget=50, said=Said(resumption_point="celebrate"), sitting=session)
+    machine.clock.move(seconds=60)
+    facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
+    session.settle(facts)
+    settled(session, facts)
+    found = find_active(root)
+    assert found is not None
+    assert found.machine["trigger"] == "failed deploy.run: deploy"
+    assert found.page.current_state[0].startswith("Failed: deploy.run: deploy: ")
+    assert found.page.resumption_point.endswith("Then: deploy")
+    assert (machine.root / "tmp" / "checkpoint-pre-deploy.md").exists()
+
+
+def test_a_page_that_cannot_be_written_keeps_no_call(machine: Machine) -> None:
+    """The checkpoint is in the store; what is wrong is told."""
+    desk = plain(machine)
+    notes: list[str] = []
+    desk.told = lambda event, text: notes.append(f"{event}: {text}")
+    (machine.root / "tmp").write_text("")
+    call(machine, desk, "deploy.run")
+    assert [trigger for _, trigger in made(machine, desk)] == [
+        "before deploy.run: deploy",
+        "after deploy.run: deploy",
+    ]
+    assert "has no page" in notes[0]
+
+
+def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(machine: Machine) -> None:
+    """A broken file switches nothing off."""
+    (machine.root / ".aex" / "discipline.json").write_text("{")
+    desk = plain(machine)
+    notes: list[str] = []
+    desk.told = lambda event, text: notes.append(text)
+    call(machine, desk, "deploy.run")
+    assert "the usual rules count" in notes[0]
+    assert len(made(machine, desk)) == 2
+
+
+def test_minutes_that_are_spent_are_checkpointed(machine: Machine) -> None:
+    """Other budgets than calls have no usual shares, but their end."""
+    text = 'policy work v1\ngoal "do it"\nallow *\nbudget minutes=1\n'
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+    desk = machine.desk()
+    for _ in range(3):
+        machine.clock.move(seconds=40)
+        call(machine, desk, "read")
+    assert [trigger for _, trigger in made(machine, desk)] == ["at 100% of minutes=1"]

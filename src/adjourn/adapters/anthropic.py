@@ -1,15 +1,20 @@
 """Anthropic's messages, through the official SDK. ANTHROPIC_API_KEY, ANTHROPIC_MODEL, ANTHROPIC_BASE_URL.
 
-Owns: the request, and reading its answer. Must never: import the SDK before a model is asked for.
+Owns: the request, reading its answer, and where both hold a cognitive state. Must never: import the SDK before a model is asked for.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, bounded, credential, cut_off, declined, decoded, sdk
+from adjourn.adapters.resumable import Kept, Resumable, read
+from adjourn.engine.cognition import CognitiveStore
+from adjourn.engine.middleware import INTERVAL, Middleware, Said, then
 from adjourn.engine.models import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
@@ -65,3 +70,62 @@ class Anthropic:
             input_tokens=answer.usage.input_tokens,
             output_tokens=answer.usage.output_tokens,
         )
+
+
+class ResumableAnthropic(Resumable):
+    """A client of Anthropic's that remembers: each answer goes into a cognitive session, each request tells what the session knows.
+
+    `messages.create` takes and returns what the SDK's does. `client` is an `Anthropic` or an `AsyncAnthropic` of your own; what it offers
+    beside, call on it.
+    """
+
+    def __init__(
+        self,
+        memory: CognitiveStore,
+        *,
+        client: Any = None,
+        model: str = "",
+        auto_checkpoint_interval: int = INTERVAL,
+    ) -> None:
+        chosen = client or sdk("anthropic").Anthropic(api_key=credential("ANTHROPIC_API_KEY"))
+        dialect = _Dialect()
+        super().__init__(
+            Middleware(
+                memory, auto_checkpoint_interval=auto_checkpoint_interval, dialect=dialect, always=True
+            )
+        )
+        self.client = chosen
+        self.model = model or os.environ.get("ANTHROPIC_MODEL", "") or DEFAULT_MODEL
+        self.messages = Kept(self.middleware, chosen.messages.create)
+
+    def ask(self, message: str, **options: Any) -> Any:
+        """The text of an answer to one message, without any before it: what came before is in the session."""
+        request = {"model": self.model, "max_tokens": MAX_TOKENS, **options}
+        response = self.messages.create(messages=[{"role": "user", "content": message}], **request)
+        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
+
+
+class _Dialect:
+    """`messages.create`: the system prompt is a text, or a list of blocks with a text."""
+
+    def prompts(self, request: Mapping[str, Any]) -> list[str]:
+        return [block["text"] for block in _blocks(request)]
+
+    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
+        pairs = zip(_blocks(request), prompts, strict=True)
+        blocks = [{**block, "text": text} for block, text in pairs if text]
+        return {**request, "system": [*blocks, {"type": "text", "text": added}]}
+
+    def said(self, response: Any) -> Said:
+        def parts() -> tuple[Any, Any]:
+            text = "".join(block.text for block in response.content if block.type == "text")
+            return text, response.usage.input_tokens + response.usage.output_tokens
+
+        return read(parts, "anthropic")
+
+
+def _blocks(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    system = request.get("system")
+    if isinstance(system, str):
+        return [{"type": "text", "text": system}]
+    return [dict(block) for block in system] if isinstance(system, Sequence) else []

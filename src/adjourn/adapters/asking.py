@@ -94,6 +94,11 @@ def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completi
     answer = outcome[0]
     if isinstance(answer, BaseException):
         raise _told(answer, who) from answer
+    return checked(answer, who)
+
+
+def checked(answer: Completion, who: str) -> Completion:
+    """The answer, if it is a text of sensible size. Raises `ModelError`."""
     if not answer.text.strip():
         raise ModelError(f"{who} gave an empty answer", "try again")
     if len(answer.text) > MAX_TEXT:

@@ -16,12 +16,15 @@ PROVIDERS = {
     "openai": "adjourn.adapters.openai:OpenAI",
 }
 """By the name that `--model` knows: a class that is made with a model's name, or "" for its default."""
+CLIENT = "mcp"
+"""Beside the providers: the model of the MCP client that is connected."""
 
 
-def choose(name: str = "", handler: str = "") -> Model:
+def choose(name: str = "", handler: str = "", *, root: str = ".", store: str = "") -> Model:
     """The model that `--model` names (PROVIDER or PROVIDER:MODEL), else the handler (MODULE:FUNCTION), else AEX_MODEL.
 
-    Raises `UsageError` where there is none, `ModelError` where its key or its SDK is missing: before anything is asked.
+    `root` and `store` are where a connected client is looked for. Raises `UsageError` where there is none, `ModelError` where
+    its key, its SDK or its client is missing: before anything is asked.
     """
     if handler and not name:
         from adjourn.adapters.handler import Handler  # noqa: PLC0415  # only what was chosen
@@ -33,8 +36,13 @@ def choose(name: str = "", handler: str = "") -> Model:
             "no model is named", "give --model PROVIDER or --model-handler MODULE:FUNCTION, or set AEX_MODEL"
         )
     provider, _, model = named.partition(":")
+    if provider == CLIENT:
+        from adjourn.adapters.sampling import Sampling  # noqa: PLC0415  # as above
+
+        return Sampling(model, root=root, store=store)
     if provider not in PROVIDERS:
-        raise UsageError(f"no provider is called {provider!r}", f"there are: {', '.join(PROVIDERS)}")
+        known = ", ".join((*PROVIDERS, CLIENT))
+        raise UsageError(f"no provider is called {provider!r}", f"there are: {known}")
     module, _, kind = PROVIDERS[provider].partition(":")
     chosen: Model = getattr(import_module(module), kind)(model)
     return chosen

@@ -1,16 +1,21 @@
 """OpenAI's chat completions, through the official SDK. OPENAI_API_KEY, OPENAI_MODEL, OPENAI_BASE_URL.
 
-Owns: the request, and reading its answer. Must never: import the SDK before a model is asked for.
+Owns: the request, reading its answer, and where both hold a cognitive state. Must never: import the SDK before a model is asked for.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, bounded, credential, cut_off, declined, decoded, sdk
+from adjourn.adapters.resumable import Kept, Resumable, read
+from adjourn.engine.cognition import CognitiveStore
+from adjourn.engine.middleware import INTERVAL, Middleware, Said, joined, then
 from adjourn.engine.models import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
@@ -72,3 +77,118 @@ class OpenAI:
             input_tokens=usage.prompt_tokens,
             output_tokens=usage.completion_tokens,
         )
+
+
+class ResumableOpenAI(Resumable):
+    """A client of OpenAI's that remembers: each answer goes into a cognitive session, each request tells what the session knows.
+
+    `chat.completions.create` and `responses.create` take and return what the SDK's do. `client` is an `OpenAI` or an `AsyncOpenAI` of your
+    own; what it offers beside, call on it.
+    """
+
+    def __init__(
+        self,
+        memory: CognitiveStore,
+        *,
+        client: Any = None,
+        model: str = "",
+        auto_checkpoint_interval: int = INTERVAL,
+    ) -> None:
+        chosen = client or sdk("openai").OpenAI(api_key=credential("OPENAI_API_KEY"))
+        interval = auto_checkpoint_interval
+        chat = Middleware(memory, auto_checkpoint_interval=interval, dialect=_ChatDialect(), always=True)
+        responses = Middleware(
+            memory, auto_checkpoint_interval=interval, dialect=_ResponsesDialect(), always=True
+        )
+        super().__init__(chat)
+        self.client = chosen
+        self.model = model or os.environ.get("OPENAI_MODEL", "") or DEFAULT_MODEL
+        self.chat = SimpleNamespace(completions=Kept(chat, chosen.chat.completions.create))
+        self.responses = Kept(responses, chosen.responses.create)
+
+    def ask(self, message: str, **options: Any) -> Any:
+        """The text of an answer to one message, without any before it: what came before is in the session."""
+        request = {"model": self.model, "max_completion_tokens": MAX_TOKENS, **options}
+        response = self.chat.completions.create(messages=[{"role": "user", "content": message}], **request)
+        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
+
+
+class _ChatDialect:
+    """`chat.completions.create`: the system prompt is the messages of the roles `system` and `developer`."""
+
+    def prompts(self, request: Mapping[str, Any]) -> list[str]:
+        return _system_texts(request["messages"])
+
+    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
+        messages = _with_system_texts(request["messages"], prompts)
+        last = max((at for at, message in enumerate(messages, 1) if _is_system(message)), default=0)
+        messages.insert(last, {"role": "system", "content": added})
+        return {**request, "messages": messages}
+
+    def said(self, response: Any) -> Said:
+        return read(lambda: (response.choices[0].message.content or "", _used(response)), "openai")
+
+
+class _ResponsesDialect:
+    """`responses.create`: the system prompt is `instructions`, and items of the roles `system` and `developer`."""
+
+    def prompts(self, request: Mapping[str, Any]) -> list[str]:
+        return [_instructions(request), *_system_texts(_items(request))]
+
+    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
+        told = {**request, "instructions": joined(prompts[0], added)}
+        if _items(request):
+            told["input"] = _with_system_texts(_items(request), prompts[1:])
+        return told
+
+    def said(self, response: Any) -> Said:
+        return read(lambda: (response.output_text, _used(response)), "openai")
+
+
+def _used(response: Any) -> Any:
+    return response.usage.total_tokens if response.usage else 0
+
+
+def _instructions(request: Mapping[str, Any]) -> str:
+    instructions = request.get("instructions")
+    return instructions if isinstance(instructions, str) else ""
+
+
+def _items(request: Mapping[str, Any]) -> Sequence[Any]:
+    given = request.get("input")
+    return given if isinstance(given, list | tuple) else ()
+
+
+def _is_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
+
+
+def _system_texts(messages: Sequence[Any]) -> list[str]:
+    return [text for message in messages if _is_system(message) for text in _texts(message.get("content"))]
+
+
+def _texts(content: Any) -> list[str]:
+    """The texts of a content, which is one, or a list of parts."""
+    return (
+        [content] if isinstance(content, str) else [part["text"] for part in content or () if "text" in part]
+    )
+
+
+def _with_system_texts(messages: Sequence[Any], texts: Sequence[str]) -> list[Any]:
+    """The messages with other texts in the places of `_system_texts`. One that has none left is left out."""
+    left = iter(texts)
+    return [
+        told
+        for message in messages
+        if (told := _with_texts(message, left) if _is_system(message) else message)
+    ]
+
+
+def _with_texts(message: Mapping[str, Any], texts: Iterator[str]) -> dict[str, Any]:
+    content = message.get("content")
+    if isinstance(content, str):
+        told: Any = next(texts)
+    else:
+        parts = [{**part, "text": next(texts)} if "text" in part else part for part in content or ()]
+        told = [part for part in parts if part.get("text", True)]
+    return {**message, "content": told} if told else {}

@@ -14,7 +14,7 @@ from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, t
 from adjourn.aex.rules import Policy, Rule, Verdict
 from adjourn.aex.where import PathMatcher
 
-OPEN_PREFIXES = ("mcp.", "aex.")
+OPEN_PREFIXES = ("mcp.", "aex.", "adjourn.")
 """Requests of the protocol and meta-tools: allowed unless a rule names them."""
 _ANYTHING = Rule("allow", "*", "", 0)
 

@@ -153,7 +153,7 @@ def effective(
     policy_source: str | None = None,
     contract_source: str | None = None,
 ) -> tuple[Policy, list[Finding]]:
-    """The effective permissions of a policy file and a contract file, and every finding about both.
+    """The effective permissions of a policy file (`.aex`, or JSON) and a contract file, and every finding about both.
 
     Rules and findings name the file as `…_source`, or as its path. An error finding means that the permissions
     are not what somebody wrote: refuse to work with them.
@@ -173,6 +173,10 @@ def effective(
 def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
     if path is None:
         return None, []
+    if wanted == "policy" and path.endswith(".json"):
+        from adjourn.aex.json_policy import read_json_policy  # noqa: PLC0415  # few policies are JSON
+
+        return read_json_policy(path, os.path.curdir, source or path)
     text, unreadable = load(path, source=source)
     if text is None:
         return Policy(), unreadable

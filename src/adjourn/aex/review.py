@@ -62,9 +62,13 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str]
 
 
-def review(contract_text: str, source: str, effective_base: Policy | None) -> dict[str, Any]:
+def review(
+    contract_text: str, source: str, effective_base: Policy | None, refusals: Sequence[Finding] = ()
+) -> dict[str, Any]:
     """The answer of the meta-tool: the review of a contract's text under the permissions in force."""
-    told = msgspec.to_builtins(reviewed(contract_text, source, effective_base, unnamed=_file_stem(source)))
+    told = msgspec.to_builtins(
+        reviewed(contract_text, source, effective_base, unnamed=_file_stem(source), refusals=refusals)
+    )
     return {name: told[name] for name in _OF_THE_META_TOOL}
 
 

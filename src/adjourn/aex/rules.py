@@ -17,7 +17,7 @@ from adjourn.aex.where import PathMatcher
 __all__ = ["CLOSED", "Policy", "Rule", "Verdict"]
 
 CACHE_MAX = 4096
-_OPEN_PREFIXES = ("mcp", "aex")
+_OPEN_PREFIXES = ("mcp", "aex", "adjourn")
 _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -89,9 +89,9 @@ class Policy:
         return self._tool(tool).strict
 
     def judge_open(self, name: str) -> Verdict:
-        """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` meta-tools.
+        """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` and `adjourn.*` meta-tools.
 
-        `deny *` names it too; `confirm` names it only by a pattern that itself begins with `mcp` or `aex`.
+        `deny *` names it too; `confirm` names it only by a pattern that itself begins with one of these.
         """
         return self._tool(name).strict_open
 

@@ -12,7 +12,7 @@ policy workspace v0
 
 goal "What an agent may do in this workspace."
 
-use file.read, file.write, tests.run, git.*
+allow file.read, file.write, git.*, tests.run:npm test*, tests.run:pytest*
 deny network.*, secrets.read
 
 budget calls=100
@@ -68,7 +68,7 @@ SAMPLE_INPUTS = """\
 
 SAMPLE_JSON_POLICY = """\
 {
-  "allow": ["file.read", "file.write", "tests.run"],
+  "allow": ["file.read", "file.write", "tests.run:npm test*"],
   "deny": ["network.*", "secrets.read"],
   "require_confirmation": ["file.write"],
   "budget": {"calls": 20}

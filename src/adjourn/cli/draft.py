@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--model",
     default="",
     metavar="PROVIDER",
-    help="Who drafts: anthropic or openai, or PROVIDER:MODEL (default: $AEX_MODEL).",
+    help="Who drafts: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
 )
 @click.option(
     "--model-handler",

@@ -64,7 +64,7 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
         for entry in found.store.read(event.task, 0, event.seq):
             past = decode(entry.data)
             ledger.apply(past, entry.hash, data_of(past))
-        stated = document_of(ledger, data.name, data.description)
+        stated = document_of(ledger, data.name, data.description, data.record)
     try:
         as_written = folder.is_as_written(place.store_or_none() or found.store, place.root, data.name)
         state = {None: "none", True: "as written", False: "brought or changed"}[as_written]

@@ -60,7 +60,7 @@ def create(
             raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
         if sitting is not None:
             sitting.check_held(ledger)
-        documents[:] = [canonical(document_of(ledger, name, description))]
+        documents[:] = [canonical(document_of(ledger, name, description, record))]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -76,6 +76,7 @@ def create(
             key=fingerprint(public),
             name=name,
             previous=_previous(task.store, name),
+            record=record,
             root=head.root,
             signature=sign(private, head),
             trigger=trigger,
@@ -88,13 +89,22 @@ def create(
 
     with task.lock:
         task.flush()
+        record = _record_hash(task)
         task.commit(build, refs=refs, blobs=documents)
         task.fold()
     return find(task.store, name)
 
 
-def document_of(ledger: Ledger, name: str, description: str) -> dict[str, Any]:
-    """What a checkpoint says of its task: a projection of the events before it, so that it can be checked."""
+def _record_hash(task: Task) -> str:
+    """The hash of the newest version of the task's Continuation Record; "" where it has none."""
+    from adjourn.engine.page_writing import record_of  # noqa: PLC0415  # it needs this module
+
+    record = record_of(task.store, task.id)
+    return str(record["contentHash"]) if record else ""
+
+
+def document_of(ledger: Ledger, name: str, description: str, record: str) -> dict[str, Any]:
+    """What a checkpoint says of its task: a projection of the events before it and its own, so that it can be checked."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "task": ledger.task,
@@ -110,6 +120,8 @@ def document_of(ledger: Ledger, name: str, description: str) -> dict[str, Any]:
     }
     if ledger.budget is not None:
         document["budget"] = ledger.budget
+    if record:
+        document["record"] = record
     return document
 
 

@@ -361,7 +361,7 @@ def _check_statements(
 ) -> None:
     """Every field of checkpoint.json must say what the verified chain says."""
     data = checkpoint.data
-    stated = document_of(ledger, data.name, data.description)
+    stated = document_of(ledger, data.name, data.description, data.record)
     history = list(_decisions(entries[:-1]))[-MAX_HISTORY:]
     due = [
         ("name", file.name, data.name),

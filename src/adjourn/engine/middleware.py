@@ -142,5 +142,4 @@ class Middleware:
         if len(set(named)) > 1 or not named[0]:
             shown = ", ".join(f"RESUME_FROM:{name}" for name in dict.fromkeys(named))
             raise InvalidError(f"the system prompt says {shown}", "name one checkpoint: RESUME_FROM:<id>")
-        if self.memory.resumed_from != named[0]:
-            self.memory.restore_from_checkpoint(named[0])
+        self.memory.resume_from(named[0])

@@ -92,7 +92,8 @@ def plan(store: Store, root: str, rules: Rules, now: int) -> Pruned:
         for point in loose
     ]
     there = sorted((point for point in loose if point.is_there), key=lambda point: point.at)
-    return Pruned(_chosen(there, kept, rules, now), len(kept))
+    chosen = _chosen(there, kept, rules, now)
+    return Pruned(chosen, sum(point.is_there for point in (*there, *kept)) - len(chosen))
 
 
 def _points(store: Store, task: str) -> Iterator[Point]:

@@ -312,7 +312,7 @@ class _TaskCheck:
         elif data.key not in self._strangers:
             self._strangers.add(data.key)
             self.report.findings.append(_unknown_signer(data.key, event, event_hash))
-        due = digest(canonical(document_of(ledger, data.name, data.description)))
+        due = digest(canonical(document_of(ledger, data.name, data.description, data.record)))
         if due != data.document:
             self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
         self._look_at_document(checkpoint)

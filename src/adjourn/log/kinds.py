@@ -241,6 +241,7 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
     key: str
     name: str
     previous: str = ""
+    record: str = ""
     root: str
     signature: str
     trigger: str

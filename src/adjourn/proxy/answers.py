@@ -20,7 +20,7 @@ from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import OVERSIZE
 from adjourn.proxy.gate import Gate
-from adjourn.proxy.lists import edit_tools, own_list, with_tools_capability
+from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.wire import Pending, Wire
 
@@ -230,7 +230,7 @@ class Answers:
             result = msgspec.json.decode(line)["result"]
             revision = result.get("protocolVersion") if isinstance(result, dict) else None
             self._gate.revision = revision if isinstance(revision, str) else ""
-        return with_tools_capability(line) or line
+        return greeting(line, self._meta.notice()) or line
 
     def _note(self, data: kinds.Data) -> None:
         try:

@@ -83,16 +83,20 @@ def _about(raw: Raw) -> tuple[str, Annotations]:
     return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations()
 
 
-def with_tools_capability(line: bytes) -> bytes | None:
-    """An answer to initialize or server/discover that offers tools; None when it does already."""
+def greeting(line: bytes, notice: str = "") -> bytes | None:
+    """An answer to initialize or server/discover that offers tools, and tells the notice; None when it may pass as it is."""
     body: RawObject = _decode(line, type=RawObject)
     result: RawObject = _decode(body["result"], type=RawObject)
     capabilities: RawObject = (
         _decode(result["capabilities"], type=RawObject) if "capabilities" in result else {}
     )
-    if "tools" in capabilities:
+    if "tools" in capabilities and not notice:
         return None
-    capabilities["tools"] = Raw(b"{}")
-    result["capabilities"] = Raw(_encode(capabilities))
+    if "tools" not in capabilities:
+        capabilities["tools"] = Raw(b"{}")
+        result["capabilities"] = Raw(_encode(capabilities))
+    if notice:
+        said = _decode(result["instructions"]) if "instructions" in result else ""
+        result["instructions"] = Raw(_encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice))
     body["result"] = Raw(_encode(result))
     return _encode(body) + b"\n"

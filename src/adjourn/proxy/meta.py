@@ -151,6 +151,19 @@ class MetaTools:
             if self._desk.policy.judge_open(name).effect == "allow"
         ]
 
+    def notice(self) -> str:
+        """What the client is told as it begins: that work waits here, and how to go on with it; "" for nothing."""
+        from adjourn.engine.waiting import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
+
+        if self._desk.policy.judge_open("aex.resume").effect != "allow":
+            return ""
+        try:
+            found = waiting(self._desk)
+        except AdjournError as error:  # it is said again where it matters
+            self._report.event("store.error", str(error))
+            return ""
+        return notice(found, self._spelled("aex.resume")) if found else ""
+
     def _spelled(self, name: str) -> str:
         undotted = self._desk.client.lower().startswith(UNDOTTED_CLIENTS)
         return (

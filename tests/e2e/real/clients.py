@@ -37,16 +37,18 @@ class Agent:
         """Start it in the workspace; its output goes to files in `home`."""
         home.mkdir(parents=True, exist_ok=True)
         self.prepare(home, model, command, server_env)
-        return self._started(workspace, home, model, self.arguments(home), os.environ["PATH"])
+        return self._started(workspace, home, model, self.arguments(home), {})
 
-    def start_as_set_up(self, workspace: Path, home: Path, model: str, path: str) -> subprocess.Popen[bytes]:
-        """Start it with nothing but what the workspace and the home hold; `path` is its PATH."""
+    def start_as_set_up(
+        self, workspace: Path, home: Path, model: str, around: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start it with nothing but what the workspace and the home hold, and what stands around it."""
         self.prepare(home, model, [], {})
-        return self._started(workspace, home, model, list(self.plain_arguments), path)
+        return self._started(workspace, home, model, list(self.plain_arguments), around)
 
-    def full_environment(self, home: Path, model: str, path: str) -> dict[str, str]:
+    def full_environment(self, home: Path, model: str) -> dict[str, str]:
         environment = {
-            "PATH": path,
+            "PATH": os.environ["PATH"],
             "HOME": str(home),
             "TERM": "dumb",
             "HTTP_PROXY": NOWHERE,
@@ -56,7 +58,7 @@ class Agent:
         return environment | self.environment(home, model)
 
     def _started(
-        self, workspace: Path, home: Path, model: str, arguments: list[str], path: str
+        self, workspace: Path, home: Path, model: str, arguments: list[str], around: dict[str, str]
     ) -> subprocess.Popen[bytes]:
         program = self.program()
         assert program is not None
@@ -64,7 +66,7 @@ class Agent:
             return subprocess.Popen(
                 [*program, *arguments],
                 cwd=workspace,
-                env=self.full_environment(home, model, path),
+                env=self.full_environment(home, model) | around,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -196,6 +198,14 @@ CODEX = Agent(
     _codex_environment,
     "legacy",
     _codex_as_user,
-    ("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", TASK),
+    (
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "--sandbox",
+        "danger-full-access",
+        "--dangerously-bypass-hook-trust",
+        TASK,
+    ),
 )
 AGENTS = (CLAUDE, CODEX)

@@ -130,7 +130,7 @@ class CognitiveStore:
         """Take in what a model said; with `every`, that many answers make a checkpoint."""
         with self._lock:
             before, at = self.session, self._clock()
-            counted = _counted(before, requestCount=1, tokensConsumed=tokens)
+            counted = _counted(before, requestCount=1, tokensConsumed=max(0, tokens))
             state = apply_reply(before["workingState"], parse_reply(response), at)
             number = counted["totalMetrics"]["requestCount"]
             due = [_automatic(number)] if every and number % every == 0 else []
@@ -178,6 +178,12 @@ class CognitiveStore:
             self.resumed, self.warnings = True, restored.warnings
         return restored._replace(session=self._told(before))
 
+    def resume_from(self, checkpoint_id: str) -> None:
+        """Restore a checkpoint, unless it is the one that was restored last: what came since then stays."""
+        with self._lock:
+            if self.resumed_from != checkpoint_id:
+                self.restore_from_checkpoint(checkpoint_id)
+
     def delete_checkpoint(self, checkpoint_id: str) -> None:
         """Delete a checkpoint of any session for good. `RefusedError` for one that a branch ends with."""
         with self._lock:
@@ -205,7 +211,11 @@ class CognitiveStore:
         """
         key = object()
         self._subscribers[key] = subscriber
-        return lambda: self._subscribers.pop(key, None) and None
+
+        def unsubscribe() -> None:
+            self._subscribers.pop(key, None)
+
+        return unsubscribe
 
     # --- the parts
 

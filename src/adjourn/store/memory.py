@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import IntegrityError, StoreError
 from adjourn.store import checks
@@ -119,6 +119,21 @@ class MemoryStore:
             self._check_open()
             if digest in self._blobs:
                 self._blobs[digest] = None
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        with self._changed:
+            self._check_open()
+            kept = sorted((digest, len(data)) for digest, data in self._blobs.items() if data is not None)
+        return iter(kept)
+
+    def drop(self, digests: Collection[str]) -> None:
+        for digest in digests:
+            checks.check_digest(digest)
+        with self._changed:
+            self._check_open()
+            for digest in digests:
+                if self._blobs.get(digest) is not None:
+                    del self._blobs[digest]
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         checks.check_name(stream)

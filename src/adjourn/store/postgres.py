@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from adjourn.errors import IntegrityError, StoreError
@@ -71,6 +71,10 @@ _CHANGE_REF = "UPDATE adjourn_ref SET value = %s WHERE name = %s AND value = %s"
 _DROP_REF = "DELETE FROM adjourn_ref WHERE name = %s AND value = %s"
 _PUT_BLOB = "INSERT INTO adjourn_blob VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _GET_BLOB = "SELECT data FROM adjourn_blob WHERE hash = %s"
+_BLOBS = """
+SELECT hash, length(data) FROM adjourn_blob WHERE hash > %s AND data IS NOT NULL ORDER BY hash LIMIT 1000
+"""
+_DROP = "DELETE FROM adjourn_blob WHERE hash = ANY(%s) AND data IS NOT NULL"
 _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 
 _MAX_SEQ = 2**63 - 2
@@ -201,6 +205,17 @@ class PostgresStore:
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)
         self._again(lambda connection: connection.execute(_FORGET, (digest,)))
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        last = ""
+        while page := self._query(_BLOBS, (last,)):
+            yield from page
+            last = page[-1][0]
+
+    def drop(self, digests: Collection[str]) -> None:
+        for digest in digests:
+            checks.check_digest(digest)
+        self._again(lambda connection: connection.execute(_DROP, (list(digests),)))
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         deadline = time.monotonic() + timeout

@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -52,6 +52,8 @@ _SET_REF = "INSERT INTO ref VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value
 _DELETE_REF = "DELETE FROM ref WHERE name = ?"
 _PUT_BLOB = "INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING"
 _GET_BLOB = "SELECT data FROM blob WHERE hash = ?"
+_BLOBS = "SELECT hash, length(data) FROM blob WHERE hash > ? AND data IS NOT NULL ORDER BY hash LIMIT 1000"
+_DROP = "DELETE FROM blob WHERE hash = ? AND data IS NOT NULL"
 _FORGET = "UPDATE blob SET data = NULL WHERE hash = ?"
 
 _POLL_SECONDS = 0.02
@@ -189,7 +191,7 @@ class SqliteStore:
         if row is None or row[0] is None:
             return None
         data: bytes = row[0]
-        if hashlib.sha256(data).hexdigest() != digest:
+        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
             raise IntegrityError(
                 f"the bytes of blob {digest} in {self.path} have changed",
                 "restore them from a backup or a checkpoint",
@@ -204,6 +206,18 @@ class SqliteStore:
             cursor.execute(_FORGET, (digest,))
             cursor.execute("PRAGMA secure_delete=OFF")
         self._empty_log()
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        last = ""
+        while page := self._all(_BLOBS, (last,)):
+            yield from page
+            last = page[-1][0]
+
+    def drop(self, digests: Collection[str]) -> None:
+        for digest in digests:
+            checks.check_digest(digest)
+        with self._transaction(durable=True) as cursor:
+            cursor.executemany(_DROP, ((digest,) for digest in digests))
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         deadline = time.monotonic() + timeout

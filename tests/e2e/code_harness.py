@@ -236,6 +236,16 @@ class Server:
         text: str = content.text
         return text
 
+    def cancelled(self, name: str, arguments: Reply, *, after: float) -> bool:
+        """Give a call up after some seconds. Whether it was still under way."""
+
+        async def ask() -> bool:
+            with anyio.move_on_after(after) as scope:
+                await self.session.call_tool(name, arguments)
+            return scope.cancelled_caught
+
+        return self._portal.call(ask)
+
     def start(self, query: str = QUERY, intent: str = "IMPLEMENT", **more: Any) -> Reply:
         return self.call("start_session", {"intent": intent, "query": query, **more})
 

@@ -38,7 +38,9 @@ SECONDS = 10.0
 """How long anything may take here before the test fails."""
 PERSON = Actor("ann", "human")
 META = "io.modelcontextprotocol/"
-META_TOOLS = ["aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task"]
+META_TOOLS = [
+    "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+]  # fmt: skip
 
 Message = dict[str, Any]
 

@@ -694,7 +694,7 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
         path.partition("/")[2] for path in done["written"]
     )
     assert desk.ok("check", "tasks/a_b_c.aex").out == "tasks/a_b_c.aex: valid task\n"
-    assert "tasks/sample-task.aex" in desk.ok("init").out
+    assert "tasks/sample-task.aex" in desk.ok("init", "--task", "sample-task").out
 
 
 def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ Through a real MCP client over stdio. Each test has a repository of its own; the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from code_harness import FIX, FRAME, MESSAGE, SIMPLE, Repo, Server, changed, step, walk
 
 
@@ -335,6 +335,34 @@ def test_odd_names_are_names(server: Server, repo: Repo) -> None:
     assert repo.dirty == []
     assert (repo.root / "app/x.py").exists()
     assert not (repo.root / "app/[x].py").exists()
+
+
+def test_repositories_in_the_repository_are_left_alone(server: Server, repo: Repo) -> None:
+    """A linked work tree or a clone inside the work tree is no change of the session."""
+    repo.git("worktree", "add", "-q", "-b", "inner", str(repo.root / "trees/inner"))
+    ready_to_commit(server, repo)
+    assert changed(server) == ["app/NOTES.md", "app/cart.py"]
+
+
+def test_a_checkpoint_that_somebody_wrote_cannot_command_git(server: Server, repo: Repo) -> None:
+    """Names and commits of a checkpoint go to git only as what they claim to be."""
+    victim = repo.home / "victim"
+    hostile = {
+        "session_id": "session_1", "query": "q", "intent": "MODIFY", "current_phase": "PRE_COMMIT",
+        "task_branch_enabled": True, "task_branch_name": "--orphan=x", "base_branch": "--output=x",
+        "base_commit": f"--output={victim}", "commit_hash": f"--output={victim}", "repo_path": "/",
+    }  # fmt: skip
+    for session in ("session_1", "../../session_2"):
+        server.call("cleanup_stale_branches", {"repo_path": str(server.repo.root)})
+        repo.write(".code-intel/sessions/session_1.json", json.dumps({**hostile, "session_id": session}))
+        status = server.call("get_session_status", {"repo_path": str(repo.root)})
+        if session == "session_1":
+            assert status["phase"] == "PRE_COMMIT"
+            assert server.call("review_changes")["error"] == "task_branch_not_enabled"
+            assert "error" in server.submit({"reviewed_files": [], "commit_message": "m"})
+        else:
+            assert status["error"] == "no_active_session"
+    assert (victim.exists(), repo.branch, repo.branches) == (False, "main", ["main"])
 
 
 def test_the_branch_that_is_checked_out_has_to_be_the_sessions(server: Server, repo: Repo) -> None:

@@ -25,7 +25,7 @@ with Codebase(sys.argv[1]) as codebase:
     report = codebase.sync()
     print(report.added, flush=True)
 """
-FILES = 400
+FILES = 200
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from code_harness import FRAME, QUERY, SIMPLE, Repo, Server, look, step, walk
 
-from adjourn.code import state as states
+from adjourn.code import restoring
 from adjourn.code.cap import MAX_REPLY
 from adjourn.code.state import Phase, State
-from code_harness import FRAME, QUERY, SIMPLE, Repo, Server, look, step, walk
 
 REMOVED = [
     "check_phase_necessity", "set_query_frame", "begin_phase_gate", "submit_for_review", "submit_exploration",
@@ -228,9 +228,9 @@ class TestCheckpointSerialization:
         recover(shared, repo)
         shared.call("add_explored_files", {"files": ["README.md"]})
         (key,) = repo.saved()["definitions_cache"]
-        tuple_key = states.from_cache_key(key)
+        tuple_key = restoring.from_cache_key(key)
         assert tuple_key == ("apply_discount", "/x/app", None, True)
-        assert states.cache_key(tuple_key) == key
+        assert restoring.cache_key(tuple_key) == key
 
     @pytest.mark.parametrize("phase", list(Phase))
     def test_phase_enum_round_trip(self, shared: Server, repo: Repo, phase: Phase) -> None:

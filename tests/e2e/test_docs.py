@@ -446,7 +446,7 @@ def test_the_meta_tools_are_all_described() -> None:
     assert list(sections) == list(DEFINITIONS)
     for name, definition in DEFINITIONS.items():
         schema = definition["inputSchema"]
-        rows = re.findall(r"^\| `(\w+)` \| text \| (yes|no) \|", sections[name], re.MULTILINE)
+        rows = re.findall(r"^\| `(\w+)` \| \w+ \| (yes|no) \|", sections[name], re.MULTILINE)
         required = schema.get("required", [])
         assert rows == [(key, "yes" if key in required else "no") for key in schema["properties"]]
 

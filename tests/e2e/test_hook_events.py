@@ -22,7 +22,7 @@ SETTLE = "--settle"
 class Told(Hooked):
     """A workspace whose client has a hook for every event."""
 
-    def tell(self, event: str, *options: str, env: dict[str, str] | None = None, **members: Any) -> Said:
+    def tell(self, event: str, *options: str, env: Any = None, **members: Any) -> Said:
         body = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": event} | members
         return self.answer_to(json.dumps(body).encode(), SETTLE, *options, env=env)
 
@@ -93,7 +93,7 @@ def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: Told)
     for use, interrupted in (("toolu_a", False), ("toolu_b", True)):
         call = {"file_path": use, "content": "x"}
         work.ask("Write", call, SETTLE, tool_use_id=use)
-        failed = {
+        failed: dict[str, Any] = {
             "tool_name": "Write",
             "tool_input": call,
             "tool_use_id": use,
@@ -138,8 +138,12 @@ def test_an_asked_call_that_ran_is_settled_as_any_other(work: Told) -> None:
     assert work.ledger().calls_used == 1
 
 
-def test_a_killed_client_leaves_its_call_in_doubt(work: Told) -> None:
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_killed_client_leaves_its_call_in_doubt(work: Told, checkpointed: bool) -> None:
     """The process that named itself is gone before it said what came of the call: the next session is told so."""
+    if checkpointed:
+        work.run("Write", {"file_path": "b", "content": "x"}, "toolu_b")
+        work.tell("SessionEnd")
     call = json.dumps(
         {
             "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {"file_path": "a", "content": "x"},
@@ -159,6 +163,7 @@ def test_a_killed_client_leaves_its_call_in_doubt(work: Told) -> None:
     told = work.brief()
     assert "In doubt, 1" in told
     assert "file.write" in told
+    assert work.ask("Read", {"file_path": "a"}).decision == "allow"
     assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["file.write"]
 
 
@@ -209,6 +214,31 @@ def test_checkpoints_before_compaction_at_the_end_of_a_turn_and_of_the_session(w
     assert (
         work.root / ".aex" / "checkpoints" / work.facts("checkpoint.created")[-1].name / "audit.jsonl"
     ).exists()
+
+
+@pytest.mark.parametrize(("event", "made"), [("PostToolUse", "after"), ("PostToolUseFailure", "failed")])
+def test_a_destructive_call_has_a_checkpoint_before_it_and_one_after_it(
+    work: Told, event: str, made: str
+) -> None:
+    """Durable before the call is let through; what comes after it depends on how it ended."""
+    work.policy_file.write_text(
+        'policy test v1\ngoal "a test"\nuse pay.*, file.*\ncheckpoint before pay.charge\nbudget calls=9\n'
+    )
+    call: dict[str, Any] = {
+        "tool_name": "mcp__pay__charge",
+        "tool_input": {"invoice": "1"},
+        "tool_use_id": "a",
+    }
+    work.run("Write", {"file_path": "a", "content": "x"}, "w")
+    assert work.ask("mcp__pay__charge", {"invoice": "1"}, SETTLE, tool_use_id="a").decision == "allow"
+    assert [fact.trigger for fact in work.facts("checkpoint.created")] == ["before pay.charge"]
+    assert work.tell(event, **call).code == 0
+    assert [fact.trigger for fact in work.facts("checkpoint.created")] == [
+        "before pay.charge",
+        f"{made} pay.charge",
+    ]
+    work.run("Write", {"file_path": "b", "content": "x"}, "v")
+    assert len(work.facts("checkpoint.created")) == 2
 
 
 def test_nothing_is_written_for_a_client_that_did_nothing(work: Told) -> None:

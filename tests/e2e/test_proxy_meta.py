@@ -454,10 +454,11 @@ def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path:
         names = client.tools()
         assert names[:4] == ["file.read", "echo", "file.write", "network.fetch"]  # in the upstream's order
         assert "slow" not in names
-        assert names[-4:] == META_TOOLS
+        assert names[-len(META_TOOLS) :] == META_TOOLS
         line = next(line for line in reversed(client.received) if b'"tools"' in line)
-        assert line.count(NUMBERS) == len(names) - 4
-        assert line.count(NUMBERS.split(b":", 1)[1]) == len(names) - 4 + 1  # beside the list, too
+        theirs = len(names) - len(META_TOOLS)
+        assert line.count(NUMBERS) == theirs
+        assert line.count(NUMBERS.split(b":", 1)[1]) == theirs + 1  # beside the list, too
         assert b"\\u00e9" in line
         assert list(json.loads(line)) == ["jsonrpc", "result", "id"]
 
@@ -471,7 +472,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
         inputs = {name: tool["inputSchema"] for name, tool in tools.items()}
         assert all(schema["type"] == "object" for schema in inputs.values())
         kinds = {
-            name: {key: value["type"] for key, value in schema["properties"].items()}
+            name: {key: value.get("type", "enum") for key, value in schema["properties"].items()}
             for name, schema in inputs.items()
         }
         assert kinds == {
@@ -487,12 +488,25 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             "aex.resume": {"name": "string", "more": "string"},
             "aex.list_tasks": {},
             "aex.review_task": {"task": "string"},
+            "adjourn.note": dict.fromkeys(
+                ["facts", "assumptions", "questions", "goals", "decisions", "learnings"], "array"
+            ),
+            "adjourn.record": {"section": "string", "more": "string"},
+            "adjourn.ask": {
+                "question": "string",
+                "context": "string",
+                "options": "array",
+                "priority": "enum",
+            },
         }
         assert [schema.get("required", []) for schema in inputs.values()] == [
             ["name"],
             ["name"],
             [],
             ["task"],
+            [],
+            [],
+            ["question"],
         ]
 
 
@@ -504,8 +518,8 @@ def test_meta_tools_come_once_on_the_last_page(tmp_path: Path, size: int) -> Non
         pages = _pages(client)
         assert len(pages) > 1
         names = [tool["name"] for page in pages for tool in page["tools"]]
-        assert names[-4:] == META_TOOLS
-        assert [name for name in names if name.startswith("aex.")] == META_TOOLS
+        assert names[-len(META_TOOLS) :] == META_TOOLS
+        assert [name for name in names if name.startswith(("aex.", "adjourn."))] == META_TOOLS
         assert len(names) == len(set(names))
         assert "secrets.read" not in names
 

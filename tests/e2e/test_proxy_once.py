@@ -72,7 +72,14 @@ def test_two_proxies_of_a_client_cannot_both_pay(tmp_path: Path) -> None:
 def test_an_effect_that_cannot_be_named_is_refused(tmp_path: Path) -> None:
     with workspace(tmp_path) as work:
         client = work.client()
-        for arguments in ({}, {"invoice": None}, {"invoice": ""}, {"Invoice": "A-7"}, {"invoice": []}):
+        wanting: tuple[dict[str, object], ...] = (
+            {},
+            {"invoice": None},
+            {"invoice": ""},
+            {"Invoice": "A-7"},
+            {"invoice": []},
+        )
+        for arguments in wanting:
             assert "without `invoice`" in text_of(client.call("payments.charge", arguments)), arguments
         assert work.executed() == []
         assert not refused(client.call("payments.charge", {"invoice": 10**30}))

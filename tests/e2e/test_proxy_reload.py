@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import ERAS, MODERN, Workspace, refused, text_of, wait_for
@@ -41,7 +42,7 @@ def test_nothing_is_blocked_and_everything_is_told(tmp_path: Path, era: str) -> 
     with workspace(tmp_path, *OBSERVE) as work:
         client = work.client("--confirm-timeout", "0", era=era)
         assert set(client.tools()) >= {"secrets.read", "network.fetch", "echo"}
-        calls = [
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("echo", {}), ("secrets.read", {}), ("network.fetch", {}), ("file.write", {"path": "src/a"}),
             ("file.write", {"path": "src/b"}), ("payments.charge", {"invoice": 1}), ("payments.charge", {"invoice": 1}),
             ("payments.charge", {}), ("file.write", {"path": "b"}),

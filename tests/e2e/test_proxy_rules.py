@@ -243,7 +243,7 @@ def test_the_next_session_has_no_more_room_than_the_last_left(tmp_path: Path) ->
 # --- at what cost
 
 
-def _report(work: Workspace, **usage: int) -> None:
+def _report(work: Workspace, **usage: Any) -> None:
     """What a run's model has cost, as it is written down."""
     with work.task() as task:
         task.commit(lambda _: [Fact(kinds.UsageReported(**usage))])

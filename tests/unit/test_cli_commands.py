@@ -47,7 +47,12 @@ def test_what_prints_data_prints_json_too() -> None:
         for name, command in commands()
         if not any("--json" in parameter.opts for parameter in command.params)
     }
-    assert without == {"proxy", "demo"} | {"classify", "compile", "hook", "parse"}  # these print nothing but JSON
+    assert without == {"proxy", "demo"} | {
+        "classify",
+        "compile",
+        "hook",
+        "parse",
+    }  # these print nothing but JSON
 
 
 def test_summaries_fit_the_line() -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adjourn.code import agreements, context
+from adjourn.code import agreements, context, vectors
 from adjourn.code.codebase import Codebase
 from adjourn.code.engines import engines
 from adjourn.code.impact import analyze_impact
+from adjourn.code.index import chunks
 from adjourn.code.languages import LANGUAGES
+from adjourn.code.pace import Pace
 from adjourn.code.routing import query, risk_level
 from adjourn.code.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.sync import sync_index
+from adjourn.code.words import split
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import SHAPES, USER, repository
 
@@ -218,3 +221,60 @@ def test_engines_are_told() -> None:
     assert found.ripgrep
     assert found.languages == {language.name: True for language in LANGUAGES}
     assert found.missing_packages == []
+
+
+@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
+def test_vectors_put_the_hits_of_words_in_order(codebase: Codebase) -> None:
+    """Vectors are made once, kept by content, and used when all hits have one; until then words alone decide."""
+    index = codebase.index
+    assert index is not None
+    question = "how much surface does something round have"
+    before = [hit["id"] for hit in semantic_search(codebase, question)["hits"]]
+    hits = chunks.search(index, split(question), 10)
+    assert vectors.reorder(index, question, hits) == hits
+    assert vectors.embed(index, Pace(0)) == 0
+    assert vectors.embed(index, Pace()) > 3
+    assert vectors.embed(index, Pace()) == 0
+    after = semantic_search(codebase, question)["hits"]
+    assert sorted(hit["id"] for hit in after) == sorted(before)
+    assert after[0]["metadata"]["name"] in {"Circle", "Circle.area"}
+    codebase.sync(force=True)
+    assert vectors.embed(index, Pace()) == 0
+
+
+def test_chunks_follow_the_files(codebase: Codebase) -> None:
+    """Methods of one name, and functions defined twice, are all there; what was changed or deleted is not, nor is what is ignored."""
+    root = Path(codebase.repository.root)
+    one = "class {0}:\n    def render(self):\n        return 'zebra {0}'\n\n\n"
+    twice = "def render(x):\n    return 'zebra'\n\n\ndef render(x, y):\n    return 'zebra'\n"
+    (root / "dist" / "zebra.py").write_text(twice)
+    (root / "zebra.py").write_text(one.format("Left") + one.format("Right") + twice)
+    codebase.sync()
+
+    def found() -> list[str]:
+        hits = semantic_search(codebase, "zebra render", n_results=50)["hits"]
+        return sorted(h["id"] for h in hits if "render" in h["metadata"]["name"])
+
+    assert found() == [
+        "zebra.py:Left.render:2", "zebra.py:Right.render:7", "zebra.py:render:11", "zebra.py:render:15",
+    ]  # fmt: skip
+    (root / "zebra.py").write_text(one.format("Left"))
+    codebase.sync()
+    assert found() == ["zebra.py:Left.render:2"]
+    (root / "zebra.py").unlink()
+    codebase.sync(force=True)
+    assert found() == []
+
+
+def test_paths_are_of_the_repository(
+    codebase: Codebase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path means the repository's file wherever the server was started, and a folder means all below it."""
+    monkeypatch.chdir("/")
+    repository = codebase.repository
+    assert repository.relative("docs/../shapes.py") == "shapes.py"
+    assert repository.relative(str(tmp_path / "docs" / "design.md")) == "docs/design.md"
+    assert repository.relative(".") == ""
+    for outside in ("..", "/", str(tmp_path) + "x", "docs/../../x"):
+        with pytest.raises(RefusedError):
+            repository.relative(outside)

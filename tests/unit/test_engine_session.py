@@ -12,10 +12,9 @@ import pytest
 
 from adjourn.aex.policy import Policy
 from adjourn.engine import process
-from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Forward
+from adjourn.engine.decide import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
 from adjourn.engine.process import Process
 from adjourn.engine.session import (
-    APPROVAL_MILLISECONDS,
     LEASE_MILLISECONDS,
     Admitted,
     MovedError,

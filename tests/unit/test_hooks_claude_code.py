@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError, UsageError
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import Request
+from adjourn.hooks.claude_code import Answer, Request
 from adjourn.hooks.options import OPTIONS, parse
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hook.md"
@@ -80,7 +80,7 @@ def test_every_name_becomes_a_name_that_rules_can_have(name: str) -> None:
         b'{"tool_name": "Read", "tool_input": {"a": NaN}}',
         b'{"tool_name": "Read", "x": "\xff"}',
         b'{"tool_name": "Read", "cwd": 1}',
-        b'{"tool_name": "Read", "hook_event_name": "Stop"}',
+        b'{"tool_name": "Read", "hook_event_name": "Notification"}',
         b'{"tool_name": "Read"} {}',
         b'{"tool_name": "Read", "tool_input": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
     ],
@@ -131,16 +131,54 @@ def test_answers(decision: str, aex: dict[str, str]) -> None:
         "permissionDecision": decision,
         "permissionDecisionReason": "why",
     }
-    assert json.loads(claude_code.answer(decision, "why", "claude")) == {"hookSpecificOutput": output}
-    assert json.loads(claude_code.answer(decision, "why", "aex")) == aex
+    assert json.loads(claude_code.answer(Answer(decision, "why"), "claude-code", "claude")) == {
+        "hookSpecificOutput": output
+    }
+    assert json.loads(claude_code.answer(Answer(decision, "why"), "claude-code", "aex")) == aex
 
 
 def test_no_decision() -> None:
     """Nothing is decided for what a proxy decides; the published shape has no word for that but allow."""
-    assert json.loads(claude_code.answer("", "", "claude")) == {
+    assert json.loads(claude_code.answer(Answer(""), "claude-code", "claude")) == {
         "hookSpecificOutput": {"hookEventName": "PreToolUse"}
     }
-    assert json.loads(claude_code.answer("", "", "aex")) == {"permissionDecision": "allow"}
+    assert json.loads(claude_code.answer(Answer(""), "claude-code", "aex")) == {"permissionDecision": "allow"}
+
+
+def test_codex_is_given_leave_by_silence() -> None:
+    """It refuses the word allow, and takes deny with its reason."""
+    silence = {"hookSpecificOutput": {"hookEventName": "PreToolUse"}}
+    assert json.loads(claude_code.answer(Answer("allow", "why"), "codex", "claude")) == silence
+    denied = json.loads(claude_code.answer(Answer("deny", "why"), "codex", "claude"))["hookSpecificOutput"]
+    assert (denied["permissionDecision"], denied["permissionDecisionReason"]) == ("deny", "why")
+
+
+@pytest.mark.parametrize(
+    ("patch", "arguments"),
+    [
+        (
+            "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: b.py\n@@\n-x\n+*** Add File: no\n*** Delete File: c\n*** End Patch",
+            {"paths": ["src/a.py", "b.py", "c"]},
+        ),
+        ("--- a\n+++ b\n", {"patch": "--- a\n+++ b\n"}),
+    ],
+)
+def test_a_patch_names_its_files_in_its_text(patch: str, arguments: dict[str, Any]) -> None:
+    """Every file it adds, updates, deletes or moves to; in another notation nobody knows where it leads."""
+    assert claude_code.arguments_of(Request("apply_patch", {"command": patch})) == arguments
+
+
+@pytest.mark.parametrize("event", [event for event in claude_code.EVENTS if "ToolUse" not in event])
+def test_an_event_beside_the_calls_names_no_tool(event: str) -> None:
+    """What it holds beside is not looked at."""
+    told: dict[str, Any] = {
+        "hook_event_name": event,
+        "source": "startup",
+        "reason": None,
+        "background_tasks": 5,
+        "new": {},
+    }
+    assert claude_code.decode(json.dumps(told).encode()).hook_event_name == event
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:

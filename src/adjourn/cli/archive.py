@@ -6,6 +6,7 @@ import click
 
 from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.sizes import counted
 
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
@@ -43,5 +44,5 @@ def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
         )
     else:
         say(
-            f"archived: {len(done.moved)} pages of task {safe(chosen)} to {done.folder}/ ({len(done.entries)} there)"
+            f"archived: {counted(len(done.moved), 'page')} of task {safe(chosen)} to {done.folder}/ ({len(done.entries)} there)"
         )

@@ -319,7 +319,12 @@ def rules(*, as_json: bool) -> None:
     settings = read_settings(os.getcwd())
     off = set(settings.off)
     told = [
-        {"label": rule.label, "on": rule.label not in off, "pattern": rule.pattern, "example": rule.example}
+        {
+            "label": rule.label,
+            "on": rule.label not in off,
+            "pattern": " … ".join(rule.parts),
+            "example": rule.example,
+        }
         for rule in COMMANDS
     ]
     told += [

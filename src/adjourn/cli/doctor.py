@@ -200,6 +200,13 @@ def _run_git(root: str, *arguments: str) -> int:
     return done.returncode
 
 
+def _clients(place: Place) -> Iterator[Finding]:
+    from adjourn.setup.checks import findings  # noqa: PLC0415
+    from adjourn.setup.places import home  # noqa: PLC0415
+
+    yield from findings(os.path.realpath(place.root), home(os.environ))
+
+
 def _tasks(place: Place) -> Iterator[Finding]:
     from adjourn.cli import view  # noqa: PLC0415
 
@@ -242,5 +249,6 @@ CHECKS: dict[str, Callable[[Place], Iterator[Finding]]] = {
     "keys": _keys,
     "policy": _policy,
     "git": _git,
+    "clients": _clients,
     "tasks": _tasks,
 }

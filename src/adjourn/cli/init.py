@@ -12,7 +12,11 @@ from adjourn.cli.place import example, for_machines, in_folder
 
 @click.command(
     epilog=example(
-        "adjourn init", "adjourn init --undo", "adjourn init --policy", "adjourn init --task fix-test", "adjourn init --code"
+        "adjourn init",
+        "adjourn init --undo",
+        "adjourn init --policy",
+        "adjourn init --task fix-test",
+        "adjourn init --code",
     )
 )
 @click.option("--policy", is_flag=True, help="Write .aex/policy.aex: what agents may do in this workspace.")
@@ -23,7 +27,9 @@ from adjourn.cli.place import example, for_machines, in_folder
     help="Write tasks/NAME.aex with sample inputs.",
 )
 @click.option(
-    "--code", is_flag=True, help="Write the /code skill for Claude Code and Codex, and the prompts of its phases."
+    "--code",
+    is_flag=True,
+    help="Write the /code skill for Claude Code and Codex, and the prompts of its phases.",
 )
 @click.option("--undo", is_flag=True, help="Take back what was set up: every file as it was.")
 @click.option("--yes", "-y", is_flag=True, help="Change the files without asking.")
@@ -51,9 +57,33 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
 
 def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
     """A first policy, a sample task, the skill for coding sessions."""
+    from adjourn.engine.workspace import create_file, make_folder  # noqa: PLC0415  # not for --help
+
+    files, there = _first_files(policy=policy, task=task, code=code)
+    written: list[str] = []
+    for path, text in files.items():
+        folder = make_folder(".", os.path.dirname(path))
+        made = create_file(folder, os.path.basename(path), text.encode())
+        (written if made else there).append(path)
+    if as_json:
+        say_json({"written": written, "skipped": there})
+        return
+    for path in written:
+        say(f"written: {path}")
+    for path in there:
+        say(f"skipped: {path} is there already")
+    if policy and ".aex/policy.aex" in written:
+        say("  edit it, then see what it permits: adjourn effective")
+    if code:
+        say("  Claude Code: start it here and type /code; Codex: codex mcp add code-intel -- adjourn code")
+    if code and ".mcp.json" in there:
+        say('  add to .mcp.json: "code-intel": {"command": "adjourn", "args": ["code"]}')
+
+
+def _first_files(*, policy: bool, task: str, code: bool) -> tuple[dict[str, str], list[str]]:
+    """What to write, by path, and what is there already."""
     from adjourn.aex import templates  # noqa: PLC0415  # not for --help
     from adjourn.aex.policy import discover  # noqa: PLC0415
-    from adjourn.engine.workspace import create_file, make_folder  # noqa: PLC0415
 
     files: dict[str, str] = {}
     there: list[str] = []
@@ -72,21 +102,4 @@ def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
         from adjourn.code import setup  # noqa: PLC0415  # not for --help
 
         files |= setup.files()
-    written: list[str] = []
-    for path, text in files.items():
-        folder = make_folder(".", os.path.dirname(path))
-        made = create_file(folder, os.path.basename(path), text.encode())
-        (written if made else there).append(path)
-    if as_json:
-        say_json({"written": written, "skipped": there})
-        return
-    for path in written:
-        say(f"written: {path}")
-    for path in there:
-        say(f"skipped: {path} is there already")
-    if policy and ".aex/policy.aex" in written:
-        say("  edit it, then see what it permits: adjourn effective")
-    if code:
-        say("  Claude Code: start it here and type /code; Codex: codex mcp add code-intel -- adjourn code")
-    if code and setup.MCP_FILE in there:
-        say('  add to .mcp.json: "code-intel": {"command": "adjourn", "args": ["code"]}')
+    return files, there

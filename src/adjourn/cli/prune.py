@@ -8,7 +8,7 @@ import click
 
 from adjourn.cli.output import safe, say, say_json, table
 from adjourn.cli.place import Place, at_store, example, for_machines
-from adjourn.cli.sizes import shown
+from adjourn.cli.sizes import counted, shown
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -96,7 +96,7 @@ def prune(
         ]
         say_json({"done": yes, "kept": found.kept, "size": found.size, "pruned": points})
         return
-    what = f"{len(found.points)} checkpoints ({shown(found.size)}); {found.kept} stay"
+    what = f"{counted(len(found.points), 'checkpoint')} ({shown(found.size)}); {found.kept} stay"
     say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if found.points else ""))
     if found.points and not yes:
         rows = [(safe(one.name), one.task, shown(one.size)) for one in found.points[:50]]

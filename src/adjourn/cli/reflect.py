@@ -9,6 +9,7 @@ import click
 
 from adjourn.cli.output import complain, safe, say, say_json, table
 from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.sizes import counted
 
 if TYPE_CHECKING:
     from adjourn.engine.reflect import Reflection
@@ -70,7 +71,9 @@ def _print(found: Reflection, *, changed: bool) -> None:
     heuristics = [one for one in found.statistics if one.heuristic]
     count = sum(len(chain) for chain in found.chains)
     wrote = "; memory/MEMORY.md brought up to date" if changed else ""
-    say(f"{len(heuristics)} heuristics from {len(found.chains)} archived tasks, {count} checkpoints{wrote}")
+    say(
+        f"{counted(len(heuristics), 'heuristic')} from {counted(len(found.chains), 'archived task')}, {counted(count, 'checkpoint')}{wrote}"
+    )
     rows = [(one.title, str(one.n), one.value or "nothing yet") for one in found.statistics]
     say(table(("STATISTIC", "TASKS", "VALUE"), rows))
     for one in heuristics:

@@ -25,7 +25,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     """
     from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import doubts  # noqa: PLC0415
-    from adjourn.engine import pages  # noqa: PLC0415
+    from adjourn.engine import pages, recall  # noqa: PLC0415
     from adjourn.engine import resume as engine  # noqa: PLC0415
     from adjourn.engine.checkpoint import document, trusted_signer  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
@@ -48,6 +48,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         budget=_budget(place, found.store, ledger),
         more=more,
         page=pages.told(place.root, ledger.task, place.now),
+        brief=recall.briefing(found.store, found.checkpoint, place.now),
     )
     if as_json:
         say_json(told)
@@ -106,9 +107,10 @@ def _print(told: dict[str, Any], now: int) -> None:
     say(facts(rows))
     for note in told.get("pageNotes", []):
         complain(safe(note))
-    if told.get("page"):
-        say("what the page says")
-        say("\n".join(f"  {line}" for line in safe_lines(told["page"].rstrip("\n")).split("\n")))
+    for part, title in (("page", "what the page says"), ("brief", "what the record says")):
+        if told.get(part):
+            say(title)
+            say("\n".join(f"  {line}" for line in safe_lines(told[part].rstrip("\n")).split("\n")))
     say("what happened")
     for entry in told["auditSummary"]:
         about = " ".join(f"{value}" for value in entry["data"].values())

@@ -1,4 +1,4 @@
-"""Numbers of bytes for people.
+"""Numbers of bytes and of things for people.
 
 Owns: their wording. Must never: round down to nothing.
 """
@@ -14,3 +14,8 @@ def shown(size: int) -> str:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 10 else f"{number:.1f} {unit}"
         number /= 1000
     return f"{number:.1f} GB"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 page`, `2 pages`."""
+    return f"{number} {thing}{'s' * (number != 1)}"

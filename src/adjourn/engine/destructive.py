@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,60 +27,69 @@ _KEYS = frozenset(("cmd", "command", "commands", "script", "code", "sql", "query
 """Arguments that hold what is run."""
 _WORD = re.compile(r"[a-z_]+")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_REST = r"[^;&|\n]*?"
-"""Within one command."""
+_COMMAND = re.compile(r"[;&|\n]+")
+"""Where one command ends and another begins."""
 
 
 class Rule(NamedTuple):
-    """Commands that hold one of `words` (lower case) and match `pattern`; `example` is one of them."""
+    """Commands that hold one of `words` and match the `parts` one after the other, all in lower case; `example` is one of them.
+
+    A rule of one part looks across the whole text, others stay within one command. Each part takes linear time, and so do all.
+    """
 
     label: str
     words: tuple[str, ...]
-    pattern: str
+    parts: tuple[str, ...]
     example: str
 
 
+_GIT = r"\bgit\b"
+_RECURSIVE = r"\s(?:-[a-z]*r|--recursive\b)"
 COMMANDS = (
-    Rule("kubectl", ("kubectl",), rf"\bkubectl\b{_REST}\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b",
+    Rule("kubectl", ("kubectl",), (r"\bkubectl\b", r"\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b"),
          "kubectl apply -f deployment.yaml"),
-    Rule("helm", ("helm",), rf"\bhelm\b{_REST}\b(?:install|upgrade|uninstall|delete|rollback)\b", "helm upgrade web ./chart"),
+    Rule("helm", ("helm",), (r"\bhelm\b", r"\b(?:install|upgrade|uninstall|delete|rollback)\b"), "helm upgrade web ./chart"),
     Rule("terraform", ("terraform", "tofu", "terragrunt", "pulumi"),
-         rf"\b(?:terraform|tofu|terragrunt|pulumi)\b{_REST}\b(?:apply|destroy|import|taint|up|state\s+(?:rm|mv|push))\b",
+         (r"\b(?:terraform|tofu|terragrunt|pulumi)\b", r"\b(?:apply|destroy|import|taint|up|state\s+(?:rm|mv|push))\b"),
          "terraform destroy -auto-approve"),
-    Rule("drop", ("drop",), r"\bdrop\s+(?:table|database|schema|index|view|column|user|role|type|function|trigger|sequence|extension|collection)\b",
+    Rule("drop", ("drop",),
+         (r"\bdrop\s+(?:table|database|schema|index|view|column|user|role|type|function|trigger|sequence|extension|collection)\b",),
          "DROP TABLE users"),
-    Rule("truncate", ("truncate",), r"\btruncate\b", "TRUNCATE sessions"),
-    Rule("alter", ("alter",), r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b", "ALTER TABLE a ADD b int"),
-    Rule("delete-from", ("delete",), r"\bdelete\s+from\b", "DELETE FROM users"),
-    Rule("rm", ("rm",), rf"\brm\s{_REST}(?:-[a-z]*r|--recursive\b)", "rm -rf build"),
-    Rule("find-delete", ("find",), rf"\bfind\b{_REST}\s-(?:delete|exec\s+rm)\b", "find . -name '*.log' -delete"),
-    Rule("disk", ("dd", "mkfs", "shred", "wipefs", "fdisk", "parted"), r"\b(?:dd\s[^;&|\n]*?\bof=|mkfs|shred\b|wipefs\b|fdisk\b|parted\b)",
-         "dd if=image of=/dev/sdb"),
-    Rule("git-push", ("push",), rf"\bgit\b{_REST}\bpush\b{_REST}(?:\s--force|\s-[a-z]*f\b|\s--mirror\b|\s--delete\b|\s-d\b|\s\+\S|\s:\S)",
+    Rule("truncate", ("truncate",), (r"\btruncate\b",), "TRUNCATE sessions"),
+    Rule("alter", ("alter",), (r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b",),
+         "ALTER TABLE a ADD b int"),
+    Rule("delete-from", ("delete",), (r"\bdelete\s+from\b",), "DELETE FROM users"),
+    Rule("rm", ("rm",), (r"\brm\b", _RECURSIVE), "rm -rf build"),
+    Rule("find-delete", ("find",), (r"\bfind\b", r"\s-(?:delete|exec\s+rm)\b"), "find . -name '*.log' -delete"),
+    Rule("disk", ("mkfs", "shred", "wipefs", "fdisk", "parted"), (r"\b(?:mkfs|shred|wipefs|fdisk|parted)\b",), "shred secrets.txt"),
+    Rule("dd", ("dd",), (r"\bdd\b", r"\bof="), "dd if=image of=/dev/sdb"),
+    Rule("git-push", ("push",), (_GIT, r"\bpush\b", r"\s(?:--force|-[a-z]*f\b|--mirror\b|--delete\b|-d\b|\+\S|:\S)"),
          "git push --force origin main"),
-    Rule("git-reset", ("reset",), rf"\bgit\b{_REST}\breset\b{_REST}--hard\b", "git reset --hard HEAD~3"),
-    Rule("git-clean", ("clean",), rf"\bgit\b{_REST}\bclean\b{_REST}-[a-z]*f", "git clean -fdx"),
-    Rule("git-history", ("branch", "checkout", "restore", "stash", "rebase", "filter"),
-         rf"\bgit\b{_REST}\b(?:branch\s+(?:-d|--delete)\b|checkout\s{_REST}(?:-f\b|--force\b|--\s)|restore\b|stash\s+(?:drop|clear)\b|rebase\b|filter-(?:branch|repo)\b)",
+    Rule("git-reset", ("reset",), (_GIT, r"\breset\b", r"--hard\b"), "git reset --hard HEAD~3"),
+    Rule("git-clean", ("clean",), (_GIT, r"\bclean\b", r"\s(?:-[a-z]*f|--force\b)"), "git clean -fdx"),
+    Rule("git-checkout", ("checkout",), (_GIT, r"\bcheckout\b", r"\s(?:-f\b|--force\b|--\s)"), "git checkout -- src"),
+    Rule("git-history", ("branch", "restore", "stash", "rebase", "filter"),
+         (_GIT, r"\b(?:branch\s+(?:-d|--delete)\b|restore\b|stash\s+(?:drop|clear)\b|rebase\b|filter-(?:branch|repo)\b)"),
          "git branch -D old"),
     Rule("migration", ("alembic", "migrate", "flyway", "liquibase", "dbmate", "goose", "migration", "db"),
-         r"\b(?:alembic\s+(?:upgrade|downgrade)|manage\.py\s+migrate|(?:rails|rake)\s+db:\w+|db:(?:migrate|rollback|drop|reset|seed)|prisma\s+(?:migrate|db\s+push)"
-         r"|flyway\s|liquibase\s|dbmate\s|goose\s|knex\s+migrate|diesel\s+migration|sqlx\s+migrate|migrate\s+(?:up|down|force|goto))",
+         (r"\b(?:alembic\s+(?:upgrade|downgrade)|manage\.py\s+migrate|db:(?:migrate|rollback|drop|reset|seed)|prisma\s+(?:migrate|db\s+push)|flyway\s|liquibase\s|dbmate\s|goose\s|knex\s+migrate|diesel\s+migration|sqlx\s+migrate|migrate\s+(?:up|down|force|goto))",),
          "alembic upgrade head"),
-    Rule("deploy", ("deploy", "deployment"), r"\bdeploy\b", "fly deploy"),
-    Rule("publish", ("publish", "upload", "yank"), r"\b(?:npm|pnpm|yarn|cargo|poetry|uv|gem|twine|hatch|flit)\b[^;&|\n]*?\b(?:publish|upload|push|yank)\b",
-         "npm publish"),
-    Rule("ansible", ("ansible", "playbook"), r"\bansible(?:-playbook)?\s", "ansible-playbook site.yml"),
-    Rule("docker", ("docker", "podman"), rf"\b(?:docker|podman)\b{_REST}\b(?:prune|rm|rmi|kill|stack\s+deploy|volume\s+rm|down\s{_REST}-v)\b",
+    Rule("deploy", ("deploy",), (r"\bdeploy\b",), "fly deploy"),
+    Rule("publish", ("publish", "upload", "yank"),
+         (r"\b(?:npm|pnpm|yarn|cargo|poetry|uv|gem|twine|hatch|flit)\b", r"\b(?:publish|upload|push|yank)\b"), "npm publish"),
+    Rule("ansible", ("ansible", "playbook"), (r"\bansible(?:-playbook)?\s",), "ansible-playbook site.yml"),
+    Rule("docker", ("docker", "podman"), (r"\b(?:docker|podman)\b", r"\b(?:prune|rm|rmi|kill|stack\s+deploy)\b"),
          "docker system prune -af"),
+    Rule("docker-down", ("down",), (r"\b(?:docker|podman)\b", r"\bdown\b", r"\s(?:-v\b|--volumes\b)"), "docker compose down -v"),
     Rule("cloud", ("aws", "gcloud", "az", "gsutil", "doctl", "heroku", "gh"),
-         rf"\b(?:aws|gcloud|az|gsutil|doctl|heroku|gh)\b{_REST}\b(?:delete|terminate|destroy|remove|rm|rb|purge|reset|deploy)",
+         (r"\b(?:aws|gcloud|az|gsutil|doctl|heroku|gh)\b", r"\b(?:delete|terminate|destroy|remove|rm|rb|purge|reset|deploy)"),
          "aws s3 rb s3://bucket --force"),
-    Rule("permissions", ("chmod", "chown", "chgrp"), rf"\bch(?:mod|own|grp)\s{_REST}(?:-[a-z]*r|--recursive)", "chown -R app: /srv"),
+    Rule("permissions", ("chmod", "chown", "chgrp"), (r"\bch(?:mod|own|grp)\b", _RECURSIVE), "chown -R app: /srv"),
     Rule("system", ("systemctl", "shutdown", "reboot", "crontab", "iptables", "userdel"),
-         r"\b(?:systemctl\s+(?:stop|disable|mask|restart)|shutdown\b|reboot\b|crontab\s+-r|iptables\s+-[fdx]|userdel\b)", "systemctl stop db"),
+         (r"\b(?:systemctl\s+(?:stop|disable|mask|restart)|shutdown\b|reboot\b|crontab\s+-r|iptables\s+-[fdx]|userdel\b)",),
+         "systemctl stop db"),
 )  # fmt: skip
-"""Commands and statements, in lower case, in the order in which they are looked at."""
+"""Commands and statements, in the order in which they are looked at."""
 
 TOOLS = frozenset((
     "deploy", "destroy", "drop", "truncate", "purge", "wipe", "migrate", "rollback", "uninstall", "terminate", "delete", "remove",
@@ -161,12 +170,29 @@ class Matcher:
         return ""
 
     def _of_text(self, text: str) -> str:
-        words = self._words.intersection(_WORD.findall(text))
-        for word in sorted(words):
-            for rule in self._rules[word]:
-                if _compiled(rule.pattern).search(text):
+        if words := self._words.intersection(_WORD.findall(text)):
+            commands = dict.fromkeys(map(str.strip, _COMMAND.split(text)))
+            for rule in (rule for word in sorted(words) for rule in self._rules[word]):
+                if _matches(rule, text, commands):
                     return rule.label
         return next((label for label, pattern in self._added if pattern.search(text)), "")
+
+
+def _matches(rule: Rule, text: str, commands: Iterable[str]) -> bool:
+    if len(rule.parts) == 1:
+        return _compiled(rule.parts[0]).search(text) is not None
+    return any(_in_order(rule.parts, command) for command in commands)
+
+
+def _in_order(parts: tuple[str, ...], command: str) -> bool:
+    """Whether each part is found behind the one before it. The first place of each is enough to know."""
+    at = 0
+    for part in parts:
+        found = _compiled(part).search(command, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 @cache

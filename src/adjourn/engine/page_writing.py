@@ -145,13 +145,13 @@ def _keep_out_of_git(path: str) -> None:
 
 def record_of(store: Store, task: str) -> dict[str, Any] | None:
     """The Continuation Record of a task, if there is one under the task's id or one of few records is of it."""
-    names = list(store.refs("record/"))[:50]
+    names = store.refs("record/")
     if not names:
         return None
     from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
 
     records = CRStore(store)
-    for name in sorted(names, key=lambda one: one != f"record/{task}"):
+    for name in dict.fromkeys([f"record/{task}", *list(names)[:50]]):
         with suppress(AdjournError):
             record = records.get(name.removeprefix("record/"))
             if record is not None and record["task"]["id"] == task:

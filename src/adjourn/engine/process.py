@@ -59,6 +59,11 @@ def host() -> str:
     return f"{os.uname().nodename[:64]}:{boot}:{namespace}"
 
 
+def program(pid: int) -> str:
+    """The name of the program that a process runs; "" where the system does not tell."""
+    return _read(f"/proc/{pid}/comm").strip()
+
+
 def started(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot; 0 if it lives but the system does not tell; None if it is gone."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()

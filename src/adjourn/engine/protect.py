@@ -10,7 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-PROTECTED = (".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json")
+PROTECTED = (
+    ".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/discipline.json",
+)  # fmt: skip
 SIGNATURES = "*.signature.json"
 """Of contracts. Touched by nobody where the policy requires them."""
 FOLDER = ".aex"

@@ -83,7 +83,7 @@ class _Git:
                 env=self._environment,
                 input=given,
                 capture_output=True,
-                timeout=max(0.01, self._end - time.monotonic()),
+                timeout=max(0.0, self._end - time.monotonic()),
                 check=False,
             )
         except FileNotFoundError as error:

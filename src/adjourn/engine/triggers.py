@@ -21,6 +21,7 @@ from adjourn.engine.workspace import MAX_NAME
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
+from adjourn.log.event import decode
 from adjourn.state.ledger import AT_SHARE, Ledger
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
@@ -148,6 +149,17 @@ def settled(session: Session, facts: Iterable[kinds.ToolSettled] = ()) -> list[s
                 del watch.guarded[fact.call]
                 notes += _make_after(session, guarded, fact)
     return notes + _make_due(session, watch)
+
+
+def settled_later(session: Session, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
+    """The same for a call that another process asked about: the checkpoint before it is one right before its `intent`."""
+    for entry in reversed(list(session.task.store.read(session.task.id, max(0, intent - 4), intent))):
+        data = kinds.data_of(event := decode(entry.data))
+        if isinstance(data, kinds.CheckpointCreated) and event.session == session.id:
+            kind, _, label = data.trigger.partition(": ")
+            guarded = Guarded(tool, label or "policy", entry.hash)
+            return _make_after(session, guarded, fact) if kind == f"{BEFORE}{tool}" else []
+    return []
 
 
 def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:

@@ -159,7 +159,9 @@ class Visit:
         )
         if found is None:
             return False
-        self._session.settle([msgspec.structs.replace(settled, call=found.call)])
+        fact = msgspec.structs.replace(settled, call=found.call)
+        self._session.settle([fact])
+        triggers.settled_later(self._session, found.tool, _seq_of(found.call), fact)
         return True
 
     def turn_over(self) -> None:
@@ -184,7 +186,9 @@ class Visit:
         from adjourn.engine import ending  # noqa: PLC0415  # signing is not on the start path
 
         sitting = self._session if self.id in ledger.sessions else None
-        ending.keep(self.task, trigger, self._session.sitting.root, budget=self.policy.budget, sitting=sitting)
+        ending.keep(
+            self.task, trigger, self._session.sitting.root, budget=self.policy.budget, sitting=sitting
+        )
         return True
 
     def end(self, reason: str) -> None:
@@ -282,6 +286,12 @@ class Visit:
 def _mark(name: str) -> str:
     """What the id of a call ends with that the client has a name for."""
     return f".{digest(name.encode())[:8]}" if name else ""
+
+
+def _seq_of(call: str) -> int:
+    """The position of a visited call's intent, or of a fact right before it."""
+    seq = call.split(".")[1]
+    return int(seq) if seq.isdecimal() else 0
 
 
 def _is_asked(ledger: Ledger, call: OpenCall) -> bool:

@@ -43,7 +43,9 @@ def waiting(desk: Desk, own: str = "") -> Waiting | None:
         with suppress(AdjournError):  # one that is broken must not hide the others
             task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
             if task.ledger.calls_used and (name == own or not _is_held(task, desk.group)):
-                return Waiting(task, _checkpoint(task) or _recovered(task, desk.setting.root))
+                made = _checkpoint(task) or _recovered(task, desk.setting.root)
+                _doubt_what_the_dead_left(task)
+                return Waiting(task, made)
     return None
 
 
@@ -69,6 +71,19 @@ def _checkpoint(task: Task) -> Checkpoint | None:
             with suppress(AdjournError):
                 mine.append(find(task.store, ref.removeprefix("checkpoint/")))
     return max(mine, key=lambda one: (bool(one.data.description), one.event.seq), default=None)
+
+
+def _doubt_what_the_dead_left(task: Task) -> None:
+    """Their open effects are in doubt as soon as somebody sits down; what is told here must say so before."""
+    ledger = task.ledger
+    gone = {
+        holder.id
+        for holder in ledger.sessions.values()
+        if not is_alive(task.store, task.id, holder, task.clock())
+    }
+    for call in ledger.open_calls.values():
+        if call.effectful and call.session in gone:
+            ledger.doubts[call.call] = call
 
 
 def _recovered(task: Task, root: str) -> Checkpoint:

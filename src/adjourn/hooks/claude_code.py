@@ -1,4 +1,6 @@
-"""Claude Code's words: what it sends to a PreToolUse hook, its tools by the names of the contract vocabulary, its answers.
+"""Claude Code's words: what it sends to its hooks, its tools by the names of the contract vocabulary, its answers.
+
+Codex sends the same, with two differences that stand here, too: it takes no leave but silence, and a patch names its files in its text.
 
 Owns: these names and shapes. Must never: decide.
 """
@@ -6,14 +8,20 @@ Owns: these names and shapes. Must never: decide.
 from __future__ import annotations
 
 import os
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError
 
-EVENT = "PreToolUse"
+GATE = "PreToolUse"
+EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")
+_OF_CALLS = (GATE, "PostToolUse", "PostToolUseFailure")
+CODEX = "codex"
+META_PREFIX = "aex_"
+"""How clients spell the beginning of the names of the proxy's own tools."""
 MAX_INPUT = 64 * 1024 * 1024
 MAX_REASON = 20_000
 
@@ -27,6 +35,7 @@ TOOLS = {
     "Write": "file.write",
     "Edit": "file.write",
     "MultiEdit": "file.write",
+    "apply_patch": "file.write",
     "NotebookEdit": "file.write",
     "Bash": "shell.exec",
     "PowerShell": "shell.exec",
@@ -68,15 +77,29 @@ TOOLS = {
 _SEARCHING = frozenset(("Glob", "Grep", "LS"))
 """Tools that look through a folder, by default the working directory."""
 _MCP = "mcp__"
+_PATCHED = re.compile(r"^\s*\*\*\* (?:Add File|Update File|Delete File|Move to): *(.+?)\s*$", re.MULTILINE)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One call that Claude Code asks about. Members beside these are not looked at."""
+    """What a client tells or asks. Members beside these are not looked at."""
 
-    tool_name: str
+    tool_name: str = ""
     tool_input: dict[str, Any] | None = None
     cwd: str = ""
-    hook_event_name: str = EVENT
+    hook_event_name: str = GATE
+    tool_use_id: str = ""
+    tool_response: msgspec.Raw = msgspec.Raw()
+    duration_ms: Any = 0
+    is_interrupt: Any = False
+    reason: Any = ""
+    background_tasks: Any = None
+
+
+class Answer(NamedTuple):
+    """allow, deny or ask; "" leaves it to the client. `reason` names the rule, file and line."""
+
+    decision: str
+    reason: str = ""
 
 
 def decode(data: bytes) -> Request:
@@ -91,13 +114,13 @@ def decode(data: bytes) -> Request:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(
             f"standard input holds no call that can be decided on: {error}",
-            "it must be the JSON object that Claude Code gives to a PreToolUse hook",
+            "it must be the JSON object that Claude Code gives to a hook",
         ) from error
-    if request.hook_event_name != EVENT:
+    if request.hook_event_name not in EVENTS:
         raise InvalidError(
-            f"cannot answer a {request.hook_event_name[:40]} hook", f"configure it for {EVENT}"
+            f"cannot answer a {request.hook_event_name[:40]} hook", f"configure it for {', '.join(EVENTS)}"
         )
-    if not tool_name_ok(request.tool_name):
+    if request.hook_event_name in _OF_CALLS and not tool_name_ok(request.tool_name):
         raise InvalidError(f"not a tool name: {request.tool_name[:80]!r}", "nothing can name it in a policy")
     return request
 
@@ -124,6 +147,8 @@ def mcp_tool(name: str) -> tuple[str, str]:
 def arguments_of(request: Request) -> dict[str, Any]:
     """The arguments, with the folder that a tool looks through where it is not given, or hidden in a pattern."""
     arguments = request.tool_input or {}
+    if request.tool_name == "apply_patch":
+        return _patched(arguments)
     if request.tool_name not in _SEARCHING:
         return arguments
     folder = str(arguments.get("path") or ".")
@@ -133,17 +158,30 @@ def arguments_of(request: Request) -> dict[str, Any]:
     return arguments | {"path": folder}
 
 
+def _patched(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The files that a patch names; the patch itself, and so an unknown place, where it names none."""
+    text = "\n".join(value for value in arguments.values() if isinstance(value, str))
+    named = [match[1] for match in _PATCHED.finditer(text)]
+    return {"paths": named} if named else {"patch": text}
+
+
 # --- answers
 
 
-def answer(decision: str, reason: str, shape: str) -> bytes:
-    """The line to print. `decision` is allow, deny, ask, or "" for none: then the client goes by its own rules."""
-    reason = reason[:MAX_REASON]
+def answer(given: Answer, client: str, shape: str) -> bytes:
+    """The line to print. Without a decision the client goes by its own rules."""
+    decision, reason = given.decision, given.reason[:MAX_REASON]
     if shape == "aex":
         return msgspec.json.encode(_published(decision or "allow", reason)) + b"\n"
-    output: dict[str, str] = {"hookEventName": EVENT}
-    if decision:
+    output: dict[str, str] = {"hookEventName": GATE}
+    if decision and not (client == CODEX and decision == "allow"):
         output |= {"permissionDecision": decision, "permissionDecisionReason": reason}
+    return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
+
+
+def context(event: str, text: str) -> bytes:
+    """The line to print for a text that the agent is to read."""
+    output = {"hookEventName": event, "additionalContext": text}
     return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
 
 

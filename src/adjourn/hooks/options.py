@@ -23,6 +23,13 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
+    Option(
+        "--client",
+        "whose hook it is (default: claude-code)",
+        "NAME",
+        default="claude-code",
+        choices=("claude-code", "codex"),
+    ),
     Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", "FILE"),
     Option("--contract", "task contract that narrows the policy", "FILE"),
     Option("--allow-no-policy", "allow every call where there is no policy"),
@@ -37,8 +44,8 @@ OPTIONS = (
         "--proxied",
         "MCP servers that stand behind `adjourn proxy`, with commas (default: adjourn)",
         "NAMES",
-        default="adjourn",
     ),
+    Option("--settle", "leave calls open until a PostToolUse hook tells what came of them"),
     Option(
         "--task",
         "task to count in (default: the client's, else the workspace's)",
@@ -69,3 +76,8 @@ def parse(arguments: list[str]) -> dict[str, str]:
             raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
         values[flag] = value
     return values
+
+
+def proxied_in(options: dict[str, str]) -> list[str]:
+    """The servers that are said to stand behind a proxy."""
+    return [name for name in options["--proxied"].split(",") if name]

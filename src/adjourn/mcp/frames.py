@@ -204,8 +204,9 @@ def request(message_id: str, method: str, params: object) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": message_id, "method": method, "params": params}) + b"\n"
 
 
-def notification(method: str) -> bytes:
-    return _encode({"jsonrpc": "2.0", "method": method}) + b"\n"
+def notification(method: str, params: object = None) -> bytes:
+    body: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    return _encode(body if params is None else body | {"params": params}) + b"\n"
 
 
 def tool_result(text: str, *, modern: bool, is_error: bool = False) -> dict[str, Any]:

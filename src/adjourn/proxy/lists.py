@@ -97,6 +97,8 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
         result["capabilities"] = Raw(_encode(capabilities))
     if notice:
         said = _decode(result["instructions"]) if "instructions" in result else ""
-        result["instructions"] = Raw(_encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice))
+        result["instructions"] = Raw(
+            _encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice)
+        )
     body["result"] = Raw(_encode(result))
     return _encode(body) + b"\n"

@@ -1,4 +1,5 @@
-"""The meta-tools: `aex.checkpoint`, `aex.resume`, `aex.list_tasks`, `aex.review_task` (seeds: meta-tools reference).
+"""The meta-tools: `aex.checkpoint`, `aex.resume`, `aex.list_tasks`, `aex.review_task` (seeds: meta-tools reference), and those of
+`noting`.
 
 Owns: their definitions, spellings and answers. Must never: write events itself (the engine does).
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
+from adjourn.proxy import noting
 from adjourn.proxy.report import Report
 
 Arguments = dict[str, Any]
@@ -118,6 +121,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         },
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
+    **noting.DEFINITIONS,
 }
 
 
@@ -137,6 +141,9 @@ class MetaTools:
             "aex.resume": self._resume,
             "aex.list_tasks": self._list_tasks,
             "aex.review_task": self._review_task,
+            "adjourn.note": partial(noting.note, desk),
+            "adjourn.record": partial(noting.record, desk),
+            "adjourn.ask": partial(noting.ask, desk),
         }
 
     def name_of(self, tool: str) -> str:
@@ -205,7 +212,7 @@ class MetaTools:
         return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.engine import pages, resume  # noqa: PLC0415  # as above
+        from adjourn.engine import pages, recall, resume  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
@@ -218,6 +225,7 @@ class MetaTools:
             budget=session.policy.budget,
             more=more,
             page=pages.told(self._desk.setting.root, ledger.task, self._desk.clock()),
+            brief=recall.briefing(self._desk.store, resumed.checkpoint, self._desk.clock()),
         )
 
     def _list_tasks(self, arguments: Arguments) -> Any:

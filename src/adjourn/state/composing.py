@@ -18,11 +18,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.errors import InvalidError
+from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds
 from adjourn.state.ledger import Ledger
 from adjourn.state.page import MINUTE, Artifact, Page, Progress
 
-MAX_TEXT = 4000
+MAX_MISSION, MAX_TEXT = 50_000, 4000
 MAX_ITEMS = 200
 MAX_ACTIONS = 20
 MAX_DOUBTS = 5
@@ -106,22 +107,22 @@ def compose(
     ledger = happened.ledger
     derived: dict[str, Any] = {}
     mission = sources.text("mission") or ledger.goal or f"Task {ledger.task}"
-    mission = _clean(mission) or f"Task {ledger.task}"
+    mission = _clean(mission, limit=MAX_MISSION) or f"Task {ledger.task}"
     if not sources.text("mission"):
-        derived["mission"] = mission
+        derived["mission"] = _mark(mission)
     progress = sources.progress()
     if not progress:
         progress = (Progress(text=mission, status="in_progress", note="in progress"),)
-        derived["progress"] = [mission]
+        derived["progress"] = [_mark(mission)]
     state = _texts(sources.texts("current_state"))
     found = [line for line in _texts(_state_lines(happened)) if line not in state]
-    derived["currentState"] = found
+    derived["currentState"] = [_mark(line) for line in found]
     artifacts = _artifacts(sources, happened.produced)
     told = _clean(_opt(said.resumption_point) or description or sources.text("resumption_point"))
     resumption = told
     if happened.failed or not told:
         resumption = _clean(_next_step(happened, progress, told))
-        derived["resumptionPoint"] = resumption
+        derived["resumptionPoint"] = _mark(resumption)
         derived["instead"] = told
     remaining = ledger.remaining(happened.budget)
     return Page(
@@ -163,12 +164,14 @@ class _Sources:
         told = said_by(before)
         return msgspec.structs.replace(
             told,
-            mission=UNSET if before.mission == self._derived.get("mission") else before.mission,
-            progress=tuple(one for one in told.progress or () if one.text not in self._lines("progress")),
+            mission=UNSET if _mark(before.mission) == self._derived.get("mission") else before.mission,
+            progress=tuple(
+                one for one in told.progress or () if _mark(one.text) not in self._lines("progress")
+            ),
             current_state=self._without("currentState", before.current_state),
             open_questions=self._without("openQuestions", before.open_questions),
             resumption_point=str(self._derived.get("instead", ""))
-            if before.resumption_point == self._derived.get("resumptionPoint")
+            if _mark(before.resumption_point) == self._derived.get("resumptionPoint")
             else before.resumption_point,
         )
 
@@ -177,7 +180,7 @@ class _Sources:
         return lines if isinstance(lines, list) else []
 
     def _without(self, name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(text for text in texts if text not in self._lines(name))
+        return tuple(text for text in texts if _mark(text) not in self._lines(name))
 
     def text(self, name: str) -> str:
         return next((value for source in self._order if (value := _opt(getattr(source, name)))), "")
@@ -289,6 +292,11 @@ def _next_step(happened: Happened, progress: Sequence[Progress], told: str) -> s
     return f"Go on with: {todo}" if todo else "Look over what was done, and finish"
 
 
+def _mark(text: str) -> str:
+    """What a derived line is known by: not itself, which whoever replaces a word everywhere on the page would change, too."""
+    return digest(text.encode())[:16]
+
+
 def _opt(value: str | UnsetType) -> str:
     return value if isinstance(value, str) else ""
 
@@ -297,13 +305,13 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for one in list(texts)[:MAX_ITEMS] if (text := _clean(one))))
 
 
-def _clean(text: str, *, one_line: bool = False) -> str:
+def _clean(text: str, *, one_line: bool = False, limit: int = MAX_TEXT) -> str:
     """The text as a page can hold it."""
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
     if one_line:
         text = " ".join(text.split())
     text = text.strip()
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1].rstrip() + "…"
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def _short(text: str) -> str:

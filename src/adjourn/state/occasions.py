@@ -25,7 +25,6 @@ TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 THRESHOLD = 0.9
 MAX_LABEL = 200
 MAX_DESCRIPTION = 60_000
-_NO_RECORD: Tree = {"decisions": []}
 
 
 class Occasion(NamedTuple):
@@ -50,16 +49,14 @@ def occasions(
     *,
     triggers: Collection[Trigger] = TRIGGERS,
     threshold: float = THRESHOLD,
-    records: tuple[Tree, Tree] = (_NO_RECORD, _NO_RECORD),
 ) -> tuple[list[Occasion], Watched]:
     """The occasions in a change from one session to another, and what to watch from now on.
 
-    Start with what `watching` says of the first session, and hand on what comes out. `records` is the Continuation Record before and after.
+    Start with what `watching` says of the first session, and hand on what comes out.
     """
     found = [
         *_phase(before, after),
         *_nodes(before, after, watched, threshold),
-        *_decided(*records),
         *_branches(before, after),
     ]
     now = watching(after, threshold)
@@ -75,6 +72,18 @@ def watching(session: Tree, threshold: float = THRESHOLD) -> Watched:
         frozenset(node["id"] for node in nodes if node["status"] == "failed"),
         frozenset(node["id"] for node in nodes if node["confidence"] >= threshold),
     )
+
+
+def decided(before: Tree, after: Tree) -> list[Occasion]:
+    """The occasions in a change of a Continuation Record."""
+    old = by_id(before["decisions"])
+    return [
+        Occasion(
+            "decision_made", f"Decision: {one['description']}", f"{one['description']} is {one['status']}"
+        )
+        for one in after["decisions"]
+        if old.get(one["id"], one)["status"] == "tentative" != one["status"]
+    ]
 
 
 def together(found: Sequence[Occasion]) -> tuple[str, str]:
@@ -126,15 +135,6 @@ def _attempt(node: Tree) -> tuple[str, str] | str:
     if "parentId" in node and "toolBinding" in node:
         return (node["parentId"], node["toolBinding"]["toolName"])
     return f"only {node['id']}"
-
-
-def _decided(before: Tree, after: Tree) -> Iterator[Occasion]:
-    old = by_id(before["decisions"])
-    for decision in after["decisions"]:
-        was = old.get(decision["id"])
-        if was and was["status"] == "tentative" and decision["status"] != "tentative":
-            text = decision["description"]
-            yield Occasion("decision_made", f"Decision: {text}", f"{text} is {decision['status']}")
 
 
 def _branches(before: Tree, after: Tree) -> Iterator[Occasion]:

@@ -26,9 +26,7 @@ _DECORATION = "#*_-|>:= \t"
 def clean(text: str) -> str:
     """A text with nothing in it that is not seen (but tabs), and with one kind of line break."""
     lines = text.splitlines()
-    return "\n".join(
-        line if line.isprintable() else "".join(filter(_is_seen, line)).rstrip() for line in lines
-    )
+    return "\n".join(line if line.isprintable() else "".join(filter(_is_seen, line)) for line in lines)
 
 
 def one_line(text: str, limit: int = 300) -> str:

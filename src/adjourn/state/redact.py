@@ -1,6 +1,6 @@
-"""What may be written down of a call's arguments: a short text for people, without secrets.
+"""What may be written down of a call's arguments, and of what an agent notes: without secrets.
 
-Owns: `preview`. Must never: be taken for a guarantee. It knows the usual names and shapes of secrets, not all.
+Owns: `preview`, `without_secrets`. Must never: be taken for a guarantee. It knows the usual names and shapes of secrets, not all.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def without_secrets(text: str) -> str:
+    """A text with what has the shape of a well-known secret replaced."""
+    return re.sub(_SHAPES, HIDDEN, text)
+
+
 def _redact(value: object, depth: int, room: list[int]) -> object:
     """What is shown of a value. `room[0]` counts down the characters that its JSON has at the least."""
     if isinstance(value, str):
-        shown = re.sub(_SHAPES, HIDDEN, value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
+        shown = without_secrets(value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
         room[0] -= len(shown) + 2
         return shown
     room[0] -= 1

@@ -77,10 +77,10 @@ def apply_reply(state: Tree, statements: Iterable[Statement], now: int) -> Tree:
     A FACT that says what an assumption says validates it. What is known in the same words already is not added again.
     """
     known, graph = state["epistemicState"], state["intentGraph"]
-    facts = _Collection(known["facts"], "content", "fact")
-    assumptions = _Collection(known["assumptions"], "content", "assumption")
-    questions = _Collection(known["openQuestions"], "question", "question")
-    goals = _Collection(graph["goals"], "description", "goal")
+    facts = Collection(known["facts"], "content", "fact")
+    assumptions = Collection(known["assumptions"], "content", "assumption")
+    questions = Collection(known["openQuestions"], "question", "question")
+    goals = Collection(graph["goals"], "description", "goal")
     for tag, text in statements:
         if tag == "FACT":
             facts.add(text, source=SOURCE, confidence=CONFIDENCE)
@@ -102,7 +102,7 @@ def apply_reply(state: Tree, statements: Iterable[Statement], now: int) -> Tree:
     }  # fmt: skip
 
 
-class _Collection:
+class Collection:
     """Items with a text, and which texts there are. The list that was given stays as it is."""
 
     def __init__(self, items: Iterable[Tree], name: str, kind: str) -> None:
@@ -111,16 +111,16 @@ class _Collection:
         self._name = name
         self._kind = kind
         self._places = {
-            _normalised(item[name]): place for place, item in reversed(list(enumerate(self.items)))
+            normalised(item[name]): place for place, item in reversed(list(enumerate(self.items)))
         }
         self._ids = {item["id"] for item in self.items}
 
     def has(self, text: str) -> bool:
-        return _normalised(text) in self._places
+        return normalised(text) in self._places
 
     def add(self, text: str, **members: object) -> str:
         """The id of the new item; empty where the text is there."""
-        key = _normalised(text)
+        key = normalised(text)
         if key in self._places:
             return ""
         name = self._new_id(key)
@@ -132,7 +132,7 @@ class _Collection:
 
     def change(self, text: str, member: str, value: object) -> None:
         """Give the item with that text a member, unless it has it."""
-        place = self._places.get(_normalised(text))
+        place = self._places.get(normalised(text))
         if place is not None and member not in self.items[place]:
             self.items[place] = {**self.items[place], member: value}
             self.changed = True
@@ -144,7 +144,7 @@ class _Collection:
         return name if name not in self._ids else f"{self._kind}-{whole}"
 
 
-def _add_goal(goals: _Collection, text: str, root: str) -> None:
+def _add_goal(goals: Collection, text: str, root: str) -> None:
     place = next((place for place, goal in enumerate(goals.items) if goal["id"] == root), None)
     under = {} if place is None else {"parentGoalId": root}
     name = goals.add(text, status="active", subGoalIds=[], priority=1, **under)
@@ -153,7 +153,7 @@ def _add_goal(goals: _Collection, text: str, root: str) -> None:
         goals.items[place] = {**parent, "subGoalIds": [*parent["subGoalIds"], name]}
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
     """Whether two texts say the same: without regard to case, blanks, a full stop, and how letters are composed."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(" .")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # no stubs among our tools
+import jsonschema
 
 from real.arguments import minimal
 from real.lines import Exchange, LineClient, Object
 from real.servers import Place, Server
 
-META_TOOLS = ("aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task")
+META_TOOLS = (
+    "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+)  # fmt: skip
 MAX_READS = 30
 
 

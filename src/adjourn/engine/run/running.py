@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -27,11 +28,14 @@ from adjourn.engine.run.tools import Tool, built_in
 from adjourn.engine.run.values import Names
 from adjourn.engine.session import LEASE_MILLISECONDS, Session
 from adjourn.engine.task import Task
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.log import kinds
 
 MAX_REASON = 2000
+_SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()
+"""The runs of this process that go on, by workspace, store and task: a lease keeps out other processes only."""
+_SITTING_DOWN = threading.Lock()
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,34 +108,57 @@ class Run:
         return {**built_in(self._options.root), **self._options.tools, **remote}
 
     def sit_down(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
-        """Open the session, with its first fact. Raises `HeldError` while another process runs it."""
+        """Open the session, with its first fact. Raises `HeldError` while another process, or another run of this one, runs it."""
         try:
-            self._session = self._desk.session(also=[first])
+            with _SITTING_DOWN:
+                self._session = self._alone(first)
         except BaseException:
             self._desk.close("refused")
             raise
+
+    def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> Session:
+        if self._seat in _SEATED:
+            raise HeldError(f"this process is running task {self.task} already", "let that run end first")
+        session = self._desk.session(also=[first])
+        _SEATED[self._seat] = self
+        return session
+
+    @property
+    def _seat(self) -> tuple[str, str, str]:
+        return os.path.realpath(self._options.root), self._options.store, self.task
 
     def go(self) -> Outcome:
         """Go through the steps to the end, or to where it is blocked.
 
         Raises `KeyboardInterrupt` when it was stopped, and what the store raises; then it can be resumed.
         """
+        walk = self.walk()
+        try:
+            while True:
+                next(walk)
+        except StopIteration as ended:
+            outcome: Outcome = ended.value
+            return outcome
+
+    def walk(self) -> Generator[str, None, Outcome]:
+        """`go`, one step at a time: yields the position of each step right before it is taken. To close it is to stop the run."""
         if self._session is None:
             return self._ended_before()
         reason = "failed"
         try:
             with self._heartbeats(self._session):
-                outcome = self._finish(self._session)
+                outcome = yield from self._finish(self._session)
             reason = outcome.status
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GeneratorExit):
             reason = "interrupted"
             raise
         else:
             return outcome
         finally:
+            _SEATED.pop(self._seat, None)
             self._desk.close(reason)
 
-    def _finish(self, session: Session) -> Outcome:
+    def _finish(self, session: Session) -> Generator[str, None, Outcome]:
         history = History(session.task)
         history.read()
         journal = Journal(session, history)
@@ -148,7 +175,7 @@ class Run:
         names = Names(plan.inputs, [need.name.text for need in plan.document.needs])
         interpreter = Interpreter(plan.document, names, plan.permissions, journal, means)
         try:
-            returned = interpreter.run()
+            returned = yield from interpreter.walk()
         except BlockedError as error:
             return self._blocked(journal, error)
         journal.finish(returned.value)

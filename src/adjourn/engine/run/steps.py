@@ -1,14 +1,14 @@
 """The interpreter of a task's steps: in order, each written down, the first one that is blocked ends the run.
 
 A run that is resumed goes through the same steps again, and takes what the journal has of them instead of doing them: so it
-arrives where it was with the same names bound, and goes on. Owns: the meaning of each statement, and a step's position.
-Must never: have an effect of its own; `calls` makes those.
+arrives where it was with the same names bound, and goes on. It goes on from step to step as it is asked to. Owns: the meaning
+of each statement, and a step's position. Must never: have an effect of its own; `calls` makes those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,10 @@ class Returned(msgspec.Struct, frozen=True):
     value: Any
 
 
+Walk: TypeAlias = Generator[str, None, Returned | None]
+"""Steps as they are taken: yields the position of each right before it, and again (`2:1`) after each turn of a loop."""
+
+
 class Interpreter:
     """One run of one document."""
 
@@ -48,22 +52,23 @@ class Interpreter:
         self._means = means
         self._caller = Caller(permissions, journal, means)
 
-    def run(self) -> Returned:
-        """Go through the steps. Raises `BlockedError`, and what the store raises."""
-        returned = self._block(self._document.steps, "")
+    def walk(self) -> Generator[str, None, Returned]:
+        """Go through the steps, each when the next position is asked for. Raises `BlockedError`, and what the store raises."""
+        returned = yield from self._block(self._document.steps, "")
         if returned is None:
             raise BlockedError("", "the steps ended without a return", "end the task with `return`")
         return returned
 
-    def _block(self, steps: Sequence[Step], before: str) -> Returned | None:
+    def _block(self, steps: Sequence[Step], before: str) -> Walk:
         for number, step in enumerate(steps, 1):
+            yield f"{before}{number}"
             self._means.stop.check()
-            returned = self._step(step, f"{before}{number}")
+            returned = yield from self._step(step, f"{before}{number}")
             if returned is not None:
                 return returned
         return None
 
-    def _step(self, step: Step, at: str) -> Returned | None:
+    def _step(self, step: Step, at: str) -> Walk:
         if isinstance(step, Do):
             self._do(step, at)
         elif isinstance(step, MakeStep):
@@ -75,9 +80,9 @@ class Interpreter:
         elif isinstance(step, Return):
             return Returned(evaluate(step.value, self._names))
         elif isinstance(step, If):
-            return self._block(step.body, f"{at}.") if self._if(step, at) else None
+            return (yield from self._block(step.body, f"{at}.")) if self._if(step, at) else None
         elif isinstance(step, For):
-            return self._for(step, at)
+            return (yield from self._for(step, at))
         return None
 
     # --- calls
@@ -143,7 +148,7 @@ class Interpreter:
         if "." in at:
             self._permissions.ask_before(self._document, step)
 
-    def _for(self, step: For, at: str) -> Returned | None:
+    def _for(self, step: For, at: str) -> Walk:
         items = evaluate(step.value, self._names)
         name = step.variable.text
         if not isinstance(items, list):
@@ -156,9 +161,10 @@ class Interpreter:
         hidden = {name: variables[name]} if name in variables else {}
         for turn, item in enumerate(items, 1):
             variables[name] = item
-            returned = self._block(step.body, f"{at}:{turn}.")
+            returned = yield from self._block(step.body, f"{at}:{turn}.")
             if returned is not None:
                 return returned
+            yield f"{at}:{turn}"
         variables.pop(name, None)
         variables.update(hidden)
         return None

@@ -1,4 +1,4 @@
-"""The brief: what the next agent is told before it goes on (spec/record.md, section 10).
+"""The brief: what the next agent is told before it goes on.
 
 Sections come in one order; where the text would get too long, items are left out in one order, from the end of their section: goals,
 then facts, progress and settled decisions, and the section says how many. Nothing else is ever left out: the brief is then longer, and

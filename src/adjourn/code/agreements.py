@@ -1,0 +1,144 @@
+"""Agreements: what earlier sessions learnt that a person's words mean, one markdown file each.
+
+Owns: their files, `search`, `detail` and `write`. Must never: believe a file that is not shaped like one, or overwrite one of a person.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from adjourn.code.repository import FOLDER, Repository
+from adjourn.code.words import split
+from adjourn.engine.workspace import make_folder, read_file, write_file
+from adjourn.errors import AdjournError, NotFoundError
+
+PREFIX = "agreement:"
+_FOLDER = f"{FOLDER}/agreements"
+_MAX_FILES = 5_000
+_MAX_BYTES = 64 << 10
+_SHOWN = 500
+_ENDING = ".md"
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """One pair of words and symbols. `evidence` is what showed it, such as a commit."""
+
+    nl_term: str
+    symbols: list[str]
+    session_id: str = ""
+    intent: str = ""
+    learned_at: str = ""
+    similarity: float = 1.0
+    doc_type: str = "agreement"
+
+
+def write(
+    repository: Repository,
+    nl_term: str,
+    symbols: Sequence[str],
+    *,
+    evidence: str,
+    related_files: Sequence[str] = (),
+    frame: dict[str, str] | None = None,
+    session_id: str = "",
+    intent: str = "",
+    learned_at: datetime,
+) -> str:
+    """Keep what a finished session showed: that these words meant these symbols. The path, relative to the repository.
+
+    The same words overwrite what was learnt of them before.
+    """
+    term = " ".join(nl_term.split())
+    head = Agreement(term, list(dict.fromkeys(symbols)), session_id, intent, learned_at.isoformat())
+    body = [
+        f"# {term}", "", "## Evidence", "", evidence.strip() or "None given.", "",
+        "## Related files", "", *(f"- {path}" for path in related_files), "",
+        "## Frame", "", *(f"- {slot}: {' '.join(str(value).split())}" for slot, value in (frame or {}).items()), "",
+    ]  # fmt: skip
+    front = yaml.safe_dump(msgspec.to_builtins(head), allow_unicode=True, sort_keys=False)
+    name = f"{'-'.join(split(term))[:60] or 'agreement'}-{hashlib.sha256(term.casefold().encode()).hexdigest()[:8]}{_ENDING}"
+    folder = make_folder(repository.home, _FOLDER)
+    write_file(folder, name, f"---\n{front}---\n{chr(10).join(body)}".encode("utf-8", "replace"))
+    return f"{_FOLDER}/{name}"
+
+
+def read_all(repository: Repository) -> dict[str, tuple[Agreement, str]]:
+    """Agreements by file name, with their text. Files that are none are passed over."""
+    folder = os.path.join(repository.home, _FOLDER)
+    if os.path.islink(folder):
+        return {}
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(_ENDING))[:_MAX_FILES]
+    except OSError:
+        return {}
+    found = {}
+    for name in names:
+        if (one := _read(os.path.join(folder, name))) is not None:
+            found[name] = one
+    return found
+
+
+def search(repository: Repository, query: str, target_feature: str | None) -> list[dict[str, Any]]:
+    """Agreements whose words are those of the query, best first; 1.0 where they are the same words."""
+    wanted = [
+        set(split(text))
+        for text in (query, target_feature or "", f"{query} {target_feature or ''}")
+        if split(text)
+    ]
+    hits = []
+    for name, (agreement, text) in read_all(repository).items():
+        own = set(split(agreement.nl_term))
+        score = max((_alike(own, words) for words in wanted), default=0.0)
+        if score > 0:
+            metadata = {**msgspec.to_builtins(agreement), "file": f"{_FOLDER}/{name}"}
+            hits.append(
+                {
+                    "id": PREFIX + name,
+                    "content": text[:_SHOWN],
+                    "score": round(score, 4),
+                    "metadata": metadata,
+                }
+            )
+    return sorted(hits, key=lambda hit: (-hit["score"], hit["id"]))
+
+
+def detail(repository: Repository, chunk_id: str) -> dict[str, Any]:
+    """One agreement whole."""
+    name = chunk_id.removeprefix(PREFIX)
+    found = (
+        _read(os.path.join(repository.home, _FOLDER, name))
+        if "/" not in name and name.endswith(_ENDING)
+        else None
+    )
+    if found is None:
+        raise NotFoundError(f"there is no agreement {name!r}", "search again")
+    agreement, text = found
+    return {
+        "success": True,
+        "chunk_id": chunk_id,
+        "content": text,
+        "metadata": msgspec.to_builtins(agreement),
+    }
+
+
+def _alike(one: set[str], other: set[str]) -> float:
+    return 2 * len(one & other) / (len(one) + len(other)) if one and other else 0.0
+
+
+def _read(path: str) -> tuple[Agreement, str] | None:
+    try:
+        text = read_file(path, _MAX_BYTES).decode("utf-8", "replace")
+        front = text.split("---\n", 2)[1] if text.startswith("---\n") else ""
+        fields = yaml.safe_load(front)
+        if isinstance(fields, dict) and "symbol" in fields and "symbols" not in fields:
+            fields["symbols"] = [fields["symbol"]]
+        return msgspec.convert(fields, Agreement, strict=False), text
+    except (AdjournError, yaml.YAMLError, msgspec.ValidationError, IndexError, RecursionError):
+        return None

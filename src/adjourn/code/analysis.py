@@ -1,0 +1,77 @@
+"""Everything the index keeps about one file, from its bytes alone.
+
+Owns: `Analysis` and `analyse`, a pure function: files of equal bytes and language are analysed once. Must never: read a file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+
+import msgspec
+
+from adjourn.code import ctags, words
+from adjourn.code.chunks import Chunk, chunks_of
+from adjourn.code.grammars import has_grammar
+from adjourn.code.languages import TEXT
+from adjourn.code.outline import Outline, Region, Symbol, outline
+
+VERSION = 1
+"""Goes up when the same bytes would be analysed otherwise."""
+MAX_PARSED = 2 << 20
+GRAMMAR, TAGS, WORDS, SKIPPED = "grammar", "ctags", "words", "skipped"
+_SNIFFED = 8_192
+
+
+class Analysis(msgspec.Struct, frozen=True, array_like=True):
+    """`engine` says who told the symbols: a grammar, Universal Ctags, nobody (`words`); `skipped`: not even words."""
+
+    engine: str
+    lines: int
+    symbols: list[Symbol]
+    regions: list[Region]
+    words: str
+    chunks: list[Chunk]
+
+
+def dialect(language: str) -> str:
+    """A language as it is understood here: another engine makes another analysis."""
+    if language != TEXT:
+        return f"{language}+grammar" if has_grammar(language) else language
+    return f"{language}+ctags" if ctags.program() else language
+
+
+def fingerprint(data: bytes, language: str) -> bytes:
+    """The key of an analysis: what was analysed, as what, and by which version."""
+    return hashlib.sha256(b"%d\0%s\0%s" % (VERSION, language.encode(), data)).digest()[:16]
+
+
+def as_utf8(data: bytes) -> bytes | None:
+    """A text file's bytes in UTF-8 with the same lines; None where it is binary."""
+    for mark, name in (
+        (codecs.BOM_UTF8, ""),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if data.startswith(mark):
+            return data[3:] if not name else data[2:].decode(name, "replace").encode("utf-8", "replace")
+    return None if b"\0" in data[:_SNIFFED] else data
+
+
+def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Analysis:
+    """What a file contains. `tags` are Universal Ctags' symbols, used where the language has no grammar."""
+    text = as_utf8(data)
+    if text is None or len(text) > MAX_PARSED:
+        return Analysis(SKIPPED, 0, [], [], "", [])
+    found = outline(text, language) if language != TEXT and has_grammar(language) else None
+    engine = GRAMMAR if found else WORDS
+    if found is None and tags:
+        found, engine = Outline(tags, []), TAGS
+    return Analysis(
+        engine=engine,
+        lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
+        symbols=found.symbols if found else [],
+        regions=found.regions if found else [],
+        words=words.of_file(text),
+        chunks=chunks_of(text, found),
+    )

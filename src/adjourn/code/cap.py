@@ -1,0 +1,169 @@
+"""Every reply fits a model's context: at most 256 KiB of JSON, still valid.
+
+Owns: `capped`, `to_json` and cursors (seed: response size limit). Must never: cut inside a value that can be left out whole, or hide
+that something was.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from adjourn.errors import InvalidError
+
+MAX_REPLY = 262_144
+_ROOM = 1_024
+_MAX_CURSOR = 2_048
+_LONGEST = 2_000
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where a list of a reply goes on: the list's place, how many items were given, and what was asked."""
+
+    place: list[str]
+    given: int
+    question: str
+
+
+def to_json(value: Any) -> str:
+    """How every reply is written: indented, everything beyond ASCII as it is."""
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate, such as a file name that is not UTF-8 has, cannot be sent
+        data = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return msgspec.json.format(data, indent=2).decode()
+
+
+def size(value: Any) -> int:
+    return len(to_json(value).encode())
+
+
+def capped(
+    result: dict[str, Any], question: Any = None, *, cursor: str | None = None, limit: int = MAX_REPLY
+) -> dict[str, Any]:
+    """The result itself where it fits; else a copy with whole items of its longest lists left out.
+
+    `question` is what the caller asked for (tool and arguments). A reply that had to leave something out has a `cursor`; asked
+    the same again with it, the list goes on where it was cut. `InvalidError` where the cursor belongs to another question.
+    """
+    before = Cursor([], 0, "")
+    if cursor is not None:
+        before = _decode(cursor)
+        result = _rest(result, before, question)
+    if size(result) <= limit:
+        return result
+    reply = copy.deepcopy(result)
+    room = limit - _ROOM - _MAX_CURSOR
+    cuts = _cut(reply, room)
+    if size(reply) > room:
+        _shorten(reply, max(_LONGEST, room // 64))
+    if size(reply) > room:
+        reply = {
+            key: value
+            for key, value in reply.items()
+            if value is None or isinstance(value, bool | int | float)
+        }
+    while size(reply) > room:
+        reply.popitem()
+    returned = sum(kept for _, kept, _ in cuts)
+    total = max(sum(count for _, _, count in cuts), _told(result))
+    reply |= {
+        "truncated": True,
+        "total_matches": total,
+        "returned_matches": returned,
+        "message": f"The reply was over {limit:,} bytes: {returned:,} of {total:,} items are here. "
+        "Narrow the question, or ask the same again with the cursor for the rest.",
+    }
+    if cuts:
+        place, kept, _ = cuts[0]
+        given = kept + (before.given if place == before.place else 0)
+        found = Cursor(place, given, _digest(question))
+        reply["cursor"] = base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
+    return reply
+
+
+def _cut(reply: dict[str, Any], room: int) -> list[tuple[list[str], int, int]]:
+    """Shorten the longest lists until the reply fits. Of each: its place, how many items stayed, how many there were."""
+    cuts = []
+    for place, items in sorted(_lists(reply, []), key=lambda found: -size(found[1])):
+        over = size(reply) - room
+        if over <= 0:
+            break
+        count = len(items)
+        del items[_that_fit(items, len(place) + 1, over) :]
+        cuts.append((place, len(items), count))
+    return cuts
+
+
+def _rest(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
+    """The result without what earlier replies gave of the list that a cursor names."""
+    if cursor.question != _digest(question):
+        raise InvalidError("the cursor belongs to another question", "repeat the arguments that it came with")
+    remaining = copy.deepcopy(result)
+    holder: Any = remaining
+    for key in cursor.place[:-1]:
+        holder = holder.get(key) if isinstance(holder, dict) else None
+    last = cursor.place[-1] if cursor.place else ""
+    if not isinstance(holder, dict) or not isinstance(holder.get(last), list):
+        raise InvalidError("the cursor does not fit this answer", "ask again without it")
+    del holder[last][: cursor.given]
+    return remaining
+
+
+def _lists(value: Any, place: list[str]) -> list[tuple[list[str], list[Any]]]:
+    """Lists of a result with their places, those inside lists left out: an item goes whole."""
+    if isinstance(value, list):
+        return [(place, value)] if value else []
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in _lists(inner, [*place, key])]
+    return []
+
+
+def _that_fit(items: list[Any], depth: int, over: int) -> int:
+    """How many items from the first on stay when so many bytes must go."""
+    kept = len(items)
+    while kept and over > 0:
+        kept -= 1
+        text = to_json(items[kept])
+        over -= len(text.encode()) + 2 * depth * (text.count("\n") + 1) + 2
+    return kept
+
+
+def _shorten(value: Any, most: int) -> None:
+    """Cut the texts of a reply that no list could be shortened of."""
+    entries = list(
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, inner in entries:
+        if isinstance(inner, str) and len(inner) > most:
+            value[key] = f"{inner[:most]}… ({len(inner):,} characters)"
+        else:
+            _shorten(inner, most)
+
+
+def _told(result: dict[str, Any]) -> int:
+    found = [
+        result.get(key) for key in ("total_matches", "total", "total_files", "total_results", "total_changes")
+    ]
+    return max((n for n in found if isinstance(n, int)), default=0)
+
+
+def _digest(question: Any) -> str:
+    return hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _decode(cursor: str) -> Cursor:
+    if len(cursor) <= _MAX_CURSOR:
+        try:
+            found = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=Cursor)
+        except (ValueError, msgspec.DecodeError):
+            pass
+        else:
+            if found.given >= 0:
+                return found
+    raise InvalidError("not a cursor of ours", "use one as a reply gave it")

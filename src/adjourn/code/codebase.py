@@ -1,0 +1,181 @@
+"""A repository that is being looked at: its files, its index, and the thread that keeps the index up to date.
+
+Owns: `Codebase`, the background thread, and what a reply says of the index. Must never: let a caller wait for indexing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Self
+
+from adjourn.code import vectors
+from adjourn.code.index.index import Index, Report
+from adjourn.code.pace import CancelledError, Pace
+from adjourn.code.repository import FOLDER, Repository
+from adjourn.errors import AdjournError
+
+NUDGE_SECONDS = 2.0
+_WATCH_STEP_MS = 50
+_FEW = 50
+
+
+class Codebase:
+    """A work tree with its index. Without `start` the index is only what an earlier one has left, or `sync` makes."""
+
+    def __init__(self, path: str = ".") -> None:
+        self.repository = Repository(path)
+        self.index: Index | None = None
+        self.hits = self.misses = 0
+        self._reason = ""
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._busy = False
+        self._progress = (0, 0)
+        self._last_sync = 0.0
+        self._changed: set[str] = set()
+        self._threads: list[threading.Thread] = []
+        try:
+            self.index = Index(self.repository)
+        except (AdjournError, OSError) as error:
+            self._reason = str(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def start(self, *, watch: bool = True) -> None:
+        """Bring the index up to date in the background, now and whenever files change (or, unwatched, after a question)."""
+        if self.index is None or self._threads:
+            return
+        self._wake.set()
+        targets = [self._run, *([self._watch] if watch and _can_watch() else [])]
+        self._threads = [
+            threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+        if self.index is not None:
+            self.index.close()
+            self.index = None
+
+    def nudge(self) -> None:
+        """Somebody asks: have the index compared with the files soon, unless that was just done."""
+        if time.monotonic() - self._last_sync > NUDGE_SECONDS:
+            self._wake.set()
+
+    def state(self) -> dict[str, Any]:
+        """What a reply says of the index: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`."""
+        if self.index is None:
+            return {"state": "unavailable", "reason": self._reason}
+        complete = self.index.synced() is not None
+        done, total = self._progress
+        if self._busy:
+            state: dict[str, Any] = {"state": "updating" if complete else "building"}
+            return {**state, "done": done, "total": total} if total else state
+        if self._reason:
+            return {"state": "ready" if complete else "empty", "reason": self._reason}
+        return {"state": "ready" if complete else "empty"}
+
+    def complete(self) -> bool:
+        """Whether every file has been in the index at some time: then what it does not have was not there."""
+        return self.index is not None and self.index.synced() is not None
+
+    def sync(self, pace: Pace | None = None, *, force: bool = False) -> Report:
+        """Bring the index up to date and wait for it."""
+        if self.index is None:
+            raise AdjournError(f"there is no index: {self._reason}", "make the folder writable")
+        self._busy = True
+        try:
+            return self.index.sync(pace, force=force)
+        finally:
+            self._busy = False
+            self._last_sync = time.monotonic()
+
+    def _run(self) -> None:
+        pace = Pace(cancelled=self._stop.is_set, progress=self._tell)
+        while not self._stop.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                self._update(pace)
+                self._reason = ""
+                self._embed()
+            except CancelledError:
+                return
+            except _LaterError:
+                continue
+            except Exception as error:  # the thread must live: the next change is another chance
+                self._reason = f"the last update failed: {error}"
+
+    def _update(self, pace: Pace) -> None:
+        assert self.index is not None
+        changed: set[str] = set()
+        while self._changed:  # the watcher may add to it meanwhile
+            changed.add(self._changed.pop())
+        known = [path for path in changed if self._knows(path)]
+        if changed and len(known) == len(changed) <= _FEW and self.complete():
+            self.index.refresh(known)
+        else:
+            self.sync(pace)
+        self._progress = (0, 0)
+
+    def _embed(self) -> None:
+        """Vectors come last, and give way to the next change."""
+        assert self.index is not None
+        if vectors.available():
+            vectors.embed(self.index, Pace(cancelled=self._interrupted))
+
+    def _interrupted(self) -> bool:
+        if self._stop.is_set():
+            return True
+        if self._wake.is_set():
+            raise _LaterError
+        return False
+
+    def _knows(self, path: str) -> bool:
+        assert self.index is not None
+        return self.index.knows(path)
+
+    def _watch(self) -> None:
+        import watchfiles  # noqa: PLC0415  # an extra
+
+        root = self.repository.root
+        skip = (f"{root}/.git/", f"{root}/{FOLDER}/")
+        for changes in watchfiles.watch(
+            root,
+            watch_filter=lambda _, path: not path.startswith(skip) or path == f"{root}/.git/HEAD",
+            stop_event=self._stop,
+            step=_WATCH_STEP_MS,
+            debounce=10 * _WATCH_STEP_MS,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        ):
+            self._changed.update(os.path.relpath(path, root) for _, path in changes)
+            self._wake.set()
+
+    def _tell(self, done: int, total: int) -> None:
+        self._progress = (done, total)
+
+
+class _LaterError(Exception):
+    """Files may have changed: vectors can wait."""
+
+
+def _can_watch() -> bool:
+    try:
+        import watchfiles  # noqa: F401, PLC0415  # an extra
+    except ImportError:
+        return False
+    return True

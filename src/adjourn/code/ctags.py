@@ -1,0 +1,93 @@
+"""Universal Ctags, for languages without a grammar, where it is installed.
+
+Owns: running it, once for a whole list of files. Must never: let a project's own ctags options be read.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+
+import msgspec
+
+from adjourn.code.outline import MAX_SIGNATURE, Symbol
+
+_SECONDS = 120
+_MAX_NAME = 200
+# What these find in prose and settings is not a definition of code.
+_NOT = "-Man,-Iniconf,-Diff,-Passwd,-JSON,-ReStructuredText,-Asciidoc,-Make,-Autoconf,-Automake,-LdScript,-RpmSpec"
+
+
+class _Tag(msgspec.Struct):
+    path: str = ""
+    name: str = ""
+    kind: str = ""
+    line: int = 0
+    end: int = 0
+    scope: str = ""
+    pattern: str = ""
+    language: str = ""
+
+
+@cache
+def program() -> str | None:
+    """Where Universal Ctags is; another ctags does not count."""
+    found = shutil.which("ctags") or shutil.which("universal-ctags")
+    if found is None:
+        return None
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            [found, "--list-features"], capture_output=True, text=True, timeout=5, check=False
+        )
+        if "json" in told.stdout:
+            return found
+    return None
+
+
+def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
+    """Symbols by path. Nothing where there is no ctags, or it fails: a file without symbols is still searched."""
+    executable = program()
+    wanted = [path for path in paths if "\n" not in path]
+    if executable is None or not wanted:
+        return {}
+    command = [
+        executable,
+        "--options=NONE",
+        f"--languages={_NOT}",
+        "--output-format=json",
+        "--fields=+neZsP",
+        "--links=no",
+    ]
+    try:
+        told = subprocess.run(
+            [*command, "-f", "-", "-L", "-"],
+            cwd=cwd, input="\n".join(f"./{path}" for path in wanted).encode(errors="surrogateescape"),
+            capture_output=True, timeout=_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found: dict[str, list[Symbol]] = {}
+    for line in told.stdout.splitlines():
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            tag = msgspec.json.decode(line, type=_Tag)
+            if tag.name and tag.line:
+                found.setdefault(tag.path.removeprefix("./"), []).append(_symbol(tag))
+    return found
+
+
+def _symbol(tag: _Tag) -> Symbol:
+    pattern = " ".join(tag.pattern.removeprefix("/^").removesuffix("/").removesuffix("$").split())
+    return Symbol(
+        name=tag.name[:_MAX_NAME],
+        kind=tag.kind or "symbol",
+        scope=tag.scope.replace("::", "."),
+        line=tag.line,
+        end_line=max(tag.end, tag.line),
+        start=0,
+        end=0,
+        signature=pattern[:MAX_SIGNATURE],
+        name_start=-1,
+    )

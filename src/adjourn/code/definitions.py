@@ -1,0 +1,210 @@
+"""Where symbols are defined.
+
+Owns: `find_definitions` and `get_symbols`. Must never: give a line of a file as it was before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from adjourn.code import ctags, ripgrep
+from adjourn.code.analysis import GRAMMAR, TAGS
+from adjourn.code.codebase import Codebase
+from adjourn.code.index import lookup
+from adjourn.code.index.index import Index
+from adjourn.code.index.lookup import Definition, Place
+from adjourn.code.languages import spoken_as
+from adjourn.code.outline import CLASSES, FUNCTIONS, Symbol
+from adjourn.code.pace import Pace
+from adjourn.code.reading import open_source
+from adjourn.errors import AdjournError, InvalidError
+
+MAX_SYMBOL = 200
+_DEFAULT_RESULTS = 200
+_MAX_RESULTS = 5_000
+_FALLBACK_FILES = 300
+_FALLBACK_SECONDS = 5.0
+_ENOUGH_NAMES = 1_000
+_FIRST = CLASSES | FUNCTIONS | {"type", "module", "namespace"}
+_TEST = re.compile(r"(^|[/_.])tests?([/_.]|$)")
+
+
+def find_definitions(
+    codebase: Codebase,
+    symbol: str,
+    path: str = ".",
+    *,
+    language: str | None = None,
+    exact_match: bool = False,
+    max_results: int = _DEFAULT_RESULTS,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """Definitions whose name is or, unless `exact_match`, contains `symbol`, whatever the case; the nearest first.
+
+    `Server.handle` finds `handle` in `Server`. Each says whether a grammar told it (`exact`) or not (`heuristic`).
+    """
+    under = codebase.repository.existing(path)
+    scope, name = split_symbol(symbol)
+    codebase.nudge()
+    index = codebase.index
+    found: list[Definition] = []
+    if index is not None:
+        names = [name] if exact_match else lookup.names_like(index, name)[:_ENOUGH_NAMES]
+        found = current(
+            codebase,
+            index,
+            lookup.definitions(index, names, under),
+            lambda s: _named(s, name, exact=exact_match),
+        )
+    answered = codebase.complete()
+    if not answered:
+        pace = pace or Pace(_FALLBACK_SECONDS)
+        seen = {one.place.path for one in found}
+        found += [
+            one for one in _searched(codebase, name, under, exact_match, pace) if one.place.path not in seen
+        ]
+    codebase.hits += answered
+    codebase.misses += not answered
+    kept = [one for one in found if _wanted(one, language) and (not scope or in_scope(one.symbol, scope))]
+    kept.sort(key=lambda one: _rank(one, name))
+    shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
+    return {
+        "symbol": symbol,
+        "path": under or ".",
+        "definitions": [_told(one) for one in shown],
+        "total": len(kept),
+        "cache_hit": answered,
+        "cache_stats": {"hits": codebase.hits, "misses": codebase.misses},
+        "index_state": codebase.state(),
+    }
+
+
+def get_symbols(
+    codebase: Codebase,
+    path: str,
+    *,
+    kind: str | None = None,
+    language: str | None = None,
+    max_results: int = 2_000,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """The symbols of a file, or of all files of a folder, in order."""
+    under = codebase.repository.existing(path)
+    codebase.nudge()
+    index = codebase.index
+    found: list[Definition] = []
+    if index is not None:
+        found = current(
+            codebase, index, lookup.symbols_under(index, under, 50 * _MAX_RESULTS), lambda _: True
+        )
+    if not found and not codebase.complete():
+        found = _live(
+            codebase,
+            ripgrep.files(["--", under or "."], cwd=codebase.repository.root, pace=pace or Pace()),
+            pace,
+        )
+    kept = [one for one in found if _wanted(one, language) and (not kind or one.symbol.kind == kind)]
+    shown = kept[: max(1, max_results)]
+    keys = ("name", "file", "line", "end_line", "kind", "scope", "language")
+    return {
+        "path": under or ".",
+        "symbols": [{key: told[key] for key in keys} for told in map(_told, shown)],
+        "total": len(kept),
+        "index_state": codebase.state(),
+    }
+
+
+def split_symbol(symbol: str) -> tuple[str, str]:
+    """`Server.handle` and `Server::handle` as (`Server`, `handle`)."""
+    if not isinstance(symbol, str) or not symbol.strip():
+        raise InvalidError("the symbol is empty", "name a function, class or variable")
+    if len(symbol) > MAX_SYMBOL:
+        raise InvalidError(f"the symbol has more than {MAX_SYMBOL} characters", "name one symbol")
+    plain = symbol.strip().removesuffix("()").replace("::", ".")
+    scope, dot, name = plain.rpartition(".")
+    return (scope, name) if dot and scope and name and " " not in plain else ("", plain)
+
+
+def current(codebase: Codebase, index: Index, found: Iterable[Definition], wanted: Any) -> list[Definition]:
+    """Definitions with the lines they have now: those of files that changed since are read anew."""
+    kept: list[Definition] = []
+    states: dict[str, bool] = {}
+    for one in found:
+        path = one.place.path
+        if path not in states:
+            states[path] = lookup.is_current(index, one.place)
+            if not states[path]:
+                kept += [live for live in _live(codebase, [path], None) if wanted(live.symbol)]
+        if states[path]:
+            kept.append(one)
+    return kept
+
+
+def _live(codebase: Codebase, paths: Iterable[str], pace: Pace | None) -> list[Definition]:
+    found = []
+    for path in paths:
+        if pace is not None and pace.over():
+            break
+        try:
+            source = open_source(codebase.repository, path)
+        except AdjournError:
+            continue
+        symbols, engine = source.outline.symbols, GRAMMAR
+        if not source.parsed:
+            symbols, engine = ctags.symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
+        found += [Definition(Place(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols]
+    return found
+
+
+def _searched(codebase: Codebase, name: str, under: str, exact: bool, pace: Pace) -> list[Definition]:
+    """Without an index: the files that ripgrep finds the name in, parsed until time is up."""
+    options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name, "--", under or "."]
+    paths = ripgrep.files_with(options, cwd=codebase.repository.root, pace=pace)[:_FALLBACK_FILES]
+    return [one for one in _live(codebase, paths, pace) if _named(one.symbol, name, exact=exact)]
+
+
+def _named(symbol: Symbol, name: str, *, exact: bool) -> bool:
+    return symbol.name == name if exact else name.casefold() in symbol.name.casefold()
+
+
+def in_scope(symbol: Symbol, scope: str) -> bool:
+    """Whether a symbol is defined in something of that name: `Server` and `net.Server` both say where."""
+    return f".{symbol.scope}".casefold().endswith(f".{scope}".casefold())
+
+
+def _wanted(one: Definition, language: str | None) -> bool:
+    spoken = spoken_as(language)
+    return spoken is None or one.place.language in spoken
+
+
+def _rank(one: Definition, name: str) -> tuple[Any, ...]:
+    symbol, path = one.symbol, one.place.path
+    folded, wanted = symbol.name.casefold(), name.casefold()
+    return (
+        symbol.name != name,
+        folded != wanted,
+        not folded.startswith(wanted),
+        symbol.kind == "prototype",
+        symbol.kind not in _FIRST,
+        bool(_TEST.search(path)),
+        len(symbol.name),
+        path,
+        symbol.line,
+    )
+
+
+def _told(one: Definition) -> dict[str, Any]:
+    place, symbol = one
+    return {
+        "name": symbol.name,
+        "file": place.path,
+        "line": symbol.line,
+        "end_line": symbol.end_line,
+        "kind": symbol.kind,
+        "scope": symbol.scope,
+        "signature": symbol.signature,
+        "language": place.language,
+        "match": "heuristic" if place.engine == TAGS else "exact",
+    }

@@ -1,0 +1,179 @@
+"""Submissions of the phases that bring the work home: the review of every changed file, the commit, the merge.
+
+Owns: their order, and what they say of it. Must never: commit or revert a file that was not decided on, or report a merge that was not
+made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adjourn.code import branches, changes, payloads, phases
+from adjourn.code.branches import MergeError
+from adjourn.code.changes import Change
+from adjourn.code.outcome import Outcome, onward
+from adjourn.code.place import QUALITY_REVIEW, Place
+from adjourn.code.refusals import FlowError, mismatch, needs_a_person
+from adjourn.code.state import Phase, PreCommitReview, ReviewedFile, State
+from adjourn.code.tasks import revert
+from adjourn.errors import AdjournError
+
+
+def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
+    """Decisions on every changed file. The commit is made at once unless a quality review comes first."""
+    message = payload.commit_message.strip()
+    if not message:
+        raise FlowError("missing_commit_message", "`commit_message` is empty: say what was changed, and why")
+    place.check_branch(state)
+    base = place.base_commit(state)
+    found = {change.path: change for change in changes.listed(place.git, base, state.dirty_before)}
+    reviewed = _reviewed(state, payload, found)
+    kept_files = [path for path, one in reviewed.items() if one.decision == "keep"]
+    discarded = [path for path, one in reviewed.items() if one.decision == "discard"]
+    extras: dict[str, Any] = {}
+    try:
+        held = changes.discard(place.git, state.session_id, base, [found[path] for path in discarded])
+    except AdjournError as error:
+        raise needs_a_person("commit_execution_failed", error) from error
+    if held is not None:
+        state.kept.append(msgspec.to_builtins(held))
+        extras["kept"] = msgspec.to_builtins(held)
+    state.pre_commit_review = PreCommitReview(len(found), list(reviewed.values()), kept_files, discarded)
+    state.prepared_commit_message = message
+    state.prepared_kept_files, state.prepared_discarded_files = kept_files, discarded
+    left = [path for path in found if path not in reviewed]
+    if left:
+        extras["left_uncommitted"] = left
+    if not place.prompt(QUALITY_REVIEW):
+        state.quality_review_enabled = False
+    if phases.following(state) == Phase.QUALITY_REVIEW:
+        state.commit_prepared = True
+        return onward(state, {**extras, "commit_hash": None, "prepared": True})
+    state.quality_review_completed = True
+    return onward(state, {**extras, **_commit(place, state), "prepared": False})
+
+
+def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
+    """No issues: the prepared commit is made. Issues: back to the plan, a few times."""
+    if not payload.issues:
+        place.check_branch(state)
+        _check_nothing_new(place, state)
+        done = _commit(place, state)
+        state.quality_review_completed = True
+        return onward(state, {"issues_found": False, **done})
+    state.quality_revert_count += 1
+    extras: dict[str, Any] = {
+        "issues_found": True,
+        "issues": payload.issues,
+        "quality_revert_count": state.quality_revert_count,
+    }
+    if state.quality_revert_count >= state.quality_review_max_revert:
+        place.check_branch(state)
+        done = _commit(place, state)
+        state.quality_review_completed = True
+        warning = (
+            f"reviewed {state.quality_revert_count} times; it is committed with the issues that are left"
+        )
+        return onward(state, {**extras, **done, "forced_completion": True, "warning": warning})
+    state.commit_prepared, state.prepared_commit_message = False, None
+    state.prepared_kept_files, state.prepared_discarded_files = [], []
+    return revert(state, "quality issues: " + "; ".join(payload.issues)[:2000], extras)
+
+
+def merge(place: Place, state: State) -> Outcome:
+    """Merge the session's branch into the one it came from. Doing it again after it was done is no harm."""
+    branch, base = state.task_branch_name, state.base_branch
+    if not (state.task_branch_enabled and branch):
+        return Outcome(
+            None,
+            {"merged": False, "message": "the session has no branch: there is nothing to merge"},
+            over=True,
+        )
+    if state.quality_review_enabled and not state.quality_review_completed:
+        raise FlowError("quality_review_required", "the quality review is not done")
+    git = place.git
+    merged = True
+    if git.commit(f"refs/heads/{branch}"):
+        base = base or branches.base_of(git, branch)
+        if not base:
+            raise FlowError(
+                "merge_failed", f"the branch that {branch} came from is gone", requires_user_intervention=True
+            )
+        if git.branch() != base:
+            place.check_branch(state)
+        try:
+            merged = branches.merge(git, branch, base) or bool(state.commit_hash)
+            branches.delete(git, branch)
+        except MergeError as error:
+            raise needs_a_person("merge_failed", error, conflicts=error.conflicts) from error
+        except AdjournError as error:
+            raise needs_a_person("merge_failed", error) from error
+    elif not (state.commit_hash and git.contains(f"refs/heads/{base}", state.commit_hash)):
+        raise FlowError(
+            "merge_failed",
+            f"branch {branch} is gone, and {base} does not have its commit",
+            requires_user_intervention=True,
+        )
+    state.task_branch_enabled = False
+    if merged:
+        place.learn(place, state)
+    message = (
+        f"{branch} was merged into {base}"
+        if merged
+        else f"nothing was committed on {branch}: there was nothing to merge"
+    )
+    return Outcome(
+        None, {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}, over=True
+    )
+
+
+def _reviewed(state: State, payload: payloads.Commit, found: dict[str, Change]) -> dict[str, ReviewedFile]:
+    """The decisions on what was changed, and nothing undecided: that is neither committed nor reverted, but asked about."""
+    decided: dict[str, ReviewedFile] = {}
+    for one in payload.reviewed_files:
+        path, decision, reason = (
+            (one, "keep", None) if isinstance(one, str) else (one.path, one.decision, one.reason)
+        )
+        path = path.removeprefix("./")
+        if decision == "discard" and not (reason or "").strip():
+            raise mismatch(f"say why {path} is discarded", missing_reason=path)
+        if path in found:
+            decided[path] = ReviewedFile(path, decision, reason, found[path].change_type)
+    missing = [path for path, change in found.items() if path not in decided and not change.before]
+    if missing and state.strictness != "lenient":
+        raise mismatch(
+            "every changed file needs a decision, keep or discard; nothing was committed or reverted",
+            unreviewed_files=missing,
+        )
+    return decided
+
+
+def _check_nothing_new(place: Place, state: State) -> None:
+    decided = {*state.prepared_kept_files, *state.prepared_discarded_files}
+    base = place.base_commit(state)
+    new = [
+        each.path
+        for each in changes.listed(place.git, base, state.dirty_before)
+        if each.path not in decided and not each.before
+    ]
+    if new and state.strictness != "lenient":
+        raise mismatch(
+            "these files were changed after the review: name that as an issue, so that they are reviewed",
+            unreviewed_files=new,
+        )
+
+
+def _commit(place: Place, state: State) -> dict[str, Any]:
+    """Make the commit that was prepared. One that a killed server had already made is found again."""
+    paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
+    try:
+        made = changes.commit(place.git, paths, state.prepared_commit_message or "")
+    except AdjournError as error:
+        raise needs_a_person("commit_execution_failed", error) from error
+    head = place.git.commit()
+    state.commit_prepared = False
+    state.commit_hash = made or (head if head != place.base_commit(state) else "")
+    found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
+    return found if state.commit_hash else {**found, "nothing_to_commit": True}

@@ -1,0 +1,260 @@
+"""What a submission must rest on, by how strict the session is.
+
+Owns: the rules. `lenient` asks for nothing beyond the types; `standard` for tools that were called and lists that are not empty;
+`strict` also for minimum counts, consistency, reasons and evidence of a known form. Must never: believe a client about what it called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, NamedTuple
+
+from adjourn.code import payloads
+from adjourn.code.phases import READING, Step
+from adjourn.code.refusals import mismatch
+from adjourn.code.repository import Repository
+from adjourn.code.state import Exploration, QueryFrame, State, Task
+from adjourn.errors import AdjournError
+
+MIN_REASON = 10
+MIN_TOOLS = 2
+MAX_FILE = 4 << 20
+_LOOKING = frozenset({*READING, "semantic_search", "analyze_impact"}) - {"fetch_chunk_detail"}
+_PLACE = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?")
+_EMPTY = re.compile(
+    r"\s*(?:pass|\.\.\.|raise NotImplementedError\b.*|(?:#|//|/\*)?\s*(?:TODO|FIXME)\b.*|[{}();]*)\s*"
+)
+_IDENTIFIER = re.compile(r"\w+")
+_REASONS = frozenset(
+    {
+        "no_definition_found",
+        "no_reference_found",
+        "no_similar_implementation",
+        "architecture_unknown",
+        "context_fragmented",
+    }
+)
+_EVIDENCE_TOOLS = frozenset(
+    {"find_definitions", "find_references", "search_text", "analyze_structure", "query"}
+)
+_STATUSES = frozenset({"will_modify", "no_change_needed", "not_affected"})
+_FITTING = {
+    "symbols_identified": {"no_definition_found"},
+    "entry_points": {"no_definition_found", "no_reference_found"},
+    "existing_patterns": {"no_similar_implementation"},
+    "files_analyzed": {"context_fragmented"},
+}
+_FILLED = (
+    "documents_reviewed",
+    "explored_files",
+    "findings",
+    "search_results",
+    "hypotheses_verified",
+    "impact_summary",
+)
+
+
+class Least(NamedTuple):
+    """How much an exploration has to have found before it counts as enough."""
+
+    symbols_identified: int
+    entry_points: int
+    files_analyzed: int
+    existing_patterns: int
+    slots: tuple[str, ...] = ()
+
+
+def check(state: State, row: Step, payload: payloads.Payload) -> None:
+    """Raise `FlowError` unless the session has done what a submission of this step rests on."""
+    if state.strictness == "lenient":
+        return
+    _tools(state, row, payload)
+    for name in _FILLED:
+        if hasattr(payload, name) and not getattr(payload, name):
+            raise mismatch(f"`{name}` is empty: {row.phase} has to bring something", empty_field=name)
+    if isinstance(payload, payloads.Explored):
+        called = sorted(_LOOKING & set(state.tools_in_step))
+        if len(called) < MIN_TOOLS:
+            raise mismatch(
+                f"{len(called)} of the search tools were called in this phase; at least {MIN_TOOLS} different ones are needed",
+                tools_called=called,
+            )
+    if isinstance(payload, payloads.Verifications):
+        open_ones = [one.hypothesis for one in payload.hypotheses_verified if one.result is False]
+        if open_ones:
+            raise mismatch(
+                "some hypotheses did not hold or are not settled: drop or replace them, and verify what you now suppose",
+                unverified_hypotheses=open_ones,
+            )
+    if state.strictness == "strict":
+        _strict(state, payload)
+
+
+def _tools(state: State, row: Step, payload: payloads.Payload) -> None:
+    missing = [tool for tool in row.needs if tool not in state.tools_in_step]
+    if missing:
+        raise mismatch(f"call {', '.join(missing)} first: {row.phase} rests on it", missing_tools=missing)
+    unsaid = [tool for tool in row.needs if payload.tools_used and tool not in payload.tools_used]
+    if unsaid:
+        raise mismatch(f"`tools_used` does not name {', '.join(unsaid)}", missing_tools=unsaid)
+
+
+def _strict(state: State, payload: payloads.Payload) -> None:
+    reason = getattr(payload, "reason", None)
+    if reason is not None and len(reason.strip()) < MIN_REASON:
+        raise mismatch(f"`reason` has fewer than {MIN_REASON} characters: say why")
+    if isinstance(payload, payloads.Explored):
+        _consistent(payload)
+    elif isinstance(payload, payloads.Searched):
+        _semantic(state, payload)
+    elif isinstance(payload, payloads.Verifications):
+        _verified(payload)
+    elif isinstance(payload, payloads.Impact):
+        _impact(state, payload)
+
+
+def _consistent(payload: payloads.Explored) -> None:
+    for name in ("symbols_identified", "files_analyzed"):
+        given = getattr(payload, name)
+        if len(set(given)) != len(given):
+            raise mismatch(f"`{name}` has duplicates")
+    symbols = [symbol.casefold() for symbol in payload.symbols_identified]
+    for entry in payload.entry_points:
+        first = _IDENTIFIER.search(entry)
+        name = first[0].casefold() if first else ""
+        if not any(name and (name in symbol or symbol in name) for symbol in symbols):
+            raise mismatch(f"entry point {entry!r} is none of `symbols_identified`")
+    if payload.existing_patterns and not (payload.explored_files or payload.files_analyzed):
+        raise mismatch("`existing_patterns` without files that have them")
+
+
+def _semantic(state: State, payload: payloads.Searched) -> None:
+    if payload.semantic_reason not in _REASONS:
+        raise mismatch(f"`semantic_reason` has to be one of {', '.join(sorted(_REASONS))}")
+    missing = state.exploration.missing_requirements if state.exploration else []
+    fitting = {"architecture_unknown", "context_fragmented"}.union(
+        *(_FITTING.get(name, set()) for name in missing)
+    )
+    if missing and payload.semantic_reason not in fitting:
+        raise mismatch(
+            f"`semantic_reason` does not fit what was missing: {', '.join(missing)}",
+            missing_requirements=missing,
+        )
+    if not payload.hypotheses:
+        raise mismatch("`hypotheses` is empty: say what you now suppose")
+
+
+def _verified(payload: payloads.Verifications) -> None:
+    for one in payload.hypotheses_verified:
+        evidence = one.evidence if isinstance(one.evidence, dict) else {}
+        if (
+            evidence.get("tool") not in _EVIDENCE_TOOLS
+            or not evidence.get("target")
+            or not evidence.get("result")
+        ):
+            raise mismatch(
+                f"the evidence of {one.hypothesis!r} has to be {{tool, target, result, files}}, the tool one of"
+                f" {', '.join(sorted(_EVIDENCE_TOOLS))}"
+            )
+
+
+def _impact(state: State, payload: payloads.Impact) -> None:
+    wanted = state.impact_analysis.must_verify if state.impact_analysis else []
+    said = {str(one.get("file", "")): one for one in payload.verified_files}
+    missing = [path for path in wanted if path not in said]
+    if missing:
+        raise mismatch(
+            "`verified_files` does not answer for every file that must be verified", missing_files=missing
+        )
+    for path, one in said.items():
+        if one.get("status") not in _STATUSES:
+            raise mismatch(f"the status of {path} has to be one of {', '.join(sorted(_STATUSES))}")
+        if one["status"] != "will_modify" and not str(one.get("reason") or "").strip():
+            raise mismatch(f"say why {path} is left as it is")
+
+
+def weigh(state: State, exploration: Exploration) -> list[str]:
+    """What an exploration falls short of, by intent and risk: the names of what there should be more of."""
+    least = _least(state)
+    counts = ("symbols_identified", "entry_points", "files_analyzed", "existing_patterns")
+    short = [name for name in counts if len(getattr(exploration, name)) < getattr(least, name)]
+    frame = state.query_frame
+    short += [slot for slot in least.slots if frame is None or not getattr(frame, slot)]
+    short += [tool for tool in ("find_definitions", "find_references") if tool not in state.tools_in_step]
+    return short + (_supposed(frame, exploration) if frame else [])
+
+
+def _supposed(frame: QueryFrame, exploration: Exploration) -> list[str]:
+    """What of the request was not found in the code."""
+    symbols = [symbol.casefold() for symbol in exploration.symbols_identified]
+    feature = (frame.target_feature or "").casefold()
+    mapped = any(
+        feature in symbol or symbol in feature or set(feature.split()) & set(symbol.split("_"))
+        for symbol in symbols
+    )
+    found = [] if not feature or mapped else ["target_feature_mapping"]
+    supposed = [one.name for one in frame.mapped_symbols if one.source == "HYPOTHESIS"]
+    return found + ["mapped_symbols"] * any(name.casefold() not in symbols for name in supposed)
+
+
+def _least(state: State) -> Least:
+    if state.intent in ("INVESTIGATE", "QUESTION"):
+        return Least(1, 0, 1, 0)
+    if state.risk_level == "HIGH":
+        return Least(5, 2, 4, 2, ("target_feature", "observed_issue"))
+    return Least(3, 1, 2, 1, ("target_feature",) if state.risk_level == "MEDIUM" else ())
+
+
+def checklist(repository: Repository, task: Task, given: list[payloads.Checked]) -> None:
+    """Raise `FlowError` unless every item of a task's checklist is shown by a place in the code, or passed over for a reason."""
+    answered = {one.item: one for one in given}
+    missing = [item for item in task.checklist if item not in answered]
+    if missing:
+        raise mismatch("every item of the task's checklist has to be answered", missing_items=missing)
+    for one in given:
+        if one.skip_reason and not one.evidence:
+            if len(one.skip_reason.strip()) < MIN_REASON:
+                raise mismatch(f"say in at least {MIN_REASON} characters why {one.item!r} was passed over")
+            continue
+        if problem := _no_evidence(repository, one.evidence):
+            raise mismatch(f"the evidence of {one.item!r}: {problem}", item=one.item)
+
+
+def _no_evidence(repository: Repository, place: str) -> str:
+    found = _PLACE.fullmatch(place.strip())
+    if found is None:
+        return "give a place such as src/app.py:12 or src/app.py:12-20"
+    try:
+        text = repository.read(repository.existing(found["path"]), MAX_FILE)
+    except AdjournError as error:
+        return error.message
+    lines = text.decode("utf-8", "replace").splitlines()
+    first, last = int(found["first"]), int(found["last"] or found["first"])
+    if not 1 <= first <= last <= len(lines):
+        return f"{found['path']} has {len(lines)} lines"
+    if all(_EMPTY.fullmatch(line) for line in lines[first - 1 : last]):
+        return "nothing is done there: the lines are empty or a placeholder"
+    return ""
+
+
+def known_files(repository: Repository, paths: list[str]) -> list[str]:
+    """The paths as the repository names them. Raises `FlowError` for those that are not there, or lie outside."""
+    known, unknown = [], []
+    for path in paths:
+        try:
+            known.append(repository.existing(path) or ".")
+        except AdjournError:
+            unknown.append(path)
+    if unknown:
+        raise mismatch("these are no files of the repository", unknown_files=unknown)
+    return list(dict.fromkeys(os.path.normpath(path) for path in known))
+
+
+def as_evidence(given: dict[str, Any] | str) -> dict[str, Any]:
+    """Evidence in the published form. Files named as `path:line` in a text count as its files."""
+    if isinstance(given, dict):
+        files = given.get("files")
+        return {**given, "files": [str(each) for each in files] if isinstance(files, list) else []}
+    place = _PLACE.fullmatch(given.strip())
+    return {"result": given, "files": [place["path"]] if place else []}

@@ -1,0 +1,126 @@
+"""The flags of the `/code` skill: one table, for the server, the skill and the documentation.
+
+Owns: `FLAGS`, `Flags` (what a session keeps of them), and reading them as they were typed. Must never: guess: a flag that is not in the
+table is an error.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.code.refusals import FlowError
+from adjourn.code.state import GateLevel
+
+
+class Flag(NamedTuple):
+    """A row. `key` is its member in the `flags` of start_session; `instead` the call that such a request is, if it begins no session."""
+
+    name: str
+    short: str
+    key: str
+    effect: str
+    instead: str = ""
+
+
+FLAGS = (
+    Flag("--gate=full|auto", "-g=f|a", "", "full: no phase is skipped, whatever Q1 to Q3 say"),
+    Flag("--no-verify", "", "no_verify", "skip the verification after implementing"),
+    Flag(
+        "--only-verify",
+        "-v",
+        "",
+        "run the verifier on what is there, and report",
+        "no session: run a verifier of .code-intel/verifiers/",
+    ),
+    Flag("--only-explore", "-e", "only_explore", "end after exploring; change nothing"),
+    Flag("--quick", "-q", "quick", "no exploration, no branch, no commit: change, verify, done"),
+    Flag("--fast", "-f", "fast", "no exploration and no quality review, but a branch, a commit and a merge"),
+    Flag("--no-doc-research", "", "no_doc", "skip the reading of design documents; also --no-doc"),
+    Flag("--doc-research=A,B", "", "", "read by these prompts of .code-intel/doc_research/"),
+    Flag("--no-quality", "", "no_quality", "skip the quality review before the commit"),
+    Flag("--no-intervention", "-ni", "no_intervention", "never step in when verification keeps failing"),
+    Flag("--resume", "-r", "", "go on with the session that was cut off; only alone", "get_session_status"),
+    Flag(
+        "--clean",
+        "-c",
+        "",
+        "delete the branches and checkpoints of earlier sessions, then stop",
+        "cleanup_stale_branches",
+    ),
+    Flag("--rebuild", "", "", "make the index anew, then stop", "sync_index with force"),
+)
+_ALIASES = {"--no-doc": "--no-doc-research"}
+_GATES: dict[str, GateLevel] = {"full": "full", "f": "full", "auto": "auto", "a": "auto"}
+
+
+class Flags(msgspec.Struct):
+    """What the user asked for. `resume` is here only to be refused: it begins no session."""
+
+    no_verify: bool = False
+    no_quality: bool = False
+    fast: bool = False
+    quick: bool = False
+    no_doc: bool = False
+    no_intervention: bool = False
+    only_explore: bool = False
+    resume: bool = False
+
+
+def typed(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
+    """Flags as they were typed, and the gate level. Raises `FlowError` for one that is not known, or that begins no session."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise FlowError("invalid_flags", f"{text[:200]!r}: {error}") from error
+    flags = Flags()
+    found: list[Flag] = []
+    for word in words:
+        name, _, value = word.partition("=")
+        flag = _known(name)
+        found.append(flag)
+        if flag.name.startswith("--gate"):
+            if value not in _GATES:
+                raise FlowError("invalid_flags", f"{word}: the gate is full or auto")
+            gate = _GATES[value]
+        elif flag.key:
+            setattr(flags, flag.key, True)
+    for flag in found:
+        if flag.name == "--resume" and len(found) > 1:
+            raise resume_alone()
+        if flag.instead:
+            raise FlowError("invalid_flags", f"{flag.name} begins no session: call {flag.instead}")
+    return flags, gate
+
+
+def resume_alone() -> FlowError:
+    return FlowError(
+        "invalid_flags",
+        "--resume must be used alone: call get_session_status instead; the flags of the session come from its checkpoint",
+    )
+
+
+def table() -> str:
+    """The flags as Markdown."""
+    rows = [
+        f"| `{flag.name}` | {f'`{flag.short}`' if flag.short else ''} | {flag.effect} |" for flag in FLAGS
+    ]
+    return "\n".join(
+        [
+            "| flag | short | what it does |",
+            "|---|---|---|",
+            *(row.replace("full|auto", "full\\|auto").replace("f|a", "f\\|a") for row in rows),
+        ]
+    )
+
+
+def _known(name: str) -> Flag:
+    name = _ALIASES.get(name, name)
+    for flag in FLAGS:
+        if name in (flag.name.partition("=")[0], flag.short.partition("=")[0]) and name:
+            return flag
+    raise FlowError(
+        "invalid_flags", f"there is no flag {name[:80]}", known_flags=[flag.name for flag in FLAGS]
+    )

@@ -1,0 +1,233 @@
+"""What a submission leads to: the one way in which a session changes phase.
+
+Owns: reading a submission for the step it is for, the moves, and what is done on the way into a phase. Must never: change the session it
+is given: it hands back a new one, or raises `FlowError` and nothing was changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.code import branches, changes, delivery, evidence, kept, payloads, phases, research, tasks
+from adjourn.code.outcome import Outcome
+from adjourn.code.phases import Step
+from adjourn.code.place import Place
+from adjourn.code.refusals import FlowError, mismatch, needs_a_person
+from adjourn.code.saved import stamp
+from adjourn.code.state import MAX_SUMMARY, Phase, State, Visit
+from adjourn.errors import AdjournError, InvalidError
+
+MAX_DATA = 1 << 20
+_ALIASES = {
+    "explored_files": ("files_analyzed",),
+    "findings": ("symbols_identified", "entry_points", "existing_patterns"),
+}
+
+HANDLERS = {
+    payloads.BranchChoice: research.branch_choice,
+    payloads.Documents: research.documents,
+    payloads.Frame: research.frame,
+    payloads.Explored: research.explored,
+    payloads.MoreInformation: research.more_information,
+    payloads.Searched: research.searched,
+    payloads.OpenHypotheses: research.open_hypotheses,
+    payloads.Verifications: research.verified,
+    payloads.NeedsImpact: research.needs_impact,
+    payloads.Impact: research.impact,
+    payloads.Plan: tasks.plan,
+    payloads.TaskDone: tasks.done,
+    payloads.Verdict: tasks.verdict,
+    payloads.Intervention: tasks.intervention,
+    payloads.UserDecision: tasks.user_decision,
+    payloads.Commit: delivery.pre_commit,
+    payloads.Quality: delivery.quality,
+}
+
+
+class Result(NamedTuple):
+    """The session as it is now, what is replied beside the block of its phase, and whether it is over."""
+
+    state: State
+    reply: dict[str, Any]
+    over: bool = False
+
+
+def submit(place: Place, before: State, data: Any) -> Result:
+    """Take a submission. Raises `FlowError`."""
+    given = _object(data)
+    _check_phase(before, given)
+    row = _row(before, given)
+    try:
+        payload = payloads.read(
+            row.payload, _with_aliases(given) if row.phase == Phase.EXPLORATION else given
+        )
+    except InvalidError as error:
+        raise mismatch(str(error), given=sorted(given)[:50]) from error
+    evidence.check(before, row, payload)
+    state = copy.deepcopy(before)
+    outcome = _handle(place, state, row, payload)
+    _keep_summary(state, row, payload)
+    if outcome.over or (outcome.to is None and not outcome.stays):
+        _leave(state)
+        return Result(state, {"success": True, **outcome.extras, "session_complete": True}, over=True)
+    extras = dict(outcome.extras)
+    if not outcome.stays and outcome.to is not None:
+        extras |= enter(place, state, outcome.to, outcome.reason)
+    elif phases.step_of(state).step != row.step:
+        _visit(state, row.phase, outcome.reason)
+    state.tools_in_step = []
+    return Result(state, {"success": True, **extras, **phases.block(state)})
+
+
+def enter(place: Place, state: State, phase: Phase, reason: str = "") -> dict[str, Any]:
+    """Go to a phase. Raises `FlowError` when what belongs to it cannot be had."""
+    extras: dict[str, Any] = {}
+    left = state.current_phase
+    if phase == Phase.READY:
+        extras = _branch(place, state)
+        state.ready_substep = "plan"
+    state.current_phase = phase
+    state.escalated = state.escalated and phase == Phase.VERIFY_INTERVENTION
+    _visit(state, left, reason)
+    return extras
+
+
+def begin(state: State, phase: Phase) -> None:
+    """The first phase of a session."""
+    state.current_phase = phase
+    state.phase_history = [Visit(phase=str(phase), started_at=stamp(), step=phases.step_of(state).step)]
+
+
+def back(state: State, *, keep_results: bool) -> State:
+    """The session, looking again. Branch, tasks and counters stay."""
+    state = copy.deepcopy(state)
+    left = state.current_phase
+    if not keep_results:
+        state.semantic = state.verification = None
+    state.phase_assessments = {}
+    state.current_phase, state.escalated, state.tools_in_step = Phase.EXPLORATION, False, []
+    _visit(state, left, "revert_to_exploration")
+    return state
+
+
+def _object(data: Any) -> dict[str, Any]:
+    try:
+        found = payloads.as_object(data)
+    except InvalidError as error:
+        raise FlowError("invalid_data", str(error)) from error
+    if len(msgspec.json.encode(found)) > MAX_DATA:
+        raise FlowError(
+            "invalid_data", f"`data` has more than {MAX_DATA} bytes: submit what matters, with places"
+        )
+    return found
+
+
+def _check_phase(state: State, given: Mapping[str, Any]) -> None:
+    """A client may say which phase it means; then that has to be the one."""
+    named = given.get("phase")
+    if not named:
+        return
+    if named not in list(Phase):
+        raise FlowError(
+            "unknown_phase", f"there is no phase {str(named)[:80]!r}", phases=[str(each) for each in Phase]
+        )
+    if named != state.current_phase:
+        raise FlowError("phase_mismatch", f"the session is in {state.current_phase}, not in {named}")
+
+
+def _row(state: State, given: Mapping[str, Any]) -> Step:
+    """The step that a submission is for: in READY its members tell."""
+    if state.current_phase != Phase.READY:
+        return phases.step_of(state)
+    substep = "plan" if "tasks" in given else "implement" if "task_id" in given else "complete"
+    return next(row for row in phases.STEPS if row.substep == substep)
+
+
+def _with_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Older clients send an exploration under other names."""
+    found = dict(given)
+    for name, older in _ALIASES.items():
+        if name not in found and any(each in found for each in older):
+            lists = [value for each in older if isinstance(value := found.get(each), list)]
+            found[name] = [item for each in lists for item in each]
+    return found
+
+
+def _handle(place: Place, state: State, row: Step, payload: payloads.Payload) -> Outcome:
+    if row.phase == Phase.MERGE:
+        return delivery.merge(place, state)
+    if row.substep == "complete":
+        return tasks.complete(state)
+    handler: Any = HANDLERS[type(payload)]
+    outcome: Outcome = handler(place, state, payload)
+    return outcome
+
+
+def _branch(place: Place, state: State) -> dict[str, Any]:
+    """Make the session's branch, on the way into READY and once only. What was changed before is noted, and kept."""
+    if state.quick_mode or state.task_branch_enabled:
+        return {}
+    if not place.is_git:
+        raise FlowError(
+            "branch_creation_failed",
+            f"{place.repository.root} is not a git repository: run `git init` and commit, or work with --quick",
+            requires_user_intervention=True,
+        )
+    git = place.git
+    try:
+        state.dirty_before = changes.dirty(git)
+        extras: dict[str, Any] = {}
+        before = changes.worth_keeping(git, state.dirty_before)
+        if before and git.commit():
+            held = kept.keep_files(git, state.session_id, before, "as it was before the session")
+            state.kept.append(msgspec.to_builtins(held))
+            extras["kept"] = msgspec.to_builtins(held)
+        here = git.branch()
+        if state.branch_policy == "continue" and here.startswith(branches.PREFIX):
+            branch, base = here, branches.base_of(git, here)
+            if not base:
+                raise branches.BranchError(
+                    f"the branch that {here} came from is gone", "check out another branch"
+                )
+        else:
+            branch, base = branches.start(git, state.session_id)
+    except AdjournError as error:
+        raise needs_a_person("branch_creation_failed", error) from error
+    state.task_branch_name, state.task_branch_enabled, state.base_branch = branch, True, base
+    state.base_commit = git.line("merge-base", f"refs/heads/{base}", "HEAD")
+    return {**extras, "branch": {"name": branch, "base": base}}
+
+
+def _visit(state: State, left: Phase, reason: str) -> None:
+    _leave(state)
+    state.phase_history.append(
+        Visit(
+            phase=str(state.current_phase),
+            from_phase=str(left),
+            reason=reason,
+            started_at=stamp(),
+            step=phases.step_of(state).step,
+        )
+    )
+
+
+def _leave(state: State) -> None:
+    if state.phase_history and state.phase_history[-1].ended_at is None:
+        last = state.phase_history[-1]
+        last.ended_at = stamp()
+        try:
+            spent = datetime.fromisoformat(last.ended_at) - datetime.fromisoformat(last.started_at)
+            last.duration_seconds = round(spent.total_seconds(), 3)
+        except (ValueError, TypeError):  # a time of another make
+            last.duration_seconds = None
+
+
+def _keep_summary(state: State, row: Step, payload: payloads.Payload) -> None:
+    if payload.summary:
+        name = f"step_{row.step:02}_{row.phase}"
+        state.phase_payloads[name] = {"summary": payload.summary[:MAX_SUMMARY]}

@@ -1,0 +1,72 @@
+"""The request taken apart into slots, each checked against the words of the request.
+
+Owns: `framed` and the check of a value against its quote. Must never: keep a slot that the request does not bear out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from adjourn.code.payloads import Frame, Quoted
+from adjourn.code.state import MappedSymbol, QueryFrame, Source
+
+_PARTICLES = frozenset("がをにではのとも")
+_SHARE = 0.5
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+PROMPT = """\
+Take the request apart. Answer with one JSON object that has the members target_feature (what is to be changed or understood),
+trigger_condition (when it happens), observed_issue (what is seen now), desired_action (what is to happen instead). Each is
+{"value": "...", "quote": "..."}: the quote is copied letter by letter from the request, the value says the same in a few words.
+What the request does not say is null. Never guess.
+
+The request:
+"""
+
+
+def framed(query: str, payload: Frame) -> QueryFrame:
+    """The frame of a request. A slot without a quote is a fact only where its value stands in the request as it is."""
+    frame = QueryFrame(raw_query=query, scope=payload.scope, constraints=payload.constraints)
+    slots = dict(payload.slots)
+    if payload.action_type:
+        slots["desired_action"] = payload.action_type
+    for slot, given in slots.items():
+        if isinstance(given, str):
+            value, quote, source = given.strip(), "", _source(query, given)
+        else:
+            value, quote = _checked(query, given)
+            source = "FACT"
+        if value:
+            setattr(frame, slot, value)
+            frame.slot_source[slot] = source
+            if quote:
+                frame.slot_quotes[slot] = quote
+    frame.mapped_symbols = [
+        MappedSymbol(name, source=_source(query, name))
+        for name in dict.fromkeys(payload.target_symbols)
+        if name
+    ]
+    return frame
+
+
+def _source(query: str, value: str) -> Source:
+    return "FACT" if value.strip() and value.strip() in query else "HYPOTHESIS"
+
+
+def _checked(query: str, given: Quoted) -> tuple[str, str]:
+    """Value and quote, both empty where the quote is not in the request, or the value has nothing to do with it."""
+    value, quote = (given.value or "").strip(), given.quote or ""
+    if not value or not quote or quote not in query or not related(value, quote):
+        return "", ""
+    return value, quote
+
+
+def related(value: str, quote: str) -> bool:
+    """Whether a value says something of its quote: one is in the other, they share a word, or enough characters (CJK)."""
+    one, other = value.casefold(), quote.casefold()
+    if one in other or other in one or set(one.split()) & set(other.split()):
+        return True
+    if not (_CJK.search(one) and _CJK.search(other)):
+        return False
+    left, right = (set("".join(text.split())) - _PARTICLES for text in (one, other))
+    smaller = min(len(left), len(right))
+    return smaller > 0 and len(left & right) / smaller >= _SHARE

@@ -1,0 +1,57 @@
+"""Which tools a phase permits: each step of the procedure as a policy, judged like any other.
+
+Owns: writing a step as a policy's text, and the refusal of a call that it does not allow. Must never: decide by anything but
+`Policy.judge`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from adjourn.aex.policy import Policy, from_text
+from adjourn.code import phases
+from adjourn.code.phases import Step
+from adjourn.code.state import State
+
+_LATER = "{tool} belongs to a later phase. Finish {phase} first: the plainer tools answer most questions, and submit_phase goes on."
+_EARLIER = (
+    "{tool} is not for {phase}. Submit the phase; revert_to_exploration goes back to where looking starts."
+)
+
+
+@cache
+def policy_of(phase: str, substep: str) -> tuple[Policy, str]:
+    """The permissions of a step, and their text, which the journal keeps."""
+    row = next(row for row in phases.STEPS if (row.phase, row.substep) == (phase, substep))
+    text = policy_text(row)
+    policy, findings = from_text(text, f"phase {row.phase}")
+    assert not [found for found in findings if found.severity == "error"], findings
+    return policy, text
+
+
+def policy_text(row: Step) -> str:
+    """A step in the contract language."""
+    name = f"code-{row.step}-{row.phase.lower().replace('_', '-')}"
+    return f'policy {name} v1\n\ngoal "What may be called in {row.phase}."\n\nuse {", ".join(phases.allowed(row))}\n'
+
+
+def of(state: State) -> tuple[Policy, str]:
+    """The permissions of a session as it stands."""
+    row = phases.step_of(state)
+    return policy_of(row.phase, row.substep)
+
+
+def refusal(state: State, tool: str, message: str) -> dict[str, Any]:
+    """What a client is told whose call is not permitted now."""
+    row = phases.step_of(state)
+    later = any(tool in each.tools for each in phases.STEPS if each.step > row.step)
+    hint = (_LATER if later else _EARLIER).format(tool=tool, phase=row.phase)
+    return {
+        "error": "phase_blocked",
+        "message": message,
+        "allowed_tools": phases.allowed(row),
+        "hint": hint,
+        "current_phase": str(row.phase),
+        **phases.block(state),
+    }

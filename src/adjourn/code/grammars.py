@@ -1,0 +1,48 @@
+"""Grammars, loaded when first needed.
+
+Owns: parsers and queries of the languages, and whether a language's wheel is installed. Must never: fetch one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from adjourn.code.languages import LANGUAGES, by_name
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Query
+
+
+@cache
+def has_grammar(name: str) -> bool:
+    """Whether files of a language can be parsed here."""
+    language = by_name(name)
+    return (
+        language is not None
+        and importlib.util.find_spec("tree_sitter") is not None
+        and importlib.util.find_spec(language.module) is not None
+    )
+
+
+@cache
+def load(name: str) -> tuple[Language, Query]:
+    """The grammar of a language for which `has_grammar` holds, and the query that reads its trees."""
+    from tree_sitter import Language, Query  # noqa: PLC0415  # an extra
+
+    entry = by_name(name)
+    assert entry is not None, name
+    grammar = Language(getattr(importlib.import_module(entry.module), entry.grammar)())
+    folder = resources.files("adjourn.code") / "queries"
+    return grammar, Query(
+        grammar, "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in entry.queries)
+    )
+
+
+def missing() -> list[str]:
+    """The packages that the table of languages names and that are not installed."""
+    modules = {"tree_sitter", *(language.module for language in LANGUAGES)}
+    return sorted(module.replace("_", "-") for module in modules if importlib.util.find_spec(module) is None)

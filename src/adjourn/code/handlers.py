@@ -1,0 +1,230 @@
+"""What each tool does with a call: hands it to what knows.
+
+Owns: `Call` and one function a tool. Must never: know a transport, or import what is heavy before it is used: the server answers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adjourn.code import inputs, writes
+from adjourn.code.flags import resume_alone, typed
+from adjourn.code.pace import Pace
+from adjourn.code.sessions import Sessions
+from adjourn.code.state import SLOTS
+from adjourn.code.tree import Trees
+from adjourn.code.work import Client
+
+if TYPE_CHECKING:
+    from adjourn.code.codebase import Codebase
+
+
+class Call(msgspec.Struct):
+    """A call under way: of which client, with what, and how long it may take."""
+
+    sessions: Sessions
+    trees: Trees
+    client: Client
+    given: Any
+    pace: Pace
+
+    @property
+    def root(self) -> str:
+        """The work tree that is meant: the session's, else the one that the server was started in."""
+        work = self.client.work
+        return work.place.repository.root if work else self.sessions.root
+
+    @property
+    def tree(self) -> Codebase:
+        return self.trees.of(self.root)
+
+
+def start(call: Call) -> dict[str, Any]:
+    given: inputs.StartSession = call.given
+    flags, gate = given.flags, given.gate_level
+    if isinstance(flags, str):
+        flags, gate = typed(flags, gate)
+    if flags.resume:
+        raise resume_alone()
+    started = call.sessions.start(
+        call.client, given.intent, given.query, repo_path=given.repo_path, gate_level=gate, flags=flags
+    )
+    return {**started, **call.trees.context_of(call.root)}
+
+
+def status(call: Call) -> dict[str, Any]:
+    return call.sessions.status(call.client, call.given.repo_path)
+
+
+def search_text(call: Call) -> dict[str, Any]:
+    from adjourn.code.search import search_text  # noqa: PLC0415  # imported when first used: the server answers before that
+
+    given: inputs.SearchText = call.given
+    return search_text(
+        call.tree.repository,
+        given.pattern,
+        given.path,
+        file_type=given.file_type,
+        case_sensitive=given.case_sensitive,
+        context_lines=given.context_lines,
+        max_results=given.max_results,
+        pace=call.pace,
+    )
+
+
+def search_files(call: Call) -> dict[str, Any]:
+    from adjourn.code.search import search_files  # noqa: PLC0415
+
+    given: inputs.SearchFiles = call.given
+    return search_files(
+        call.tree.repository, given.pattern, given.path, file_type=given.file_type, pace=call.pace
+    )
+
+
+def definitions(call: Call) -> dict[str, Any]:
+    from adjourn.code.definitions import find_definitions  # noqa: PLC0415
+
+    given: inputs.FindDefinitions = call.given
+    return find_definitions(
+        call.tree,
+        given.symbol,
+        given.path,
+        language=given.language,
+        exact_match=given.exact_match,
+        pace=call.pace,
+    )
+
+
+def references(call: Call) -> dict[str, Any]:
+    from adjourn.code.references import find_references  # noqa: PLC0415
+
+    given: inputs.FindReferences = call.given
+    return find_references(call.tree, given.symbol, given.path, language=given.language, pace=call.pace)
+
+
+def structure(call: Call) -> dict[str, Any]:
+    from adjourn.code.structure import analyze_structure  # noqa: PLC0415
+
+    given: inputs.AnalyzeStructure = call.given
+    return analyze_structure(call.tree.repository, given.file_path, code=given.code, language=given.language)
+
+
+def symbols(call: Call) -> dict[str, Any]:
+    from adjourn.code.definitions import get_symbols  # noqa: PLC0415
+
+    given: inputs.GetSymbols = call.given
+    return get_symbols(call.tree, given.path, kind=given.kind, language=given.language, pace=call.pace)
+
+
+def function_at(call: Call) -> dict[str, Any]:
+    from adjourn.code.structure import get_function_at_line  # noqa: PLC0415
+
+    return get_function_at_line(call.tree.repository, call.given.file_path, call.given.line_number)
+
+
+def query(call: Call) -> dict[str, Any]:
+    from adjourn.code.routing import query  # noqa: PLC0415
+
+    given: inputs.Query = call.given
+    work = call.client.work
+    frame = work.state.query_frame if work else None
+    slots: dict[str, str | None] | None = {slot: getattr(frame, slot) for slot in SLOTS} if frame else None
+    return query(
+        call.tree,
+        given.question,
+        intent=given.intent or (work.state.intent if work else "INVESTIGATE"),
+        path=given.path,
+        symbol=given.symbol,
+        file_path=given.file_path,
+        frame=slots,
+        show_plan=given.show_plan,
+        pace=call.pace,
+    )
+
+
+def chunk(call: Call) -> dict[str, Any]:
+    from adjourn.code.semantic import fetch_chunk_detail  # noqa: PLC0415
+
+    return fetch_chunk_detail(call.tree, call.given.chunk_id)
+
+
+def semantic(call: Call) -> dict[str, Any]:
+    from adjourn.code.semantic import semantic_search  # noqa: PLC0415
+
+    given: inputs.SemanticSearch = call.given
+    work = call.client.work
+    frame = work.state.query_frame if work else None
+    return semantic_search(
+        call.tree,
+        given.query,
+        target_feature=given.target_feature or (frame.target_feature if frame else None),
+        collection=given.collection,
+        n_results=given.n_results,
+    )
+
+
+def write_target(call: Call) -> dict[str, Any]:
+    work = call.sessions.work(call.client)
+    given: inputs.WriteTarget = call.given
+    return writes.check_target(work.state, work.place, given.file_path, allow_new_files=given.allow_new_files)
+
+
+def add_explored(call: Call) -> dict[str, Any]:
+    work = call.sessions.work(call.client)
+    with work.lock:
+        added = writes.add_explored(work.state, work.place, call.given.files)
+        work.save()
+        return added
+
+
+def review(call: Call) -> dict[str, Any]:
+    from adjourn.code import changes  # noqa: PLC0415
+    from adjourn.code.place import GARBAGE  # noqa: PLC0415
+
+    work = call.sessions.work(call.client)
+    state, place = work.state, work.place
+    place.check_branch(state)
+    base = place.base_commit(state)
+    found = []
+    listed = changes.listed(place.git, base, state.dirty_before)
+    for number, change in enumerate(listed):
+        call.pace.over()
+        found.append(msgspec.to_builtins(changes.shown(place.git, base, change)))
+        call.pace.tell(number + 1, len(listed))
+    return {
+        "success": True,
+        "session_id": state.session_id,
+        "total_changes": len(found),
+        "changes": found,
+        "review_prompt": place.prompt(GARBAGE),
+    }
+
+
+def impact(call: Call) -> dict[str, Any]:
+    from adjourn.code.impact import analyze_impact  # noqa: PLC0415
+
+    given: inputs.AnalyzeImpact = call.given
+    found = analyze_impact(call.tree, given.target_files, given.change_description, pace=call.pace)
+    work = call.client.work
+    return {**found, **work.note_impact(given.target_files, found)} if work else found
+
+
+def sync(call: Call) -> dict[str, Any]:
+    from adjourn.code.sync import sync_index  # noqa: PLC0415
+
+    given: inputs.SyncIndex = call.given
+    return sync_index(call.tree, force=given.force, sync_map=given.sync_map, pace=call.pace)
+
+
+def context(call: Call) -> dict[str, Any]:
+    from adjourn.code.context import update_context  # noqa: PLC0415
+
+    given: inputs.UpdateContext = call.given
+    summaries: list[Mapping[str, str]] = [msgspec.to_builtins(one) for one in given.design_doc_summaries]
+    return update_context(
+        call.tree.repository, summaries, given.project_rules_summary or None, now=datetime.now(UTC)
+    )

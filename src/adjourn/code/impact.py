@@ -1,0 +1,229 @@
+"""What a change of some files may touch.
+
+Owns: `analyze_impact` (spec: impact analyzer). Must never: keep anything of a session; the server adds what is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from adjourn.code import ripgrep
+from adjourn.code.codebase import Codebase
+from adjourn.code.outline import CLASSES, FUNCTIONS
+from adjourn.code.pace import Pace
+from adjourn.code.reading import open_source
+from adjourn.code.references import find_references
+from adjourn.errors import AdjournError, InvalidError
+
+_SECONDS = 20.0
+_MAX_TARGETS = 50
+_MAX_NAMES = 20
+_MARKUP = (".html", ".htm", ".css", ".scss", ".sass", ".less", ".md", ".markdown")
+_NOT_MARKUP = (".blade.php", ".vue", ".jsx", ".tsx")
+_STYLES = (".css", ".scss", ".sass", ".less")
+_PAGES = (".html", ".htm")
+_IDENTIFIERS, _RELATED = 5, 10
+_KEYWORDS, _DOCUMENTS, _SAMPLES, _SAMPLE = 10, 20, 3, 80
+_QUOTED = re.compile(r"[\"'`「]([^\"'`「」\n]{2,60})[\"'`」]")
+_CAMEL = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b")
+_SNAKE = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
+_PLAIN = re.compile(r"[^\W\d_]{4,}")
+_CSS_NAME = re.compile(r"[.#]([A-Za-z_][\w-]{2,})")
+_HTML_NAME = re.compile(r"(?:class|id)\s*=\s*[\"']([^\"']+)[\"']")
+_SCHEMA = {
+    "verified_files": [
+        {"file": "path", "status": "will_modify | no_change_needed | not_affected", "reason": "why"}
+    ],
+    "inferred_from_rules": ["files that the project's rules make you look at"],
+}
+
+
+def analyze_impact(
+    codebase: Codebase, target_files: Sequence[str], change_description: str = "", *, pace: Pace | None = None
+) -> dict[str, Any]:
+    """Callers that must be looked at before these files change, and files that should be."""
+    if not target_files:
+        raise InvalidError("there is no target file", "name the files that will change")
+    if len(target_files) > _MAX_TARGETS:
+        raise InvalidError(f"{len(target_files)} target files", f"name at most {_MAX_TARGETS} at a time")
+    pace = pace or Pace(_SECONDS)
+    targets = [codebase.repository.relative(path) for path in target_files]
+    if all(path.lower().endswith(_MARKUP) and not path.lower().endswith(_NOT_MARKUP) for path in targets):
+        return _markup(codebase, targets, change_description, pace)
+    bases = [_pascal(path) for path in targets]
+    callers, type_hints = _callers(codebase, targets, bases, pace)
+    named = _named_like(codebase, targets, bases, pace)
+    keywords = _keywords(change_description, bases)
+    documents = _documents(codebase, keywords, pace)
+    must = sorted({one["file"] for one in callers} - set(targets))
+    should = sorted(({*named} | {one["file"] for one in documents}) - set(targets) - set(must))
+    impact = {
+        "mode": "standard",
+        "depth": "direct_only",
+        "static_references": {"callers": callers, "type_hints": type_hints},
+        "naming_convention_matches": named,
+        "document_mentions": {"files": documents, "keywords_searched": keywords},
+    }
+    return _answer(codebase, impact, must, should)
+
+
+def _answer(codebase: Codebase, impact: dict[str, Any], must: list[str], should: list[str]) -> dict[str, Any]:
+    return {
+        "impact_analysis": impact,
+        "confirmation_required": {
+            "must_verify": must,
+            "should_verify": should,
+            "llm_should_infer": "Files that these lists cannot show: settings, generated code, names made at run time.",
+            "indirect_note": "Only direct uses are listed; what uses the callers is not.",
+            "schema": _SCHEMA,
+        },
+        "index_state": codebase.state(),
+    }
+
+
+def _callers(
+    codebase: Codebase, targets: list[str], bases: list[str], pace: Pace
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Uses, in other files, of what the targets define at their outermost level, or of what they are named after."""
+    callers: list[dict[str, Any]] = []
+    type_hints: list[dict[str, Any]] = []
+    for target, base in zip(targets, bases, strict=True):
+        for name in _public(codebase, target) or [base]:
+            if pace.over():
+                return callers, type_hints
+            found = find_references(codebase, name, pace=Pace(pace.left(), cancelled=pace.over))
+            for use in found["references"]:
+                if use["file"] in targets or use["match"] in {"comment", "string"}:
+                    continue
+                entry = {
+                    "file": use["file"],
+                    "line": use["line"],
+                    "symbol": name,
+                    "content": use["content"],
+                    "match": use["match"],
+                }
+                (type_hints if use["kind"] == "type" else callers).append(entry)
+    return callers, type_hints
+
+
+def _public(codebase: Codebase, path: str) -> list[str]:
+    try:
+        source = open_source(codebase.repository, path)
+    except AdjournError:
+        return []
+    outer = [s.name for s in source.outline.symbols if not s.scope and s.kind in CLASSES | FUNCTIONS]
+    return list(dict.fromkeys(name for name in outer if not name.startswith("_")))[:_MAX_NAMES]
+
+
+def _named_like(codebase: Codebase, targets: list[str], bases: list[str], pace: Pace) -> list[str]:
+    """Tests, factories and seeders by their names."""
+    wanted = []
+    for target, base in zip(targets, bases, strict=True):
+        stem, name = re.escape(os.path.basename(target).split(".")[0]), re.escape(base)
+        wanted.append(
+            rf"{name}(Test|Tests|Spec|Factory|Seeder)\..*|test_{stem}(_.*)?\..*|{stem}[._](test|spec)\..*"
+        )
+    pattern = re.compile(rf"(.*/)?(?:{'|'.join(wanted)})")
+    paths = ripgrep.files(["--sort=path"], cwd=codebase.repository.root, pace=pace)
+    return [path for path in paths if path not in targets and pattern.fullmatch(path)]
+
+
+def _keywords(description: str, bases: list[str]) -> list[str]:
+    quoted = _QUOTED.findall(description)
+    found = [
+        *quoted,
+        *_CAMEL.findall(description),
+        *_SNAKE.findall(description),
+        *_PLAIN.findall(description),
+        *bases,
+    ]
+    return list(dict.fromkeys(found))[:_KEYWORDS]
+
+
+def _documents(codebase: Codebase, keywords: list[str], pace: Pace) -> list[dict[str, Any]]:
+    """Documents that mention the keywords, those with the most mentions first."""
+    if not keywords:
+        return []
+    arguments = [
+        "--fixed-strings",
+        *_only("md", "markdown", "rst", "txt"),
+        *(part for word in keywords for part in ("-e", word)),
+        "--",
+        ".",
+    ]
+    counts: Counter[str] = Counter()
+    samples: dict[str, list[dict[str, Any]]] = {}
+    for record in ripgrep.records(arguments, cwd=codebase.repository.root, pace=pace, enough=lambda: False):
+        if record["type"] == "match" and "lines" in record["data"]:
+            data = record["data"]
+            file = data["path"].get("text", "").removeprefix("./")
+            counts[file] += 1
+            if len(samples.setdefault(file, [])) < _SAMPLES:
+                samples[file].append(
+                    {"line": data["line_number"], "content": data["lines"].get("text", "").strip()[:_SAMPLE]}
+                )
+    top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_DOCUMENTS]
+    return [{"file": file, "count": count, "samples": samples[file]} for file, count in top]
+
+
+def _only(*endings: str) -> tuple[str, ...]:
+    """Options of rg for files with these endings. Unlike its globs, a type leaves ignored files ignored."""
+    return ("--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted")
+
+
+def _markup(codebase: Codebase, targets: list[str], description: str, pace: Pace) -> dict[str, Any]:
+    """Styles touch the pages that use their names; pages touch the styles and scripts that use theirs."""
+    related: list[str] = []
+    for target in targets:
+        endings = (
+            ("html", "htm") if target.lower().endswith(_STYLES) else ("css", "scss", "sass", "less", "js")
+        )
+        names = _identifiers(codebase, target)
+        if names:
+            arguments = [
+                "--fixed-strings",
+                *_only(*endings),
+                *(part for n in names for part in ("-e", n)),
+                "--",
+                ".",
+            ]
+            found = ripgrep.files_with(arguments, cwd=codebase.repository.root, pace=pace)
+            related += sorted(set(found) - set(targets))[:_RELATED]
+    keywords = _keywords(description, [])
+    documents = _documents(codebase, keywords, pace)
+    impact = {
+        "mode": "relaxed_markup",
+        "depth": "direct_only",
+        "static_references": {"callers": [], "type_hints": []},
+        "naming_convention_matches": list(dict.fromkeys(related)),
+        "document_mentions": {"files": documents, "keywords_searched": keywords},
+        "reason": "all targets are markup or styles",
+        "inference_hint": "Look at the pages that the changed names appear in.",
+    }
+    should = sorted(({*related} | {one["file"] for one in documents}) - set(targets))
+    return _answer(codebase, impact, [], should)
+
+
+def _identifiers(codebase: Codebase, path: str) -> list[str]:
+    try:
+        text = open_source(codebase.repository, path).data.decode("utf-8", "replace")
+    except AdjournError:
+        return []
+    if path.lower().endswith(_STYLES):
+        found = _CSS_NAME.findall(text)
+    else:
+        found = (
+            [name for names in _HTML_NAME.findall(text) for name in names.split()]
+            if path.lower().endswith(_PAGES)
+            else []
+        )
+    return list(dict.fromkeys(found))[:_IDENTIFIERS]
+
+
+def _pascal(path: str) -> str:
+    stem = os.path.basename(path).split(".")[0]
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[_\-\s]+", stem))

@@ -1,0 +1,81 @@
+"""Reading the index: pieces of code by the words they have.
+
+Owns: ranking by words (BM25) and the weights of it. Must never: write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from adjourn.code.index.index import Index
+from adjourn.code.index.lookup import Place
+
+NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
+_HALF = 12.0
+"""The BM25 value that is told as a score of one half."""
+_MAX_TERMS = 32
+_PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
+_CHUNK = (
+    "chunk.id, chunk.name, chunk.kind, chunk.line, chunk.end_line, chunk.signature, chunk.doc, chunk.head"
+)
+_SEARCH = f"""
+WITH found AS MATERIALIZED (
+    SELECT rowid AS id, bm25(chunk_words, {NAME_WEIGHT}, {DOC_WEIGHT}, {TEXT_WEIGHT}) AS rank
+    FROM chunk_words WHERE chunk_words MATCH :match ORDER BY rank LIMIT :many
+)
+SELECT {_PLACE}, {_CHUNK}, found.rank FROM found CROSS JOIN chunk ON chunk.id = found.id
+CROSS JOIN file INDEXED BY file_content ON file.content = chunk.content AND file.tree = :tree
+CROSS JOIN content ON content.id = file.content ORDER BY found.rank, file.path LIMIT :limit
+"""  # noqa: S608  # of constants
+_NAMED = f"""
+SELECT {_PLACE}, {_CHUNK}, 0.0 FROM file CROSS JOIN content ON content.id = file.content
+CROSS JOIN chunk ON chunk.content = file.content
+WHERE file.tree = ? AND file.path = ? AND chunk.name = ? ORDER BY abs(chunk.line - ?) LIMIT 1
+"""  # noqa: S608
+_SPARE = 10
+_COMMON = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "given", "has", "have", "how",
+    "if", "in", "into", "is", "it", "its", "not", "of", "on", "or", "return", "returns", "should", "so", "such", "than",
+    "that", "the", "their", "them", "then", "there", "these", "this", "those", "to", "was", "what", "when", "where",
+    "which", "who", "will", "with", "you", "your",
+})  # fmt: skip
+
+
+class Hit(NamedTuple):
+    """A piece of code of a file. `score` is between 0 and 1."""
+
+    place: Place
+    id: int
+    name: str
+    kind: str
+    line: int
+    end_line: int
+    signature: str
+    doc: str
+    head: str
+    score: float
+
+
+def search(index: Index, terms: Sequence[str], limit: int) -> list[Hit]:
+    """The pieces that have the rarest of some words most often, best first."""
+    different = list(dict.fromkeys(terms))
+    telling = [term for term in different if term not in _COMMON] or different
+    match = " OR ".join(f'"{term}"' for term in telling[:_MAX_TERMS])
+    # Some of what is found belongs to another branch or work tree.
+    values = {"match": match, "tree": index.tree, "limit": limit, "many": _SPARE * limit}
+    return [_hit(row) for row in index.database.all(_SEARCH, values)]
+
+
+def nearest(index: Index, path: str, name: str, line: int) -> Hit | None:
+    """The piece of a file that has a name, the one nearest to a line where there are several."""
+    row = index.database.one(_NAMED, (index.tree, path, name, line))
+    return _hit(row) if row else None
+
+
+def _hit(row: tuple[Any, ...]) -> Hit:
+    number, name, kind, line, end_line, signature, doc, head, rank = row[6:]
+    value = -rank  # BM25 of SQLite: the less, the better
+    return Hit(
+        Place(*row[:6]), number, name, kind, line, end_line, signature, doc, head, value / (value + _HALF)
+    )

@@ -1,0 +1,271 @@
+"""The index of one work tree: brought up to date, and its state.
+
+Owns: `Index`, what is out of date, and the order of the work. Must never: make a reader wait for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.code import ctags, ripgrep
+from adjourn.code.analysis import MAX_PARSED, Analysis, dialect, fingerprint
+from adjourn.code.index import writing
+from adjourn.code.index.database import Database
+from adjourn.code.index.worker import Request
+from adjourn.code.index.workers import analyses
+from adjourn.code.index.writing import FRESH, Seen
+from adjourn.code.languages import TEXT, language_of
+from adjourn.code.pace import Pace
+from adjourn.code.repository import Repository
+
+_SETTLED_NS = 2_000_000_000
+_BATCH = 200
+_BATCH_SECONDS = 1.0
+_MAX_FILES = 200_000
+_LOCK = "index.lock"
+_SPARE = 2_000
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What bringing the index up to date did, in files. `partial`: stopped before the end."""
+
+    added: int = 0
+    modified: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    errors: tuple[str, ...] = ()
+    duration_ms: int = 0
+    partial: bool = False
+
+
+class _Status(NamedTuple):
+    mtime: int
+    size: int
+
+
+class Index:
+    """What is known of a repository's files, for one of its work trees."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self._folder = repository.index_folder()
+        self.database = Database(self._folder)
+        self.tree = writing.tree_id(self.database, repository.root)
+        self._syncing = threading.Lock()
+
+    def synced(self) -> float | None:
+        """When the whole tree was last compared, in seconds since the epoch; None before the first time."""
+        row = self.database.one("SELECT synced FROM tree WHERE id = ?", (self.tree,))
+        return row[0] if row else None
+
+    def stats(self) -> dict[str, Any]:
+        """How much the index holds of this work tree."""
+        files, contents = self.database.all(
+            "SELECT count(*), count(DISTINCT content) FROM file WHERE tree = ?", (self.tree,)
+        )[0]
+        languages = dict(
+            self.database.all(
+                "SELECT language, count(*) FROM file JOIN content ON content.id = content WHERE tree = ?"
+                " GROUP BY language ORDER BY 2 DESC",
+                (self.tree,),
+            )
+        )
+        return {"files": files, "distinct_contents": contents, "languages": languages}
+
+    def sync(self, pace: Pace | None = None, *, force: bool = False) -> Report:
+        """Compare every file with the index and take in what changed. `force` begins anew."""
+        pace = pace or Pace()
+        began = time.monotonic()
+        with self._syncing, _alone(self._folder, pace):
+            if force or self._spent():
+                self.database.empty()
+                self.tree = writing.tree_id(self.database, self.repository.root)
+            paths = ripgrep.files((), cwd=self.repository.root, pace=pace)[:_MAX_FILES]
+            report = self._take(paths, self._kept(), pace, whole=True)
+            if not report.partial:
+                with self.database.transaction() as cursor:
+                    cursor.execute("UPDATE tree SET synced = ? WHERE id = ?", (time.time(), self.tree))
+        return msgspec.structs.replace(report, duration_ms=int((time.monotonic() - began) * 1000))
+
+    def refresh(self, paths: Sequence[str]) -> Report:
+        """Take in a few files that are known to have changed, without looking at the others."""
+        with self._syncing:
+            kept = {}
+            for path in paths:
+                row = self.database.one(
+                    "SELECT mtime, size FROM file WHERE tree = ? AND path = ?", (self.tree, path)
+                )
+                if row:
+                    kept[path] = _Status(*row)
+            return self._take(list(paths), kept, Pace(), whole=False)
+
+    def knows(self, path: str) -> bool:
+        return (
+            self.database.one("SELECT 1 FROM file WHERE tree = ? AND path = ?", (self.tree, path)) is not None
+        )
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _kept(self) -> dict[str, _Status]:
+        rows = self.database.all("SELECT path, mtime, size FROM file WHERE tree = ?", (self.tree,))
+        return {path: _Status(mtime, size) for path, mtime, size in rows}
+
+    def _spent(self) -> bool:
+        """Whether most of the index is of contents that no work tree has any more: then it is made anew."""
+        self._forget_trees()
+        row = self.database.one(
+            "SELECT (SELECT count(*) FROM content), (SELECT count(DISTINCT content) FROM file)"
+        )
+        assert row is not None
+        contents, used = row
+        return bool(contents > 3 * used + _SPARE)
+
+    def _forget_trees(self) -> None:
+        for number, root in self.database.all("SELECT id, root FROM tree WHERE id <> ?", (self.tree,)):
+            if not os.path.isdir(root):
+                with self.database.transaction() as cursor:
+                    cursor.execute("DELETE FROM file WHERE tree = ?", (number,))
+                    cursor.execute("DELETE FROM tree WHERE id = ?", (number,))
+
+    def _take(self, paths: list[str], kept: dict[str, _Status], pace: Pace, *, whole: bool) -> Report:
+        root = self.repository.root
+        changed: list[str] = []
+        present: set[str] = set()
+        for path in paths:
+            status = _status(os.path.join(root, path))
+            if status is None:
+                continue
+            present.add(path)
+            if kept.get(path) != status:
+                changed.append(path)
+        gone = [path for path in kept if path not in present]
+        errors: list[str] = []
+        new = _New(self, changed, errors, pace)
+        done = new.run(gone)
+        added = sum(path not in kept for path in done)
+        return Report(
+            added=added,
+            modified=len(done) - added,
+            deleted=len(gone),
+            unchanged=len(present) - len(changed) if whole else 0,
+            errors=tuple(errors[:20]),
+            partial=len(done) + len(errors) < len(changed),
+        )
+
+
+class _New:
+    """Files that changed: those whose bytes are known cost a row, the others are analysed."""
+
+    def __init__(self, index: Index, changed: list[str], errors: list[str], pace: Pace) -> None:
+        self._index = index
+        self._changed = changed
+        self._errors = errors
+        self._pace = pace
+        self._done: list[str] = []
+
+    def run(self, gone: list[str]) -> list[str]:
+        """The paths that were taken in."""
+        database, tree = self._index.database, self._index.tree
+        seen = [one for path in self._changed if (one := self._look(path))]
+        have = writing.known(database, {one.hash for one in seen})
+        ready = [one for one in seen if one.hash in have]
+        writing.save(database, tree, ready, {}, gone)
+        self._done += [one.path for one in ready]
+        wanted: dict[bytes, list[Seen]] = {}
+        for one in seen:
+            if one.hash not in have:
+                wanted.setdefault(one.hash, []).append(one)
+        self._pace.tell(len(self._done), len(seen))
+        self._analyse(wanted, len(seen))
+        return self._done
+
+    def _analyse(self, wanted: dict[bytes, list[Seen]], total: int) -> None:
+        found: dict[bytes, tuple[str, Analysis]] = {}
+        last = time.monotonic()
+        with closing(analyses(self._requests(wanted), len(wanted))) as done:
+            for key, language, analysis in done:
+                found[key] = (language, analysis)
+                if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
+                    self._save(wanted, found)
+                    last = time.monotonic()
+                    self._pace.tell(len(self._done), total)
+        self._save(wanted, found)
+        self._pace.tell(len(self._done), total)
+
+    def _requests(self, wanted: dict[bytes, list[Seen]]) -> Iterator[tuple[bytes, Request]]:
+        root = self._index.repository.root
+        plain = [files[0].path for files in wanted.values() if files[0].language == TEXT]
+        tags = ctags.symbols(plain, cwd=root)
+        for key, files in wanted.items():
+            if self._pace.over():
+                return
+            path, language = files[0].path, files[0].language
+            try:
+                data = _read(os.path.join(root, path))
+            except OSError:
+                continue  # it is gone again; the next look will tell
+            if fingerprint(data, dialect(language)) == key:
+                yield key, Request(data, language, tags.get(path))
+
+    def _save(self, wanted: dict[bytes, list[Seen]], found: dict[bytes, tuple[str, Analysis]]) -> None:
+        files = [one for key in found for one in wanted[key]]
+        writing.save(self._index.database, self._index.tree, files, found)
+        self._done += [one.path for one in files]
+        found.clear()
+
+    def _look(self, path: str) -> Seen | None:
+        full = os.path.join(self._index.repository.root, path)
+        language = language_of(path)
+        try:
+            status = os.stat(full, follow_symlinks=False)
+            data = _read(full)
+        except OSError as error:
+            self._errors.append(f"{path}: {error.strerror}")
+            return None
+        # A file that was written just now may be written again within the clock's step: it is looked at once more.
+        fresh = time.time_ns() - status.st_mtime_ns < _SETTLED_NS
+        mtime = FRESH if fresh else status.st_mtime_ns
+        return Seen(path, mtime, status.st_size, fingerprint(data, dialect(language)), language)
+
+
+def _status(path: str) -> _Status | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return _Status(status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+def _read(path: str) -> bytes:
+    """A file's bytes, through no link. Of one that is too long to be analysed, its beginning, which is all that is needed."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        return file.read(MAX_PARSED + 1)
+
+
+@contextmanager
+def _alone(folder: str, pace: Pace) -> Iterator[None]:
+    """One process at a time brings an index up to date; the lock ends with the process."""
+    handle = os.open(
+        os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+    )
+    try:
+        while not pace.over():
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,113 @@
+"""Processes that analyse files side by side.
+
+Owns: starting and ending them, and falling back to this process. Must never: leave one running.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from queue import SimpleQueue
+
+import msgspec
+
+from adjourn.code.analysis import SKIPPED, Analysis, analyse
+from adjourn.code.index.worker import Request, read, write
+
+MAX_WORKERS = 4
+_WORTH_IT = 64
+_FILE_SECONDS = 60.0
+
+
+def analyses(
+    requests: Iterable[tuple[bytes, Request]], count: int
+) -> Generator[tuple[bytes, str, Analysis], None, None]:
+    """The analysis of each request, under its key, as they are done; `count` says about how many there are."""
+    if count < _WORTH_IT:
+        for key, request in requests:
+            yield key, request.language, analyse(request.data, request.language, request.tags)
+        return
+    size = min(MAX_WORKERS, os.cpu_count() or 1)
+    workers: SimpleQueue[_Worker] = SimpleQueue()
+    started = [_Worker() for _ in range(size)]
+    for worker in started:
+        workers.put(worker)
+
+    def done(key: bytes, request: Request) -> tuple[bytes, str, Analysis]:
+        worker = workers.get()
+        try:
+            return key, request.language, worker.analyse(request)
+        finally:
+            workers.put(worker)
+
+    source = iter(requests)
+    with ThreadPoolExecutor(size) as threads:
+        waiting: list[Future[tuple[bytes, str, Analysis]]] = []
+        try:
+            # A few more than there are workers: no worker waits, and no more files than these are in memory.
+            waiting = [threads.submit(done, *one) for one in islice(source, 2 * size)]
+            while waiting:
+                first = waiting.pop(0)
+                waiting += [threads.submit(done, *one) for one in islice(source, 1)]
+                yield first.result()
+        finally:
+            for one in waiting:
+                one.cancel()
+            for worker in started:
+                worker.close()
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._process = self._started()
+
+    def analyse(self, request: Request) -> Analysis:
+        """What the process says; a file that ends it is skipped, and another process is started."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(_FILE_SECONDS, process.kill)
+        timer.start()
+        try:
+            with suppress(OSError, ValueError, msgspec.DecodeError):  # ValueError: closed meanwhile
+                write(process.stdin, request)
+                if (data := read(process.stdout)) is not None:
+                    return msgspec.msgpack.decode(data, type=Analysis)
+        finally:
+            timer.cancel()
+        with self._lock:
+            if not self._closed:
+                self._end()
+                self._process = self._started()
+        return Analysis(SKIPPED, 0, [], [], "", [])
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._end()
+
+    def _end(self) -> None:
+        process = self._process
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+    @staticmethod
+    def _started() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "adjourn.code.index.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )

@@ -1,0 +1,131 @@
+"""Writing what was found into the index.
+
+Owns: rows of files and contents. Must never: analyse, or decide what is out of date.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from adjourn.code.analysis import Analysis
+from adjourn.code.chunks import Chunk
+from adjourn.code.index.database import Database
+from adjourn.code.marks import Marks
+
+_PARAMETERS = 500
+
+
+FRESH = -1
+"""In place of a file's time: it was written so lately that a later change might have the same."""
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was read. `mtime` in nanoseconds, or `FRESH`."""
+
+    path: str
+    mtime: int
+    size: int
+    hash: bytes
+    language: str
+
+
+def tree_id(database: Database, root: str) -> int:
+    """The number of a work tree, given on first use."""
+    row = database.one("SELECT id FROM tree WHERE root = ?", (root,))
+    if row is None:
+        with database.transaction() as cursor:
+            cursor.execute("INSERT INTO tree (root) VALUES (?) ON CONFLICT DO NOTHING", (root,))
+        row = database.one("SELECT id FROM tree WHERE root = ?", (root,))
+    assert row is not None
+    return int(row[0])
+
+
+def known(database: Database, hashes: Iterable[bytes]) -> set[bytes]:
+    """Those of some contents that have been analysed."""
+    found: set[bytes] = set()
+    for part in _parts(list(hashes)):
+        marks = ", ".join("?" * len(part))
+        rows = database.all(f"SELECT hash FROM content WHERE hash IN ({marks})", part)  # noqa: S608
+        found.update(digest for (digest,) in rows)
+    return found
+
+
+def save(
+    database: Database,
+    tree: int,
+    files: Iterable[Seen],
+    analyses: dict[bytes, tuple[str, Analysis]],
+    gone: Iterable[str] = (),
+) -> None:
+    """Files with the analyses they need, in one transaction."""
+    with database.transaction() as cursor:
+        for digest, (language, analysis) in analyses.items():
+            _content(cursor, digest, language, analysis)
+        cursor.executemany("DELETE FROM file WHERE tree = ? AND path = ?", ((tree, path) for path in gone))
+        cursor.executemany(
+            "INSERT OR REPLACE INTO file SELECT ?, ?, id, ?, ? FROM content WHERE hash = ?",
+            ((tree, seen.path, seen.mtime, seen.size, seen.hash) for seen in files),
+        )
+
+
+def _content(cursor: sqlite3.Cursor, digest: bytes, language: str, analysis: Analysis) -> None:
+    cursor.execute(
+        "INSERT INTO content (hash, language, engine, lines, marks) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (digest, language, analysis.engine, analysis.lines, Marks.of(analysis.regions).packed()),
+    )
+    if not cursor.rowcount:
+        return  # another process was first
+    content = cursor.lastrowid
+    cursor.execute("INSERT INTO content_words (rowid, words) VALUES (?, ?)", (content, analysis.words))
+    numbers = _names(cursor, {symbol.name for symbol in analysis.symbols})
+    cursor.executemany(
+        "INSERT INTO symbol VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (content, i, numbers[s.name], s.kind, s.scope, s.line, s.end_line, s.name_start, s.signature)
+            for i, s in enumerate(analysis.symbols)
+        ),
+    )
+    _chunks(cursor, content, analysis.chunks)
+
+
+def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
+    """The numbers of symbols' names; those that are new can be found by any part of theirs."""
+    numbers: dict[str, int] = {}
+    for part in _parts(sorted(names)):
+        marks = ", ".join("?" * len(part))
+        numbers.update(cursor.execute(f"SELECT name, id FROM name WHERE name IN ({marks})", part))  # noqa: S608
+    fresh = sorted(names - numbers.keys())
+    first = _next(cursor, "name")
+    numbers.update((name, first + i) for i, name in enumerate(fresh))
+    cursor.executemany("INSERT INTO name VALUES (?, ?)", ((numbers[name], name) for name in fresh))
+    cursor.executemany(
+        "INSERT INTO name_trigram (rowid, name) VALUES (?, ?)", ((numbers[name], name) for name in fresh)
+    )
+    return numbers
+
+
+def _chunks(cursor: sqlite3.Cursor, content: int | None, chunks: list[Chunk]) -> None:
+    first = _next(cursor, "chunk")
+    cursor.executemany(
+        "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (first + i, content, c.name, c.kind, c.line, c.end_line, c.signature, c.doc, c.head)
+            for i, c in enumerate(chunks)
+        ),
+    )
+    cursor.executemany(
+        "INSERT INTO chunk_words (rowid, name, doc, text) VALUES (?, ?, ?, ?)",
+        ((first + i, *c.words) for i, c in enumerate(chunks)),
+    )
+
+
+def _next(cursor: sqlite3.Cursor, table: str) -> int:
+    row = cursor.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()  # noqa: S608
+    return int(row[0])
+
+
+def _parts(items: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _PARAMETERS):
+        yield items[start : start + _PARAMETERS]

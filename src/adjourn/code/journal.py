@@ -1,0 +1,136 @@
+"""A coding session in the store: each call, and each step of the procedure, as facts of one task.
+
+Owns: the task of a session (its id is the session's), sitting down on it, what its chain tells a server that takes over. Must never:
+decide what a phase permits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adjourn.aex.policy import Policy
+from adjourn.code import gate, phases, restoring
+from adjourn.code.state import State
+from adjourn.engine import checkpoint, keys, process
+from adjourn.engine.decide import Block, Call
+from adjourn.engine.desk import group_of, now
+from adjourn.engine.session import Session, Sitting, is_alive
+from adjourn.engine.task import Fact, Task
+from adjourn.engine.workspace import make_folder, write_file
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import decode
+from adjourn.store.base import Store
+
+MAX_TEXT = 2_000
+_TAIL = 1_000
+_IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjourn.db*\n"
+
+
+class Journal:
+    """One session's sitting on its task."""
+
+    def __init__(self, store: Store, found: State, *, client: str = "") -> None:
+        self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
+        policy, text = _permissions(found)
+        sitting = Sitting(process.current(), group_of(process.current(), found.repo_path), client[:100])
+        self.session = Session(self.task, policy, sitting, policy_text=text)
+
+    def open(self) -> None:
+        """Sit down. Raises `HeldError` while another server that lives has the session."""
+        self.session.open()
+
+    def admit(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """Decide on a call and write it down: `(call, "")` when it may be made, `("", why)` when the phase does not permit it.
+
+        No call is put down as one with an effect: what a killed server left half done is seen from git, and finished.
+        """
+        call = Call(tool=tool, digest=digest(canonical(_plain(arguments))), effectful=False)
+        admitted = self.session.admit([call])[0]
+        decision = admitted.decision
+        if isinstance(decision, Block):
+            return "", decision.message
+        return admitted.call, ""
+
+    def settle(self, call: str, *, failed: bool, milliseconds: int) -> None:
+        """Write down, with the next fact, what came of a call."""
+        outcome = kinds.ToolSettled(
+            call=call, outcome="tool-error" if failed else "ok", milliseconds=milliseconds
+        )
+        self.session.settle([outcome], later=True)
+
+    def entered(self, before: State | None, found: State, *, reason: str = "", over: bool = False) -> None:
+        """Write down that a step is done, with the session as it is now, and make a checkpoint of the task."""
+        document = restoring.encode(found)
+        row = phases.step_of(found)
+        entered = kinds.PhaseEntered(
+            after=str(before.current_phase) if before else "",
+            document=digest(document),
+            phase="" if over else str(found.current_phase),
+            reason=reason[:MAX_TEXT],
+            step=0 if over else row.step,
+        )
+        self.session.hold()
+        self.task.commit(lambda _: [Fact(entered, self.session.actor, self.session.id)], blobs=[document])
+        where = "over" if over else f"step {row.step}, {row.phase}"
+        text = f"{where}: {found.query}"[:MAX_TEXT]
+        checkpoint.create(
+            self.task, found.session_id, description=text, trigger="phase", sitting=self.session
+        )
+        policy, policy_text = _permissions(found)
+        if not over and policy != self.session.policy:
+            self.session.change(policy, policy_text, b"")
+
+    def tools_since_step(self) -> list[str]:
+        """The tools called since the last step was done: what a server that was killed had not saved."""
+        ledger = self.task.refresh()
+        called: dict[str, None] = {}
+        for entry in self.task.store.read(self.task.id, max(0, ledger.seq - _TAIL)):
+            event = decode(entry.data)
+            data = kinds.data_of(event)
+            if isinstance(data, kinds.PhaseEntered):
+                called.clear()
+            elif isinstance(data, kinds.ToolAllowed):
+                called[data.tool] = None
+        return list(called)
+
+    def heartbeat(self) -> None:
+        self.session.heartbeat()
+
+    def close(self, reason: str) -> None:
+        self.session.close(reason)
+
+
+def make_room(root: str) -> None:
+    """Make the store's folder in a work tree, so that git does not take the store for the project's."""
+    folder = make_folder(root, ".aex")
+    if not os.path.lexists(os.path.join(folder, ".gitignore")):
+        write_file(folder, ".gitignore", _IGNORE)
+
+
+def living(store: Store, sessions: Sequence[str]) -> frozenset[str]:
+    """Those of the sessions that another server which lives is working on."""
+    here = process.current()
+    found = set()
+    for session in sessions:
+        ledger = Task(store, session, clock=now, secret=keys.secret()).ledger
+        for holder in ledger.sessions.values():
+            mine = (holder.host, holder.pid, holder.started) == (here.host, here.pid, here.started)
+            if not mine and is_alive(store, session, holder, now()):
+                found.add(session)
+    return frozenset(found)
+
+
+def _permissions(found: State) -> tuple[Policy, bytes]:
+    policy, text = gate.of(found)
+    return Policy(allow=policy.allow, goal=found.query[:MAX_TEXT], name=policy.name), text.encode()
+
+
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as canonical JSON takes them."""
+    return {
+        name: value if isinstance(value, str | bool | int) or value is None else repr(value)
+        for name, value in arguments.items()
+    }

@@ -1,0 +1,92 @@
+"""The languages that are understood, and how a file's is told.
+
+Owns: the table of languages and `language_of`. Must never: load a grammar.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import msgspec
+
+
+class Language(msgspec.Struct, frozen=True):
+    """One language. `module` and `grammar` say where its grammar is, `queries` which query files read it.
+
+    `comment` begins a line that is only a comment, for files that are not parsed.
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    module: str
+    queries: tuple[str, ...]
+    grammar: str = "language"
+
+
+LANGUAGES = (
+    Language("python", (".py", ".pyi", ".pyw"), "tree_sitter_python", ("python",)),
+    Language(
+        "javascript",
+        (".js", ".jsx", ".mjs", ".cjs"),
+        "tree_sitter_javascript",
+        ("javascript", "javascript_classes"),
+    ),
+    Language(
+        "typescript",
+        (".ts", ".mts", ".cts"),
+        "tree_sitter_typescript",
+        ("javascript", "typescript"),
+        "language_typescript",
+    ),
+    Language("tsx", (".tsx",), "tree_sitter_typescript", ("javascript", "typescript"), "language_tsx"),
+    Language("go", (".go",), "tree_sitter_go", ("go",)),
+    Language("rust", (".rs",), "tree_sitter_rust", ("rust",)),
+    Language("java", (".java",), "tree_sitter_java", ("java",)),
+    Language("c", (".c", ".h"), "tree_sitter_c", ("c",)),
+    Language("cpp", (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp"), "tree_sitter_cpp", ("c", "cpp")),
+    Language("csharp", (".cs",), "tree_sitter_c_sharp", ("csharp",)),
+    Language("php", (".php", ".phtml"), "tree_sitter_php", ("php",), "language_php"),
+    Language("ruby", (".rb", ".rake", ".gemspec"), "tree_sitter_ruby", ("ruby",)),
+    Language("html", (".html", ".htm", ".xhtml"), "tree_sitter_html", ("html",)),
+    Language("css", (".css",), "tree_sitter_css", ("css",)),
+    Language("markdown", (".md", ".markdown"), "tree_sitter_markdown", ("markdown",)),
+    Language("json", (".json",), "tree_sitter_json", ("json",)),
+    Language("bash", (".sh", ".bash"), "tree_sitter_bash", ("bash",)),
+)
+TEXT = "text"
+"""A file that can be read but has no grammar here."""
+
+_BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
+_BY_NAME = {language.name: language for language in LANGUAGES}
+_ALIASES = {
+    "py": "python", "js": "javascript", "jsx": "javascript", "ts": "typescript", "golang": "go", "rs": "rust",
+    "c++": "cpp", "c#": "csharp", "cs": "csharp", "rb": "ruby", "md": "markdown", "sh": "bash", "shell": "bash",
+    "htm": "html",
+}  # fmt: skip
+_FAMILIES = {"typescript": ("typescript", "tsx"), "c": ("c", "cpp"), "cpp": ("cpp", "c")}
+
+
+def language_of(path: str) -> str:
+    """The name of a file's language by its extension; `text` where it says nothing."""
+    language = _BY_EXTENSION.get(os.path.splitext(path)[1].lower())
+    return language.name if language else TEXT
+
+
+def by_name(name: str) -> Language | None:
+    """A language by its name or one of the usual short forms."""
+    folded = name.strip().lower()
+    return _BY_NAME.get(_ALIASES.get(folded, folded))
+
+
+@cache
+def spoken_as(name: str | None) -> frozenset[str] | None:
+    """Every language that a caller's word for one covers: `typescript` covers tsx, and C and C++ share headers.
+
+    None covers all of them. A name that the table does not know stands for itself: Universal Ctags may know it.
+    """
+    if not name:
+        return None
+    language = by_name(name)
+    known = language.name if language else name.strip().lower()
+    return frozenset(_FAMILIES.get(known, (known,)))

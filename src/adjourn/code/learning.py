@@ -1,0 +1,67 @@
+"""What a session that was merged taught: that the words of its request meant the symbols that were changed.
+
+Owns: finding those symbols, and having the agreement written. Must never: fail a merge.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from adjourn.code.git import Git
+from adjourn.code.place import Place
+from adjourn.code.state import SLOTS, State
+from adjourn.errors import AdjournError
+
+_MAX_FILES = 50
+_MAX_SYMBOLS = 50
+_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+
+def learn(place: Place, state: State) -> str:
+    """Write the agreement of a session; its path, or "" where there is nothing to agree on."""
+    from adjourn.code import agreements  # noqa: PLC0415  # only once a session
+
+    frame = state.query_frame
+    words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)
+    files = state.pre_commit_review.kept_files if state.pre_commit_review else []
+    symbols = _changed_symbols(place, state, files[:_MAX_FILES])
+    if not words or not symbols or frame is None:
+        return ""
+    return agreements.write(
+        place.repository,
+        words,
+        symbols[:_MAX_SYMBOLS],
+        evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
+        related_files=files,
+        frame={slot: value for slot in SLOTS if (value := getattr(frame, slot))},
+        session_id=state.session_id,
+        intent=state.intent,
+        learned_at=datetime.now(UTC),
+    )
+
+
+def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
+    """The innermost definitions around the lines that were changed."""
+    from adjourn.code.reading import open_source  # noqa: PLC0415  # as above
+
+    found: dict[str, None] = {}
+    for path in files:
+        try:
+            symbols = open_source(place.repository, path).outline.symbols
+            lines = _changed_lines(place.git, state, path)
+        except AdjournError:  # it was deleted, or is no text
+            continue
+        for first, last in lines:
+            around = [one for one in symbols if one.line <= last and one.end_line >= first]
+            if around:
+                found[min(around, key=lambda one: one.end_line - one.line).name] = None
+    return list(found)
+
+
+def _changed_lines(git: Git, state: State, path: str) -> list[tuple[int, int]]:
+    text = git.line(
+        "diff", "--unified=0", "--no-color", "--no-ext-diff", state.base_commit, state.commit_hash, "--", path
+    )
+    hunks = [(int(first), int(count or 1)) for first, count in _HUNK.findall(text)]
+    return [(first, first + max(count, 1) - 1) for first, count in hunks]

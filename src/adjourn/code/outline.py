@@ -1,0 +1,244 @@
+"""What a file contains, told by its syntax tree: definitions, and where it imports, comments and quotes.
+
+Owns: `Outline`, `Symbol`, `outline`, and how names nest. Must never: read a file or recurse over a tree; a tree is as deep as
+whoever wrote the file wants.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from adjourn.code.grammars import load
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_SIGNATURE = 300
+MAX_DOC = 800
+PARSE_SECONDS = 5.0
+_MAX_NAME = 200
+_MAX_SYMBOLS = 20_000
+_MAX_COMMENTS = 30
+_STEP = 1 << 20
+_MAX_DEPTH = 2_000
+_MAX_BROKEN = 5_000
+_SAMPLES = 256
+
+COMMENT, STRING, IMPORT, TYPE, EXPORT = "comment", "string", "import", "type", "export"
+_REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
+CLASSES = frozenset({"class", "interface", "struct", "trait", "enum"})
+FUNCTIONS = frozenset({"function", "method"})
+_DOCUMENTED = CLASSES | FUNCTIONS
+_WRAPPERS = frozenset(
+    {"decorated_definition", "export_statement", "template_declaration", "lexical_declaration"}
+)
+
+
+class Symbol(msgspec.Struct, frozen=True, array_like=True):
+    """One definition. `start` and `end` are offsets in the file's bytes; lines count from 1, both ends included."""
+
+    name: str
+    kind: str
+    scope: str
+    line: int
+    end_line: int
+    start: int
+    end: int
+    signature: str
+    doc: str = ""
+    name_start: int = 0
+
+
+class Region(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of bytes that is a comment, string, import, type or export."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Outline(msgspec.Struct, frozen=True, array_like=True):
+    """`broken`: the file has syntax errors, so some of it may be missing here."""
+
+    symbols: list[Symbol]
+    regions: list[Region]
+    broken: bool = False
+
+
+class _Found(NamedTuple):
+    """A definition before its place among the others is known. `name` of "" only contains."""
+
+    start: int
+    end: int
+    pattern: int
+    node: Node
+    name: str
+    kind: str
+    scope: str
+    name_start: int
+
+
+def outline(data: bytes, language: str) -> Outline | None:
+    """The outline of a file's bytes (UTF-8), or None where it would take longer than a hostile file deserves."""
+    from tree_sitter import QueryCursor  # noqa: PLC0415  # an extra
+
+    _, query = load(language)
+    root = parse(data, language)
+    if root is None or _is_hostile(root):
+        return None
+    cursor = QueryCursor(query, match_limit=65_536)
+    matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
+    best: dict[int, _Found] = {}
+    containers: list[_Found] = []
+    regions: list[Region] = []
+    for pattern, captures in matches:
+        for label, nodes in captures.items():
+            if label in _REGIONS:
+                regions += [Region(label, node.start_byte, node.end_byte) for node in nodes]
+            elif label == "within":
+                node = nodes[0]
+                name = _text(data, captures["container"][0])
+                containers.append(
+                    _Found(node.start_byte, node.end_byte, pattern, node, name, "class", "", -1)
+                )
+            elif label.startswith("definition."):
+                _keep(best, data, pattern, captures, label)
+    found = sorted([*best.values(), *containers], key=lambda one: (one.start, -one.end, one.name_start))
+    regions.sort(key=lambda region: region.start)
+    return Outline(_nested(data, found[:_MAX_SYMBOLS]), regions, root.has_error)
+
+
+def parse(data: bytes, language: str) -> Node | None:
+    """The root of a file's syntax tree; None when time is up."""
+    from tree_sitter import Parser  # noqa: PLC0415  # an extra
+
+    deadline = time.monotonic() + PARSE_SECONDS
+    try:
+        tree = Parser(load(language)[0]).parse(
+            lambda start, _: data[start : start + _STEP],
+            progress_callback=lambda _, __: time.monotonic() > deadline,
+        )
+    except ValueError:  # how the library says that it was stopped
+        return None
+    return tree.root_node
+
+
+def _is_hostile(root: Node) -> bool:
+    """Whether a tree is nested, or broken, as no one writes: a query's time grows with the square of both."""
+    cursor = root.walk()
+    count = root.descendant_count
+    for place in range(count - 1, 0, -max(count // _SAMPLES, 1)):
+        cursor.goto_descendant(place)
+        if cursor.depth > _MAX_DEPTH:
+            return True
+    broken = [root] if root.has_error else []
+    while broken:
+        node = broken.pop()
+        if node.is_error and node.child_count > _MAX_BROKEN:
+            return True
+        broken += [child for child in node.children if child.has_error]
+    return False
+
+
+def _keep(
+    best: dict[int, _Found], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str
+) -> None:
+    """Of several patterns that match one name, the earlier says more about it."""
+    node, kind = captures[label][0], label.removeprefix("definition.")
+    for named in captures.get("name", ()):
+        place = named.start_byte
+        if (earlier := best.get(place)) and earlier.pattern <= pattern:
+            continue
+        name = " ".join(_text(data, named).strip("\"'`").split())[:_MAX_NAME]
+        outer, _, name = name.rpartition("::")  # C++ and Ruby name what a definition belongs to
+        scope = _text(data, captures["scope"][0]) if "scope" in captures else outer.replace("::", ".")
+        if name:
+            start = named.end_byte - len(name.encode()) if outer else place
+            best[place] = _Found(node.start_byte, node.end_byte, pattern, node, name, kind, scope, start)
+
+
+def _nested(data: bytes, found: list[_Found]) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    around: list[_Found] = []
+    for one in found:
+        while around and (around[-1].end <= one.start or around[-1].end < one.end):
+            around.pop()
+        if one.name_start >= 0:
+            # Two names of one statement are neighbours, not parent and child.
+            parents = [p for p in around if (p.start, p.end) != (one.start, one.end)]
+            symbols.append(_symbol(data, one, parents))
+        around.append(one)
+    return symbols
+
+
+def _symbol(data: bytes, one: _Found, parents: list[_Found]) -> Symbol:
+    kind = one.kind
+    if kind == "function" and parents and parents[-1].kind in CLASSES:
+        kind = "method"
+    node = one.node
+    (row, _), (end_row, end_column) = node.start_point, node.end_point
+    return Symbol(
+        name=one.name,
+        kind=kind,
+        scope=one.scope or ".".join(parent.name for parent in parents),
+        line=row + 1,
+        end_line=end_row + 1 if end_column or end_row == row else end_row,
+        start=one.start,
+        end=one.end,
+        signature=_signature(data, node),
+        doc=_doc(data, node) if kind in _DOCUMENTED else "",
+        name_start=one.name_start,
+    )
+
+
+def _signature(data: bytes, node: Node) -> str:
+    body = node.child_by_field_name("body")
+    if body is None and (value := node.child_by_field_name("value")) is not None:
+        body = value.child_by_field_name("body")
+    text = data[node.start_byte : min(node.end_byte, node.start_byte + 4 * MAX_SIGNATURE)]
+    head = text[: body.start_byte - node.start_byte] if body else text.split(b"\n", 1)[0]
+    return (
+        " ".join(head.decode("utf-8", "replace").split())
+        .rstrip(" :{")
+        .removesuffix("=>")
+        .rstrip()[:MAX_SIGNATURE]
+    )
+
+
+def _doc(data: bytes, node: Node) -> str:
+    """A docstring, or the comments just above."""
+    body = node.child_by_field_name("body")
+    first = _first(body)
+    if first is not None and first.type == "expression_statement":
+        first = _first(first)
+    if first is not None and first.type == "string" and node.type.endswith("_definition"):
+        return _plain(_text(data, first))
+    while node.parent is not None and node.parent.type in _WRAPPERS:
+        node = node.parent
+    lines: list[str] = []
+    above = node.prev_sibling
+    row = node.start_point[0]
+    while above is not None and "comment" in above.type and len(lines) < _MAX_COMMENTS:
+        if above.end_point[0] + 1 < row:
+            break
+        lines.append(_text(data, above))
+        row = above.start_point[0]
+        above = above.prev_sibling
+    return _plain("\n".join(reversed(lines)))
+
+
+def _first(node: Node | None) -> Node | None:
+    return node.named_child(0) if node is not None and node.named_child_count else None
+
+
+def _plain(text: str) -> str:
+    """A comment or docstring without its marks."""
+    lines = [line.strip().strip("/*#!\"'").strip() for line in text[: 4 * MAX_DOC].split("\n")]
+    return "\n".join(line for line in lines if line)[:MAX_DOC]
+
+
+def _text(data: bytes, node: Node) -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "replace")

@@ -1,0 +1,286 @@
+"""What is submitted in each phase: types, from which the blocks shown to the model are made, and reading them.
+
+Owns: the payload types, `expected`, and `read`, which also takes arrays, objects and flags that came as JSON text. Must never: know what
+a payload leads to.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from adjourn.code.state import SLOTS
+from adjourn.errors import InvalidError
+
+_T = TypeVar("_T")
+Later = msgspec.Meta(title="optional")
+"""Marks what newer clients send, and nobody has to."""
+
+
+class Payload(msgspec.Struct, kw_only=True):
+    """Base of all. `phase` may name the phase that the payload is meant for."""
+
+    phase: Annotated[str, Later] = ""
+    summary: Annotated[str, Later] = ""
+    tools_used: Annotated[list[str], Later] = []
+
+
+class BranchChoice(Payload, kw_only=True):
+    choice: Literal["delete", "merge", "continue"]
+
+
+class Documents(Payload, kw_only=True):
+    documents_reviewed: list[str]
+
+
+class Quoted(msgspec.Struct):
+    """A slot's value with the words of the request that it stands on."""
+
+    value: str | None = None
+    quote: str | None = None
+
+
+class Frame(Payload, kw_only=True):
+    action_type: str
+    target_symbols: list[str]
+    scope: str
+    constraints: str
+    target_feature: Annotated[Quoted | str | None, Later] = None
+    trigger_condition: Annotated[Quoted | str | None, Later] = None
+    observed_issue: Annotated[Quoted | str | None, Later] = None
+    desired_action: Annotated[Quoted | str | None, Later] = None
+
+    @property
+    def slots(self) -> dict[str, Quoted | str]:
+        given = {slot: getattr(self, slot) for slot in SLOTS}
+        return {slot: value for slot, value in given.items() if value is not None}
+
+
+class Explored(Payload, kw_only=True):
+    explored_files: list[str]
+    findings: list[str]
+    files_analyzed: Annotated[list[str], Later] = []
+    symbols_identified: Annotated[list[str], Later] = []
+    entry_points: Annotated[list[str], Later] = []
+    existing_patterns: Annotated[list[str], Later] = []
+
+
+class MoreInformation(Payload, kw_only=True):
+    needs_more_information: bool
+    reason: str
+
+
+class Searched(Payload, kw_only=True):
+    search_results: list[str]
+    search_query: Annotated[str, Later] = ""
+    semantic_reason: Annotated[str, Later] = ""
+    hypotheses: Annotated[list[str | dict[str, Any]], Later] = []
+
+
+class OpenHypotheses(Payload, kw_only=True):
+    has_unverified_hypotheses: bool
+    reason: str
+
+
+class Verified(msgspec.Struct):
+    hypothesis: str
+    result: bool | str
+    evidence: dict[str, Any] | str
+
+
+class Verifications(Payload, kw_only=True):
+    hypotheses_verified: list[Verified]
+
+
+class NeedsImpact(Payload, kw_only=True):
+    needs_impact_analysis: bool
+    reason: str
+
+
+class Impact(Payload, kw_only=True):
+    impact_summary: dict[str, Any]
+    verified_files: Annotated[list[dict[str, Any]], Later] = []
+
+
+class Planned(msgspec.Struct):
+    id: str
+    description: str
+    status: Literal["pending", "completed"] = "pending"
+    failure_count: Annotated[int, Later] = 0
+    revert_reason: Annotated[str | None, Later] = None
+    checklist: Annotated[list[str], Later] = []
+
+
+class Plan(Payload, kw_only=True):
+    tasks: list[Planned]
+
+
+class Checked(msgspec.Struct):
+    """An item of a task's checklist: done, with the place that shows it (`path:line`), or passed over for a reason."""
+
+    item: str
+    evidence: str = ""
+    skip_reason: str = ""
+
+
+class TaskDone(Payload, kw_only=True):
+    task_id: str
+    summary: str
+    checklist: Annotated[list[Checked], Later] = []
+
+
+class Nothing(Payload, kw_only=True):
+    pass
+
+
+class Verdict(Payload, kw_only=True):
+    passed: bool
+    failed_tasks: list[str] = []
+    details: str = ""
+    verifier_used: Annotated[str, Later] = ""
+
+
+class Intervention(Payload, kw_only=True):
+    prompt_used: str
+    action_taken: str
+
+
+class UserDecision(Payload, kw_only=True):
+    """What the user said when they were asked how to go on."""
+
+    user_decision: Literal["retry", "accept", "stop"]
+    action_taken: Annotated[str, Later] = ""
+
+
+class Reviewed(msgspec.Struct):
+    path: str
+    decision: Literal["keep", "discard"]
+    reason: str | None = None
+    change_type: str | None = None
+
+
+class Commit(Payload, kw_only=True):
+    reviewed_files: list[str | Reviewed]
+    commit_message: str = ""
+    review_prompt_used: Annotated[str, Later] = ""
+
+
+class Quality(Payload, kw_only=True):
+    quality_score: str
+    issues: list[str]
+    quality_prompt_used: Annotated[str, Later] = ""
+
+
+def expected(payload: type[Payload]) -> dict[str, str]:
+    """Member → type, of what has to be given, as it is shown in a phase's block."""
+    hints = get_type_hints(payload, include_extras=True)
+    return {
+        field.encode_name: _shown(hints[field.name])
+        for field in msgspec.structs.fields(payload)
+        if not _is_optional(hints[field.name])
+    }
+
+
+def optional(payload: type[Payload]) -> dict[str, str]:
+    """Member → type, of what may be given."""
+    hints = get_type_hints(payload, include_extras=True)
+    return {
+        field.encode_name: _shown(get_args(hints[field.name])[0])
+        for field in msgspec.structs.fields(payload)
+        if _is_optional(hints[field.name]) and field.name != "phase"
+    }
+
+
+def as_object(data: Any) -> dict[str, Any]:
+    """The object that a client meant, also where it sent JSON text. Raises `InvalidError`."""
+    if isinstance(data, str):
+        try:
+            data = msgspec.json.decode(data) if data.strip() else {}
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            raise InvalidError(f"`data` is a text that is not JSON: {error}", "send an object") from error
+    if not isinstance(data, dict):
+        raise InvalidError(f"`data` is {type(data).__name__}", "send an object")
+    return data
+
+
+def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
+    """`given` as a `kind`. Raises `InvalidError` that says which member does not fit."""
+    try:
+        return msgspec.convert(_loosened(kind, given), kind)
+    except msgspec.ValidationError as error:
+        raise InvalidError(str(error), "send the members that `expected_payload` names") from error
+
+
+def _loosened(kind: Any, value: Any) -> Any:
+    """`value` with JSON text decoded wherever something else than a text is wanted."""
+    kinds = _alternatives(kind)
+    if isinstance(value, str) and str not in kinds and not _wants_text(kinds):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            lowered = value.strip().lower()
+            if bool in kinds and lowered in ("true", "false"):
+                return lowered == "true"
+            return value
+    elif isinstance(value, str) and len(kinds) > 1 and value.lstrip()[:1] in ("[", "{"):
+        return _meant(kinds, value)
+    for each in kinds:
+        if isinstance(value, Mapping) and isinstance(each, type) and issubclass(each, msgspec.Struct):
+            hints = get_type_hints(each)
+            return {
+                name: _loosened(hints[name], item) if name in hints else item for name, item in value.items()
+            }
+        if isinstance(value, list) and get_origin(each) is list:
+            item = get_args(each)[0]
+            return [_loosened(item, one) for one in value]
+    return value
+
+
+def _meant(kinds: tuple[Any, ...], value: str) -> Any:
+    """A text that is a list or an object where a text is taken, too; one such as `[a-z]` stays a text."""
+    for kind in kinds:
+        if kind is not str and kind is not type(None):
+            try:
+                return msgspec.json.decode(value, type=kind)
+            except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+                continue
+    return value
+
+
+def _wants_text(kinds: tuple[Any, ...]) -> bool:
+    return any(get_origin(each) is Literal for each in kinds)
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _is_optional(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and Later in get_args(hint)
+
+
+def _shown(hint: Any) -> str:
+    parts = []
+    for kind in _alternatives(hint):
+        origin = get_origin(kind)
+        if origin is list:
+            parts.append(f"list[{_shown(get_args(kind)[0])}]")
+        elif origin is Literal:
+            parts.append(" | ".join(str(value) for value in get_args(kind)))
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            hints = get_type_hints(kind, include_extras=True)
+            parts.append(
+                "{"
+                + ", ".join(
+                    f"{name}: {_shown(each)}" for name, each in hints.items() if not _is_optional(each)
+                )
+                + "}"
+            )
+        elif kind is not type(None):
+            parts.append("dict" if origin is dict or kind is dict else getattr(kind, "__name__", str(kind)))
+    return " | ".join(parts)

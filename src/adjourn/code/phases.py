@@ -1,0 +1,301 @@
+"""The procedure, as one table: for each step what is submitted, what may be called, what skips it, and what to do.
+
+Owns: `STEPS`, the order (`following`), and the block that tells a client how to go on. Must never: change a session, or run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from adjourn.code import payloads
+from adjourn.code.state import Phase, State
+
+READING = (
+    "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",
+    "get_function_at_line", "query", "fetch_chunk_detail",
+)  # fmt: skip
+ALWAYS = (
+    "start_session", "submit_phase", "get_session_status", "revert_to_exploration", "cleanup_stale_branches", "sync_index",
+    "update_context", *READING,
+)  # fmt: skip
+"""What every phase permits: the session's own tools, and looking."""
+_MEANING = ("semantic_search",)
+_IMPACT = (*_MEANING, "analyze_impact")
+_REVIEW = (*_IMPACT, "review_changes")
+_WRITING = (*_IMPACT, "check_write_target", "add_explored_files")
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A row. `needs` are tools that must have been called, `skipped` says whether a session passes the phase by."""
+
+    phase: Phase
+    step: int
+    payload: type[payloads.Payload]
+    instruction: str
+    substep: str = ""
+    tools: tuple[str, ...] = _IMPACT
+    needs: tuple[str, ...] = ()
+    skipped: Callable[[State], bool] = lambda _: False
+
+
+def _hurried(state: State) -> bool:
+    return state.fast_mode or state.quick_mode
+
+
+def _answered_no(question: Phase, flag: str) -> Callable[[State], bool]:
+    """A phase that its question made superfluous. A full gate forces it, and so do results that the evidence rules call thin."""
+
+    def skipped(state: State) -> bool:
+        answer = state.phase_assessments.get(question, {})
+        return _hurried(state) or not (state.gate_level == "full" or answer.get(flag) or answer.get("forced"))
+
+    return skipped
+
+
+def _ends_before(state: State) -> bool:
+    return state.quick_mode or not state.implements
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        phase=Phase.BRANCH_INTERVENTION,
+        step=2,
+        payload=payloads.BranchChoice,
+        tools=(),
+        skipped=lambda state: any(visit.phase == Phase.BRANCH_INTERVENTION for visit in state.phase_history),
+        instruction=(
+            "Branches of earlier sessions are still here. Tell the user which, and that you can delete them, merge each into"
+            " the branch it came from, or continue and leave them alone. Ask; do not choose for them. Submit the choice."
+        ),
+    ),
+    Step(
+        phase=Phase.DOCUMENT_RESEARCH,
+        step=3,
+        payload=payloads.Documents,
+        tools=(),
+        skipped=lambda state: state.no_doc,
+        instruction=(
+            "Read the design documents and rules of the project that bear on the request, best in a sub-agent that reports"
+            " the rules that bind this change, each with its place, and the passages that have to be read in full. Submit"
+            " what you read; where the project has none, one entry that says so."
+        ),
+    ),
+    Step(
+        phase=Phase.QUERY_FRAME,
+        step=4,
+        payload=payloads.Frame,
+        tools=(),
+        instruction=(
+            "Take the request apart: target_feature, trigger_condition, observed_issue, desired_action. Give each as"
+            " {value, quote}, the quote copied letter by letter from the request. What it does not say stays null."
+        ),
+    ),
+    Step(
+        phase=Phase.EXPLORATION,
+        step=5,
+        payload=payloads.Explored,
+        tools=(),
+        skipped=_hurried,
+        instruction=(
+            "Look at the code with the tools of this server, several calls at once: where things are defined, who uses them,"
+            " how the like is done elsewhere. Only files that you list here may be changed later. Submit files and findings."
+        ),
+    ),
+    Step(
+        phase=Phase.Q1,
+        step=6,
+        payload=payloads.MoreInformation,
+        tools=(),
+        skipped=_hurried,
+        instruction="Is something still unknown that a search by meaning could find? Answer, and say why.",
+    ),
+    Step(
+        phase=Phase.SEMANTIC,
+        step=7,
+        payload=payloads.Searched,
+        tools=_MEANING,
+        needs=("semantic_search",),
+        skipped=_answered_no(Phase.Q1, "needs_more_information"),
+        instruction=(
+            "Search by meaning with semantic_search; fetch_chunk_detail shows a hit in full. Submit what you learnt, with places."
+        ),
+    ),
+    Step(
+        phase=Phase.Q2,
+        step=8,
+        payload=payloads.OpenHypotheses,
+        tools=_MEANING,
+        skipped=_hurried,
+        instruction="Does what you plan rest on something that you suppose and have not seen? Answer, and say why.",
+    ),
+    Step(
+        phase=Phase.VERIFICATION,
+        step=9,
+        payload=payloads.Verifications,
+        tools=_MEANING,
+        skipped=_answered_no(Phase.Q2, "has_unverified_hypotheses"),
+        instruction=(
+            "Verify what you suppose, one by one, by looking. Submit each with its result and the evidence: a file and line, or"
+            " what a tool said. One that is not settled keeps you here."
+        ),
+    ),
+    Step(
+        phase=Phase.Q3,
+        step=10,
+        payload=payloads.NeedsImpact,
+        tools=_MEANING,
+        skipped=_hurried,
+        instruction="Is it still open what else the change affects? Answer, and say why.",
+    ),
+    Step(
+        phase=Phase.IMPACT_ANALYSIS,
+        step=11,
+        payload=payloads.Impact,
+        needs=("analyze_impact",),
+        skipped=_answered_no(Phase.Q3, "needs_impact_analysis"),
+        instruction=(
+            "Call analyze_impact for the files that you will change. Look at what it says must be verified. Submit a summary."
+        ),
+    ),
+    Step(
+        phase=Phase.READY,
+        step=12,
+        substep="plan",
+        payload=payloads.Plan,
+        tools=_WRITING,
+        skipped=lambda state: not state.implements,
+        instruction=(
+            "Split the work into tasks, in the order in which they will be done; every place that has to change belongs to one."
+            " Verification is a later phase and no task. Submit the whole list, finished tasks as completed."
+        ),
+    ),
+    Step(
+        phase=Phase.READY,
+        step=13,
+        substep="implement",
+        payload=payloads.TaskDone,
+        tools=_WRITING,
+        needs=("check_write_target",),
+        instruction=(
+            "Do the next task, and only that. Before you change a file, ask check_write_target. Then submit the task's id and"
+            " what you did."
+        ),
+    ),
+    Step(
+        phase=Phase.READY,
+        step=14,
+        substep="complete",
+        payload=payloads.Nothing,
+        tools=_WRITING,
+        instruction="All tasks are done. Submit an empty object to go on.",
+    ),
+    Step(
+        phase=Phase.POST_IMPL_VERIFY,
+        step=15,
+        payload=payloads.Verdict,
+        tools=_REVIEW,
+        skipped=lambda state: not state.implements or state.no_verify,
+        instruction=(
+            "Choose the verifier in .code-intel/verifiers/ that fits what was changed, and do what it says: run it, do not guess."
+            " Submit whether it passed; if not, the ids of the tasks that failed, and what you saw."
+        ),
+    ),
+    Step(
+        phase=Phase.VERIFY_INTERVENTION,
+        step=16,
+        payload=payloads.Intervention,
+        tools=_REVIEW,
+        skipped=lambda _: True,
+        instruction=(
+            "The same work failed several times. Choose a prompt in .code-intel/interventions/, follow it before you change"
+            " anything, and submit which one it was and what you did."
+        ),
+    ),
+    Step(
+        phase=Phase.PRE_COMMIT,
+        step=17,
+        payload=payloads.Commit,
+        tools=_REVIEW,
+        needs=("review_changes",),
+        skipped=_ends_before,
+        instruction=(
+            "Call review_changes and look at every file: keep what the task needs, discard what does not belong (left-over"
+            " debugging, stray files), with the reason. Submit a decision for every file, and the commit message."
+        ),
+    ),
+    Step(
+        phase=Phase.QUALITY_REVIEW,
+        step=18,
+        payload=payloads.Quality,
+        tools=_REVIEW,
+        skipped=lambda state: _ends_before(state) or state.fast_mode or not state.quality_review_enabled,
+        instruction=(
+            "Follow .code-intel/review_prompts/quality_review.md. Submit your score and the issues that have to be mended; an"
+            " empty list means that it can be committed."
+        ),
+    ),
+    Step(
+        phase=Phase.MERGE,
+        step=19,
+        payload=payloads.Nothing,
+        tools=_REVIEW,
+        skipped=_ends_before,
+        instruction="Submit an empty object to merge the branch.",
+    ),
+)
+ESCALATION = msgspec.structs.replace(
+    next(step for step in STEPS if step.phase == Phase.VERIFY_INTERVENTION),
+    payload=payloads.UserDecision,
+    instruction=(
+        "You have stepped in twice, and it still fails. Follow .code-intel/user_escalation.md: show the user what was tried and"
+        " what was seen, and ask how to go on. Submit their decision: retry (plan anew), accept (go on as it is), or stop (end"
+        " the session; the work stays on its branch)."
+    ),
+)
+FIRST = {row.phase: row for row in reversed(STEPS)}
+
+
+def step_of(state: State) -> Step:
+    """Where a session stands."""
+    if state.current_phase == Phase.READY:
+        return next(row for row in STEPS if row.substep == state.ready_substep)
+    if state.current_phase == Phase.VERIFY_INTERVENTION and state.escalated:
+        return ESCALATION
+    return FIRST[state.current_phase]
+
+
+def following(state: State, phase: Phase | None = None) -> Phase | None:
+    """The phase that comes after `phase` (default: the current one) for this session; None when it is over."""
+    order = list(Phase)
+    start = order.index(phase or state.current_phase) + 1
+    return next((each for each in order[start:] if not FIRST[each].skipped(state)), None)
+
+
+def first(state: State, *, stale: bool) -> Phase:
+    """The phase that a new session begins with."""
+    if stale:
+        return Phase.BRANCH_INTERVENTION
+    return Phase.QUERY_FRAME if state.no_doc else Phase.DOCUMENT_RESEARCH
+
+
+def block(state: State) -> dict[str, Any]:
+    """What every reply says about the phase that a session is in."""
+    row = step_of(state)
+    found: dict[str, Any] = {
+        "phase": str(row.phase),
+        "step": row.step,
+        "instruction": row.instruction,
+        "expected_payload": payloads.expected(row.payload),
+        "call": "submit_phase",
+    }
+    if row.needs and state.strictness != "lenient":
+        found["call_first"] = list(row.needs)
+    return found
+
+
+def allowed(row: Step) -> list[str]:
+    """The tools that a step permits."""
+    return sorted({*ALWAYS, *row.tools})

@@ -1,0 +1,71 @@
+"""Where a session works: its work tree, git in it, and the prompts that the project has for it.
+
+Owns: `Place`. Must never: hold anything of a session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+
+from adjourn.code.git import Git
+from adjourn.code.refusals import FlowError
+from adjourn.code.repository import FOLDER, Repository
+from adjourn.code.state import State
+from adjourn.engine.workspace import read_file
+from adjourn.errors import AdjournError
+
+QUALITY_REVIEW = "review_prompts/quality_review.md"
+GARBAGE = "review_prompts/garbage_detection.md"
+PLANNING = "task_planning.md"
+MAX_PROMPT = 1 << 20
+
+
+class Place:
+    """A work tree. `spared` tells the sessions that other servers work on; `learn` is told of a session that was merged."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        spared: Callable[[], frozenset[str]] = frozenset,
+        learn: Callable[[Place, State], None] = lambda _, __: None,
+    ) -> None:
+        self.repository = repository
+        self.git = Git(repository.root)
+        self.spared = spared
+        self.learn = learn
+
+    @cached_property
+    def is_git(self) -> bool:
+        return self.repository.is_git and self.git.is_repository()
+
+    def prompt(self, name: str) -> str:
+        """A text of `.code-intel/`; "" where the project has none."""
+        try:
+            return read_file(os.path.join(self.repository.root, FOLDER, name), MAX_PROMPT).decode(
+                "utf-8", "replace"
+            )
+        except AdjournError:
+            return ""
+
+    def base_commit(self, state: State) -> str:
+        """What the session's changes are compared with: where its branch and its base part."""
+        if not state.base_branch:
+            return state.base_commit
+        return self.git.line("merge-base", f"refs/heads/{state.base_branch}", "HEAD")
+
+    def check_branch(self, state: State) -> None:
+        """Raise `FlowError` unless the session's branch is checked out."""
+        if not (state.task_branch_enabled and state.task_branch_name):
+            raise FlowError(
+                "task_branch_not_enabled",
+                "this session has no branch: there is nothing to review or to commit",
+            )
+        if (here := self.git.branch()) != state.task_branch_name:
+            raise FlowError(
+                "branch_operation_failed",
+                f"{here or 'no branch'} is checked out, not {state.task_branch_name}: check that out, then submit again",
+                requires_user_intervention=True,
+            )

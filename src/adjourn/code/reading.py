@@ -1,0 +1,49 @@
+"""One file looked at now: for what the index does not have, or has as it was before.
+
+Owns: `Source` and `open_source`. Must never: look at a file outside the work tree.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from adjourn.code.analysis import MAX_PARSED, as_utf8
+from adjourn.code.grammars import has_grammar
+from adjourn.code.languages import TEXT, language_of
+from adjourn.code.outline import Outline, outline
+from adjourn.code.repository import Repository
+from adjourn.errors import InvalidError
+
+_EMPTY = Outline([], [])
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A text file's bytes in UTF-8 and what they contain. `parsed` is False where no grammar has read them."""
+
+    path: str
+    language: str
+    data: bytes
+    outline: Outline
+    parsed: bool
+
+    def line(self, number: int, most: int) -> str:
+        """One line, without its end."""
+        lines = self.data.split(b"\n", number)
+        return (
+            lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most]
+            if len(lines) >= number
+            else ""
+        )
+
+
+def open_source(repository: Repository, path: str) -> Source:
+    """A file of at most 2 MiB. `InvalidError` where it is binary or longer."""
+    return of_bytes(path, repository.read(path, MAX_PARSED), language_of(path))
+
+
+def of_bytes(path: str, data: bytes, language: str) -> Source:
+    text = as_utf8(data)
+    if text is None:
+        raise InvalidError(f"{path} is a binary file", "name a text file")
+    found = outline(text, language) if language != TEXT and has_grammar(language) else None
+    return Source(path, language, text, found or _EMPTY, found is not None)

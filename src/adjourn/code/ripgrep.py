@@ -1,0 +1,210 @@
+"""Running ripgrep.
+
+Owns: finding `rg`, its command line, and its answers told apart: matches, "nothing found", and errors with its own reason. Must never:
+let a pattern or a path be read as an option, hold more of a line than is shown, or leave a process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import IO, Any
+
+import msgspec
+
+from adjourn.code.pace import Pace
+from adjourn.errors import InvalidError, NotFoundError
+
+MAX_RECORD = 1 << 16
+"""Bytes of one record of rg that are decoded as JSON; longer ones are read for their line number only."""
+MAX_OF_A_FILE = 1_000
+_CAPPED = b'"matched_lines":%d,' % MAX_OF_A_FILE
+_MAX_REASON = 4_000
+_READ = 1 << 16
+_MAX_DRAINED = 4 << 20
+_MAX_MEMORY = 1 << 30
+_FAILED = 2
+_NUMBER = re.compile(rb'"line_number":(\d+),"absolute_offset":(\d+),"submatches":\[')
+_SPAN = re.compile(rb'"start":(\d+),"end":(\d+)\}')
+_HEAD = re.compile(rb'\{"type":"(\w+)","data":\{"path":(\{"(?:text|bytes)":"(?:[^"\\]|\\.)*"\})')
+# `--no-require-git`: a folder that is no repository still says what it does not want searched.
+_ALWAYS = ("--no-config", "--no-require-git", "--no-messages")
+
+
+@cache
+def program() -> str | None:
+    """Where rg is: beside this Python (its wheel), else on the PATH."""
+    bundled = os.path.join(sysconfig.get_path("scripts"), "rg")
+    return bundled if os.access(bundled, os.X_OK) else shutil.which("rg")
+
+
+def records(
+    arguments: Sequence[str], *, cwd: str, pace: Pace, enough: Callable[[], bool]
+) -> Iterator[dict[str, Any]]:
+    """The JSON records of a search, as they come: when there are enough, only the summary. Ends at the deadline.
+
+    Of one file at most `MAX_OF_A_FILE` lines are told: rg keeps a file's records in memory until it is through with it.
+
+    A record too long to decode comes as `{"type", "data": {path, line_number, absolute_offset, submatches}}`, with no `lines`.
+    """
+    complete = False
+    options = ["--json", "--no-config", "--no-require-git", f"--max-count={MAX_OF_A_FILE}"]
+    with _running([*options, *arguments], cwd) as running:
+        process, reason = running
+        assert process.stdout is not None
+        for line in _lines(process.stdout, pace, enough):
+            record = msgspec.json.decode(line) if isinstance(line, bytes) else line
+            if record["type"] == "summary":
+                complete = True
+            yield record
+        if not complete and (enough() or pace.over()):
+            return
+        if (code := process.wait()) < 0:
+            raise InvalidError(
+                "ripgrep used too much memory", "search for something less frequent, or in a folder"
+            )
+        if code == _FAILED:
+            if not complete:
+                raise InvalidError(f"ripgrep: {reason()}", "mend the pattern, file type or glob")
+            yield {"type": "warnings", "data": reason().splitlines()}
+
+
+def count(arguments: Sequence[str], *, cwd: str, pace: Pace) -> int:
+    """How many lines match, without telling them: much quicker than reading them all."""
+    total = 0
+    with _running(["--count", "--no-filename", *_ALWAYS, *arguments], cwd) as (process, _):
+        assert process.stdout is not None
+        for line in process.stdout:
+            total += int(line)
+            if pace.over():
+                break
+    return total
+
+
+def files(arguments: Sequence[str], *, cwd: str, pace: Pace) -> list[str]:
+    """The paths that rg would search, relative to `cwd`: what is ignored, hidden or a link is left out."""
+    return _paths(["--files", *arguments], cwd, pace)
+
+
+def files_with(arguments: Sequence[str], *, cwd: str, pace: Pace) -> list[str]:
+    """The paths of files in which a pattern is found."""
+    return _paths(["--files-with-matches", *arguments], cwd, pace)
+
+
+def _paths(arguments: Sequence[str], cwd: str, pace: Pace) -> list[str]:
+    found: list[str] = []
+    with _running(["--null", *_ALWAYS, *arguments], cwd) as (process, reason):
+        assert process.stdout is not None
+        rest = b""
+        while block := process.stdout.read(_READ):
+            *whole, rest = (rest + block).split(b"\0")
+            found += [os.fsdecode(path).removeprefix("./") for path in whole]
+            if pace.over():
+                return found
+        if process.wait() == _FAILED and (said := reason()):
+            raise InvalidError(f"ripgrep: {said}", "mend the glob or the file type")
+    return found
+
+
+@contextmanager
+def _running(arguments: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+    executable = program()
+    if executable is None:
+        raise NotFoundError("ripgrep is not installed", "pip install 'adjourn[code]'")
+    process = subprocess.Popen(
+        [executable, *arguments],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with suppress(ProcessLookupError):  # a line with a match at every letter would make gigabytes of records
+        resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
+    said: list[bytes] = []
+    listener = threading.Thread(target=_listen, args=(process.stderr, said), daemon=True)
+    listener.start()
+
+    def reason() -> str:
+        listener.join()
+        text = b"".join(said).decode("utf-8", "replace").strip()
+        return text.removeprefix("rg: ")
+
+    try:
+        yield process, reason
+    finally:
+        process.kill()
+        process.wait()
+        listener.join()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _listen(pipe: IO[bytes], said: list[bytes]) -> None:
+    kept = 0
+    while block := pipe.read(_READ):
+        if kept < _MAX_REASON:
+            said.append(block[: _MAX_REASON - kept])
+            kept += len(block)
+
+
+def _lines(pipe: IO[bytes], pace: Pace, enough: Callable[[], bool]) -> Iterator[bytes | dict[str, Any]]:
+    while line := pipe.readline(MAX_RECORD):
+        if line.endswith(b"\n"):
+            yield line
+        else:
+            yield _long(line, pipe)
+        if pace.over():
+            return
+        if enough():
+            if summary := _last(pipe, pace):
+                yield summary
+            return
+
+
+def _last(pipe: IO[bytes], pace: Pace) -> bytes:
+    """The last line of all: rg's own count of what is not looked at. Nothing when there is too much of that."""
+    tail = b""
+    passed = 0
+    while block := pipe.read1(MAX_RECORD):  # type: ignore[attr-defined]
+        capped = _CAPPED in tail[-len(_CAPPED) :] + block
+        tail = (tail + block)[-_MAX_REASON:]
+        passed += len(block)
+        if capped or passed > _MAX_DRAINED or pace.over():
+            return b""
+    return tail.rstrip(b"\n").rpartition(b"\n")[2]
+
+
+def _long(head: bytes, pipe: IO[bytes]) -> dict[str, Any]:
+    """What can be told of a record without keeping it: where the line is, and its first matches."""
+    found = b""
+    window = head
+    block = head
+    while not block.endswith(b"\n") and (block := pipe.readline(MAX_RECORD)):
+        if len(found) < MAX_RECORD and found:
+            found += block
+            continue
+        window = window[-200:] + block
+        # A quote inside the line is escaped in JSON, so this can only be the record's own field.
+        if not found and (hit := _NUMBER.search(window)):
+            found = window[hit.start() :]
+    beginning = _HEAD.match(head)
+    kind, path = (
+        (beginning[1].decode(), msgspec.json.decode(beginning[2])) if beginning else ("", {"text": ""})
+    )
+    hit = _NUMBER.match(found)
+    spans = [{"start": int(start), "end": int(end)} for start, end in _SPAN.findall(found[:_READ])]
+    data = {
+        "path": path,
+        "line_number": int(hit[1]) if hit else 0,
+        "absolute_offset": int(hit[2]) if hit else 0,
+    }
+    return {"type": kind, "data": {**data, "submatches": spans}}

@@ -1,0 +1,193 @@
+"""`query`: one question, the search tools that may answer it, in order.
+
+Owns: which missing part of a question calls for which tool, and one shape for what they all find. Must never: lose what a tool found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from adjourn.code.codebase import Codebase
+from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.pace import Pace
+from adjourn.code.references import find_references
+from adjourn.code.search import search_text
+from adjourn.code.structure import analyze_structure
+from adjourn.errors import AdjournError, InvalidError
+
+SLOTS = ("target_feature", "trigger_condition", "observed_issue", "desired_action")
+INTENTS = ("IMPLEMENT", "MODIFY", "INVESTIGATE", "QUESTION")
+_TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
+    "target_feature": (
+        ("find_definitions", "find where the feature is defined"),
+        ("search_text", "find where its words occur"),
+        ("get_symbols", "list the symbols around"),
+    ),
+    "trigger_condition": (
+        ("find_references", "find what calls it"),
+        ("search_text", "find the words of the condition"),
+    ),
+    "observed_issue": (
+        ("search_text", "find the words of the problem"),
+        ("analyze_structure", "see how the file is built"),
+    ),
+    "desired_action": (),
+}
+_SNIPPET = 200
+_EACH = 20
+_MAX_RESULTS = 200
+_SECONDS = 10.0
+_QUOTED = re.compile(r"[`'\"]([^`'\"\n]{2,100})[`'\"]")
+_NAME = re.compile(r"\b(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|\w+(?=\())")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_CONFIDENCE = {"exact": 1.0, "heuristic": 0.7, "string": 0.4, "comment": 0.4}
+
+
+class Step(NamedTuple):
+    tool: str
+    purpose: str
+    priority: int
+    params: dict[str, Any]
+
+
+def query(
+    codebase: Codebase,
+    question: str,
+    *,
+    intent: str = "INVESTIGATE",
+    path: str = ".",
+    symbol: str | None = None,
+    file_path: str | None = None,
+    frame: Mapping[str, str | None] | None = None,
+    show_plan: bool = True,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """Runs the tools that the unanswered parts of a question (slots of `frame`) call for, and puts their results in one list."""
+    if not question.strip():
+        raise InvalidError("the question is empty", "ask something")
+    if intent not in INTENTS:
+        raise InvalidError(f"there is no intent {intent!r}", f"use one of {', '.join(INTENTS)}")
+    pace = pace or Pace(_SECONDS)
+    known = frame or {}
+    missing = [slot for slot in SLOTS if not known.get(slot)]
+    target = symbol or known.get("target_feature") or _target(question)
+    plan = _plan(missing, target, path, file_path)
+    results: list[dict[str, Any]] = []
+    outputs = []
+    for step in plan:
+        if pace.over():
+            break
+        try:
+            found = _results(step.tool, _RUN[step.tool](codebase, step.params, pace))
+            summary = f"{len(found)} results"
+        except AdjournError as error:
+            found, summary = [], f"failed: {error}"
+        results += found[:_EACH]
+        outputs.append(
+            {"tool": step.tool, "phase": "EXPLORATION", "priority": step.priority, "summary": summary}
+        )
+    answer: dict[str, Any] = {
+        "question": question,
+        "intent": intent,
+        "reasoning": f"not said yet: {', '.join(missing) or 'nothing'}; looked for {target!r}",
+        "needs_bootstrap": not codebase.complete(),
+        "risk_level": risk_level(len(missing)),
+        "missing_slots": missing,
+        "results": _different(results)[:_MAX_RESULTS],
+    }
+    if show_plan:
+        answer["plan"] = [step._asdict() for step in plan]
+    answer["total_results"] = len(answer["results"])
+    answer["step_outputs"] = outputs
+    answer["index_state"] = codebase.state()
+    return answer
+
+
+def risk_level(missing: int) -> str:
+    """How risky it is to go on with so many parts of a question unknown (seed: query frame)."""
+    return "HIGH" if missing >= 3 else "MEDIUM" if missing == 2 else "LOW"
+
+
+def _target(question: str) -> str:
+    """The most telling word of a question: what is quoted, what looks like a name, else the longest."""
+    for pattern in (_QUOTED, _NAME):
+        if hit := pattern.search(question):
+            return hit[1] if pattern is _QUOTED else hit[0]
+    return max(_WORD.findall(question), key=len, default=question.strip()[:100])
+
+
+def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> list[Step]:
+    around = file_path or path
+    params: dict[str, dict[str, Any]] = {
+        "find_definitions": {"symbol": target, "path": path},
+        "find_references": {"symbol": target, "path": path},
+        "search_text": {"pattern": re.escape(target), "path": path, "case_sensitive": False},
+        "get_symbols": {"path": around},
+        "analyze_structure": {"file_path": file_path},
+    }
+    wanted = {tool: purpose for slot in missing for tool, purpose in reversed(_TOOLS[slot])}
+    order = [tool for slot in SLOTS for tool, _ in _TOOLS[slot] if tool in wanted]
+    usable = [
+        tool
+        for tool in dict.fromkeys(order)
+        if (tool != "analyze_structure" or file_path) and (tool != "get_symbols" or around != ".")
+    ]
+    return [Step(tool, wanted[tool], number, params[tool]) for number, tool in enumerate(usable, 1)]
+
+
+_RUN: dict[str, Callable[[Codebase, dict[str, Any], Pace], dict[str, Any]]] = {
+    "find_definitions": lambda codebase, params, pace: find_definitions(codebase, **params, pace=pace),
+    "find_references": lambda codebase, params, pace: find_references(codebase, **params, pace=pace),
+    "search_text": lambda codebase, params, pace: search_text(codebase.repository, **params, pace=pace),
+    "get_symbols": lambda codebase, params, _: get_symbols(codebase, **params),
+    "analyze_structure": lambda codebase, params, _: analyze_structure(codebase.repository, **params),
+}
+
+
+def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a tool found, each in the one shape."""
+    if tool == "search_text":
+        found = [
+            (m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6)
+            for m in answer["matches"]
+        ]
+    elif tool == "find_references":
+        symbol = answer["symbol"]
+        found = [
+            (r["file"], symbol, r["line"], r["line"], r["content"], _CONFIDENCE[r["match"]])
+            for r in answer["references"]
+        ]
+    elif tool == "analyze_structure":
+        found = [
+            (answer["file_path"], s["name"], s["start_line"], s["end_line"], s["signature"], 0.8)
+            for s in [*answer["functions"], *answer["classes"]]
+        ]
+    else:
+        found = [
+            (d["file"], d["name"], d["line"], d["end_line"], d.get("signature", d["kind"]), 0.9)
+            for d in answer["definitions" if tool == "find_definitions" else "symbols"]
+        ]
+    return [
+        {
+            "file_path": file,
+            "symbol_name": name,
+            "start_line": start,
+            "end_line": end,
+            "content_snippet": content.strip()[:_SNIPPET],
+            "source_tool": tool,
+            "confidence": confidence,
+        }
+        for file, name, start, end, content, confidence in found
+    ]
+
+
+def _different(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One result for each place, the surest."""
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in results:
+        place = (one["file_path"], one["start_line"])
+        if place not in best or best[place]["confidence"] < one["confidence"]:
+            best[place] = one
+    return list(best.values())

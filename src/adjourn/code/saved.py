@@ -1,0 +1,108 @@
+"""Checkpoints of sessions as files: `.code-intel/sessions/<id>.json` in the work tree that a session is bound to.
+
+Owns: writing, reading, listing and deleting them. Must never: follow a link out of that folder, or take a broken file for an error:
+it is passed by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+from adjourn.code import phases, restoring
+from adjourn.code.repository import FOLDER
+from adjourn.code.state import State
+from adjourn.engine.desk import now
+from adjourn.engine.workspace import make_folder, read_file, remove_file, write_file
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.log.event import timestamp
+
+SESSIONS = f"{FOLDER}/sessions"
+MAX_BYTES = 16 << 20
+_IGNORE = b"# Made by adjourn: where the sessions of this work tree stand.\n*\n"
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+def stamp() -> str:
+    """The time now, as checkpoints have it."""
+    return timestamp(now())
+
+
+def check_id(session: str) -> str:
+    """The id itself. Raises `InvalidError` for one that could name another file."""
+    if not _ID.fullmatch(session):
+        raise InvalidError(
+            f"not a session id: {session[:80]!r}", "get_session_status names the sessions that there are"
+        )
+    return session
+
+
+def save(root: str, found: State) -> None:
+    """Write a session's checkpoint, atomically. Raises `StoreError`."""
+    name = f"{check_id(found.session_id)}.json"
+    found.checkpoint_at = stamp()
+    folder = make_folder(root, SESSIONS)
+    if not os.path.lexists(os.path.join(folder, ".gitignore")):
+        write_file(folder, ".gitignore", _IGNORE)
+    write_file(folder, name, restoring.encode(found))
+
+
+def load(root: str, session: str) -> State:
+    """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
+    found = restoring.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
+    if found.session_id != session:
+        raise InvalidError(f"the checkpoint of {session} says that it is of {found.session_id}", "delete it")
+    return found
+
+
+def all_of(root: str) -> list[State]:
+    """Every session that can be resumed here, the oldest first."""
+    found = []
+    for name in _names(root):
+        with suppress(AdjournError):
+            found.append(load(root, name))
+    return sorted(found, key=lambda each: each.checkpoint_at)
+
+
+def exists(root: str, session: str) -> bool:
+    return session in _names(root)
+
+
+def delete(root: str, session: str) -> bool:
+    """Delete a session's checkpoint. False when there was none."""
+    if not exists(root, session):
+        return False
+    remove_file(_folder(root), f"{session}.json")
+    return True
+
+
+def info(found: State) -> dict[str, Any]:
+    """What is said of a session that could be resumed."""
+    return {
+        "session_id": found.session_id,
+        "phase": str(found.current_phase),
+        "step": phases.step_of(found).step,
+        "intent": found.intent,
+        "query": found.query[:500],
+        "checkpoint_at": found.checkpoint_at,
+        "branch": found.task_branch_name,
+    }
+
+
+def _names(root: str) -> list[str]:
+    try:
+        entries = os.listdir(_folder(root))
+    except (OSError, NotFoundError):
+        return []
+    names = [entry.removesuffix(".json") for entry in entries if entry.endswith(".json")]
+    return [name for name in names if _ID.fullmatch(name)]
+
+
+def _folder(root: str) -> str:
+    """The folder, if it is one; through no link."""
+    path = os.path.join(root, *SESSIONS.split("/"))
+    if os.path.realpath(path) != os.path.join(os.path.realpath(root), *SESSIONS.split("/")):
+        raise NotFoundError(f"{path} is reached through a link", "remove the link")
+    return path

@@ -1,0 +1,249 @@
+"""Finding text and files.
+
+Owns: `search_text` and `search_files`. Must never: take an error for "nothing found".
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from adjourn.code import globs, ripgrep
+from adjourn.code.pace import Pace
+from adjourn.code.repository import Repository
+from adjourn.errors import InvalidError
+
+MAX_PATTERNS = 5
+MAX_LINE = 500
+_MAX_RESULTS = 10_000
+_MAX_CONTEXT = 20
+_SECONDS = 30.0
+_MAX_PATTERN = 10_000
+_MAX_SUBMATCHES = 50
+_BEFORE = 60
+_ELLIPSIS = "…"
+
+
+def search_text(
+    repository: Repository,
+    pattern: str | Sequence[str],
+    path: str = ".",
+    *,
+    file_type: str | None = None,
+    case_sensitive: bool = True,
+    context_lines: int = 0,
+    max_results: int = 100,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """Lines that a regular expression matches, or several searched for at once.
+
+    `max_results` is of the whole answer, not of each file; `total_matches` counts on beyond it until the deadline.
+    """
+    pace = pace or Pace(_SECONDS)
+    where = repository.existing(path)
+    context = _bounded(context_lines, 0, _MAX_CONTEXT)
+    options = _options(file_type, case_sensitive=case_sensitive, context=context)
+    limit = _bounded(max_results, 1, _MAX_RESULTS)
+
+    def search(one: str) -> dict[str, Any]:
+        if not isinstance(one, str) or not one or len(one) > _MAX_PATTERN or "\0" in one:
+            raise InvalidError(
+                "not a pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
+            )
+        reader = _Reader(repository.root, limit, context)
+        arguments = [*options, "-e", one, "--", where or "."]
+        return {"pattern": one, "path": where or ".", **_search(repository.root, arguments, reader, pace)}
+
+    if isinstance(pattern, str):
+        return search(pattern)
+    patterns = list(dict.fromkeys(pattern))
+    if not patterns:
+        raise InvalidError("there is no pattern", "give one to five")
+    if len(patterns) > MAX_PATTERNS:
+        return {
+            "error": "too_many_patterns",
+            "message": f"{len(patterns)} patterns; the limit is {MAX_PATTERNS}. Search for {MAX_PATTERNS} at a time.",
+            "provided_patterns": len(patterns),
+        }
+    with ThreadPoolExecutor(len(patterns)) as threads:
+        found = list(threads.map(search, patterns))
+    return {
+        "patterns": patterns,
+        "path": where or ".",
+        "results": dict(zip(patterns, found, strict=True)),
+        "total_patterns": len(patterns),
+    }
+
+
+def search_files(
+    repository: Repository,
+    pattern: str,
+    path: str = ".",
+    *,
+    file_type: str | None = None,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """Files by a glob such as `*.py` or `src/**/test_*`, relative to the root."""
+    where = repository.existing(path)
+    wanted = globs.compiled(pattern)
+    options = ["--sort=path", *(("--type", file_type) if file_type else ()), "--", where or "."]
+    paths = ripgrep.files(options, cwd=repository.root, pace=pace or Pace())
+    found = [one for one in paths if wanted.fullmatch(one)]
+    return {"pattern": pattern, "path": where or ".", "files": found, "total_files": len(found)}
+
+
+def _bounded(value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidError(f"{value!r} is not a number", f"give one from {least} to {most}")
+    return max(least, min(value, most))
+
+
+def _options(file_type: str | None, *, case_sensitive: bool, context: int) -> list[str]:
+    options = ["--case-sensitive" if case_sensitive else "--ignore-case"]
+    if context:
+        options += ["--context", str(context)]
+    if file_type:
+        options += ["--type", file_type]
+    return options
+
+
+def _search(root: str, arguments: list[str], reader: _Reader, pace: Pace) -> dict[str, Any]:
+    for record in ripgrep.records(arguments, cwd=root, pace=pace, enough=reader.enough):
+        reader.take(record)
+    if not reader.complete and not pace.over():
+        reader.total = max(ripgrep.count(arguments, cwd=root, pace=pace), reader.total)
+        reader.complete = True
+    reader.matches.sort(key=lambda match: (match["file"], match["line_number"]))
+    answer: dict[str, Any] = {"matches": reader.matches, "total_matches": reader.total}
+    if reader.total > len(reader.matches):
+        answer["returned_matches"] = len(reader.matches)
+    if reader.warnings:
+        answer["warnings"] = reader.warnings
+    if not reader.complete:
+        answer["partial"] = "time was up: there may be more"
+    return answer
+
+
+class _Reader:
+    """Turns rg's records into matches, with the lines around each."""
+
+    def __init__(self, root: str, limit: int, context: int) -> None:
+        self.matches: list[dict[str, Any]] = []
+        self.total = 0
+        self.warnings: list[str] = []
+        self.complete = False
+        self._root = root
+        self._limit = limit
+        self._context = context
+        self._done = False
+        self._capped = False
+        self._file = ""
+        self._before: list[dict[str, Any]] = []
+
+    def enough(self) -> bool:
+        """Whether no further record is wanted. The lines after the last match still are."""
+        return self._done
+
+    def take(self, record: dict[str, Any]) -> None:
+        kind, data = record["type"], record["data"]
+        if kind == "match":
+            self.total += 1
+            if self.total <= self._limit:
+                self._add(data)
+            self._done = self.total > self._limit or (self.total == self._limit and not self._context)
+        elif kind == "context":
+            self._beside(data)
+        elif kind == "begin":
+            self._file = _path(data).decode("utf-8", "replace")
+            self._before = []
+        elif kind == "end":
+            self._done = self.total >= self._limit
+            self._capped |= data["stats"]["matched_lines"] == ripgrep.MAX_OF_A_FILE
+        elif kind == "warnings":
+            self.warnings = data
+        elif kind == "summary":
+            self.complete = not self._capped
+            self.total = data["stats"]["matched_lines"]
+
+    def _add(self, data: dict[str, Any]) -> None:
+        spans = [(span["start"], span["end"]) for span in data["submatches"][:_MAX_SUBMATCHES]]
+        if "lines" in data:
+            line = _decoded(data["lines"]).rstrip(b"\r\n")
+            shown, submatches, cut = _shown(line, 0, spans, whole=len(line))
+        else:
+            shown, submatches, cut = self._far(_path(data), data, spans)
+        match: dict[str, Any] = {
+            "file": self._file,
+            "line_number": data["line_number"],
+            "line_content": shown,
+            "submatches": submatches,
+        }
+        if cut:
+            match["line_truncated"] = True
+        if self._before:
+            match["context_before"], self._before = self._before, []
+        self.matches.append(match)
+
+    def _beside(self, data: dict[str, Any]) -> None:
+        """A line near a match: after the one before it where it is near enough, else before the next."""
+        lines = data.get("lines")
+        text = _decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE] if lines else _ELLIPSIS
+        entry = {"line_number": data["line_number"], "line_content": text}
+        last = self.matches[-1] if self.matches else None
+        if (
+            last
+            and last["file"] == self._file
+            and entry["line_number"] - last["line_number"] <= self._context
+        ):
+            last.setdefault("context_after", []).append(entry)
+        else:
+            self._before.append(entry)
+
+    def _far(
+        self, path: bytes, data: dict[str, Any], spans: list[tuple[int, int]]
+    ) -> tuple[str, list[dict[str, Any]], bool]:
+        """A line too long to be sent: only what is around its first match is read."""
+        first = spans[0][0] if spans else 0
+        start = max(first - 4 * _BEFORE, 0)
+        try:
+            with open(os.path.join(os.fsencode(self._root), path), "rb") as file:
+                file.seek(data["absolute_offset"] + start)
+                line = file.read(4 * MAX_LINE).split(b"\n", 1)[0]
+        except OSError:
+            line = b""
+        return _shown(line, start, spans, whole=start + len(line) + 1)
+
+
+def _path(data: dict[str, Any]) -> bytes:
+    return _decoded(data["path"]).removeprefix(b"./")
+
+
+def _decoded(value: dict[str, str]) -> bytes:
+    return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])
+
+
+def _shown(
+    line: bytes, offset: int, spans: list[tuple[int, int]], *, whole: int
+) -> tuple[str, list[dict[str, Any]], bool]:
+    """What is shown of a line, which begins at `offset` of it, and its matches as offsets in characters of what is shown."""
+    start = 0
+    if len(line) > MAX_LINE:
+        first = spans[0][0] - offset if spans else 0
+        start = max(min(first - _BEFORE, len(line) - MAX_LINE), 0)
+        while start < len(line) and line[start] & 0xC0 == 0x80:  # not in the middle of a character
+            start += 1
+    part = line[start : start + MAX_LINE]
+    lead = _ELLIPSIS if offset + start else ""
+    cut = bool(lead) or offset + start + len(part) < whole
+    submatches = []
+    for begin, end in spans:
+        low, high = begin - offset - start, min(end - offset - start, len(part))
+        if 0 <= low <= high:
+            before = lead + part[:low].decode("utf-8", "replace")
+            text = part[low:high].decode("utf-8", "replace")
+            submatches.append({"match": text, "start": len(before), "end": len(before) + len(text)})
+    shown = lead + part.decode("utf-8", "replace")
+    return (shown + _ELLIPSIS if offset + start + len(part) < whole else shown), submatches, cut

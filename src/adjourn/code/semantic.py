@@ -1,0 +1,147 @@
+"""Searching for meaning: agreements first (the map), then pieces of code (the forest).
+
+Owns: `semantic_search` and `fetch_chunk_detail`. Must never: wait for vectors; words always answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjourn.code import agreements, vectors, words
+from adjourn.code.analysis import as_utf8
+from adjourn.code.codebase import Codebase
+from adjourn.code.index import chunks, lookup
+from adjourn.code.index.chunks import Hit
+from adjourn.code.reading import open_source
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+
+MAP_ENOUGH = 0.7
+_MAP_RESULTS = 5
+_MAX_QUERY = 10_000
+_MAX_RESULTS = 100
+_SHOWN = 500
+_MAX_DETAIL = 100_000
+
+
+def semantic_search(
+    codebase: Codebase,
+    query: str,
+    *,
+    target_feature: str | None = None,
+    collection: str = "auto",
+    n_results: int = 10,
+) -> dict[str, Any]:
+    """What a description in plain words means in this code.
+
+    `auto`: agreements that earlier sessions left, and only where none fits well (score 0.7) the code itself.
+    """
+    if collection not in {"auto", "map", "forest"}:
+        raise InvalidError(f"there is no collection {collection!r}", "use auto, map or forest")
+    text = f"{query} {target_feature or ''}".strip()
+    if not words.split(text):
+        raise InvalidError("there is no word in the query", "say what the code does")
+    if len(text) > _MAX_QUERY:
+        raise InvalidError(f"the query has more than {_MAX_QUERY} characters", "ask for one thing")
+    codebase.nudge()
+    limit = max(1, min(n_results, _MAX_RESULTS))
+    asked = {"query": query, "target_feature": target_feature}
+    if collection != "forest":
+        found = agreements.search(codebase.repository, query, target_feature)
+        found = found[: _MAP_RESULTS if collection == "auto" else limit]
+        fits = bool(found) and found[0]["score"] >= MAP_ENOUGH
+        if fits or collection == "map":
+            return _answer(codebase, asked, "map", found, "high" if fits else "medium" if found else "low")
+    hits = [] if codebase.index is None else _forest(codebase, text, limit)
+    return _answer(codebase, asked, "forest", hits, "medium" if hits else "low")
+
+
+def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
+    """The whole text of a hit, as the file is now. An id is `path:name:line`; the line may have moved since."""
+    if chunk_id.startswith(agreements.PREFIX):
+        return agreements.detail(codebase.repository, chunk_id)
+    path, name, line = _parted(codebase, chunk_id)
+    hit = chunks.nearest(codebase.index, path, name, line) if codebase.index is not None else None
+    if hit is None:
+        raise NotFoundError(f"there is no chunk {chunk_id}", "search again; the code has changed")
+    text = _text(codebase, hit, _MAX_DETAIL)
+    if not text:
+        raise NotFoundError(f"{path} has changed", "search again")
+    return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": _metadata(hit)}
+
+
+def _forest(codebase: Codebase, text: str, limit: int) -> list[dict[str, Any]]:
+    assert codebase.index is not None
+    found = chunks.search(codebase.index, words.split(text), max(limit, vectors.CANDIDATES))
+    if vectors.available():
+        few = found[: vectors.CANDIDATES]
+        found = [*vectors.reorder(codebase.index, text, few), *found[len(few) :]]
+    return [
+        {
+            "id": f"{hit.place.path}:{hit.name}:{hit.line}",
+            "content": _text(codebase, hit, _SHOWN),
+            "score": round(hit.score, 4),
+            "metadata": _metadata(hit),
+        }
+        for hit in found[:limit]
+    ]
+
+
+def _answer(
+    codebase: Codebase, asked: dict[str, Any], source: str, hits: list[dict[str, Any]], confidence: str
+) -> dict[str, Any]:
+    return {
+        "success": True,
+        "source": source,
+        "hits": hits,
+        "skip_forest": source == "map",
+        "confidence": confidence,
+        **asked,
+        "index_state": codebase.state(),
+    }
+
+
+def _text(codebase: Codebase, hit: Hit, most: int) -> str:
+    """The lines of a hit. In a file that changed since, the definition of that name is looked for."""
+    assert codebase.index is not None
+    line, end_line = hit.line, hit.end_line
+    raw = lookup.read_current(codebase.index, hit.place)
+    data = as_utf8(raw) if raw is not None else None
+    if data is None:
+        try:
+            source = open_source(codebase.repository, hit.place.path)
+        except AdjournError:
+            return ""
+        data = source.data
+        same = [
+            s for s in source.outline.symbols if (f"{s.scope}.{s.name}" if s.scope else s.name) == hit.name
+        ]
+        if same:
+            best = min(same, key=lambda symbol: abs(symbol.line - hit.line))
+            line, end_line = best.line, best.end_line
+    lines = data.split(b"\n", end_line)[line - 1 : end_line]
+    return b"\n".join(lines).decode("utf-8", "replace")[:most]
+
+
+def _metadata(hit: Hit) -> dict[str, Any]:
+    return {
+        "type": hit.kind,
+        "name": hit.name,
+        "file": hit.place.path,
+        "line_start": hit.line,
+        "line_end": hit.end_line,
+        "signature": hit.signature,
+        "docstring": hit.doc,
+        "language": hit.place.language,
+    }
+
+
+def _parted(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
+    """An id taken apart; a path or a name may have a colon too."""
+    left, _, line = chunk_id.rpartition(":")
+    if left and line.isdecimal() and codebase.index is not None:
+        place = left.find(":")
+        while place > 0:
+            if codebase.index.knows(left[:place]):
+                return left[:place], left[place + 1 :], int(line)
+            place = left.find(":", place + 1)
+    raise NotFoundError(f"there is no chunk {chunk_id!r}", "use the id of a hit of semantic_search")

@@ -1,0 +1,300 @@
+"""The MCP server: tools over stdio or Streamable HTTP.
+
+Owns: the wire: which client a call is of, progress, cancelling, errors as replies, the size cap. Must never: let a client wait before it
+is greeted, or let one call that is long hold up another.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from adjourn import __version__
+from adjourn.code import payloads, phases
+from adjourn.code.handlers import Call
+from adjourn.code.inputs import schema
+from adjourn.code.pace import CancelledError, Pace
+from adjourn.code.refusals import FlowError
+from adjourn.code.saved import stamp
+from adjourn.code.sessions import Sessions
+from adjourn.code.state import Strictness, ToolCall
+from adjourn.code.tools import BY_NAME, TOOLS, Tool
+from adjourn.code.tree import Trees
+from adjourn.code.work import Client
+from adjourn.errors import (
+    AdjournError,
+    HeldError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+    StoreError,
+    UsageError,
+)
+
+NAME = "code-intel"
+INSTRUCTIONS = (
+    "Begin work on code with start_session, and follow what each reply says. After a restart or when the conversation was cut short,"
+    " call get_session_status first: the work goes on where it stopped. The search tools also work without a session."
+)
+MAX_CLIENTS = 1_000
+_BEAT = 20.0
+_TOLD_EVERY = 0.2
+_THREADS = 16
+_MAX_PARAMS = 300
+_CODES: tuple[tuple[type[AdjournError], str], ...] = (
+    (HeldError, "session_held"),
+    (RefusedError, "refused"),
+    (NotFoundError, "not_found"),
+    (InvalidError, "invalid_arguments"),
+    (UsageError, "invalid_arguments"),
+    (StoreError, "store_failed"),
+)
+_Context = ServerRequestContext[Any, Any]
+
+
+class CodeServer:
+    """What the handlers share."""
+
+    def __init__(self, root: str, *, strictness: Strictness = "standard", store: str = "") -> None:
+        self.sessions = Sessions(root, strictness=strictness, store=store)
+        self.trees = Trees()
+        self._clients: dict[str, Client] = {}
+        self._ending = Event()
+        self._limiter = anyio.CapacityLimiter(_THREADS)
+        self.mcp: Server[Any] = Server(
+            NAME,
+            version=__version__,
+            title="adjourn code",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def over_stdio(self) -> None:
+        """Serve one client until it closes the pipe."""
+        async with stdio_server() as (reading, writing), anyio.create_task_group() as background:
+            background.start_soon(self._beat)
+            await self.mcp.run(reading, writing, self.mcp.create_initialization_options())
+            background.cancel_scope.cancel()
+
+    async def over_http(self, host: str, port: int, ready: Callable[[str], None]) -> None:
+        """Serve any number of clients until the process is told to end."""
+        import uvicorn  # noqa: PLC0415  # not for stdio
+
+        app = self.mcp.streamable_http_app(host=host)
+        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
+        async with anyio.create_task_group() as background:
+            background.start_soon(self._beat)
+            background.start_soon(self._announce, server, host, ready)
+            await server.serve()
+            background.cancel_scope.cancel()
+
+    def close(self) -> None:
+        self._ending.set()
+        self.sessions.close()
+        self.trees.close()
+
+    async def _beat(self) -> None:
+        while True:
+            await anyio.sleep(_BEAT)
+            await anyio.to_thread.run_sync(self.sessions.heartbeat)
+
+    async def _announce(self, server: Any, host: str, ready: Callable[[str], None]) -> None:
+        while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
+            await anyio.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        ready(f"http://{host}:{port}/mcp")
+
+    # --- handlers
+
+    async def _list(
+        self, context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        del context, params
+        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+
+    async def _call(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        given = dict(params.arguments or {})
+        tool = BY_NAME.get(params.name)
+        if tool is None:
+            text, failed = _written({"error": f"Unknown tool: {params.name}"})
+            return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+        cancelled = Event()
+        told: list[tuple[int, int]] = []
+        pace = Pace(
+            cancelled=lambda: cancelled.is_set() or self._ending.is_set(),
+            progress=lambda done, total: told.append((done, total)),
+        )
+        work = partial(self._answer, self._client(context), tool, given, pace)
+        async with anyio.create_task_group() as watching:
+            watching.start_soon(_tell, context, told)
+            try:
+                text, failed = await anyio.to_thread.run_sync(
+                    work, abandon_on_cancel=True, limiter=self._limiter
+                )
+            except anyio.get_cancelled_exc_class():
+                cancelled.set()
+                raise
+            watching.cancel_scope.cancel()
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+
+    def _answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> tuple[str, bool]:
+        """The reply to a call as text, cut to size, and whether it says that the call failed."""
+        reply = self.answer(client, tool, given, pace)
+        asked = {name: value for name, value in given.items() if name != "cursor"}
+        cursor = given.get("cursor") or None
+        try:
+            return _written(reply, (tool.name, asked), None if _failed(reply) else cursor)
+        except AdjournError as error:
+            return _written(_error(error))
+
+    def answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        """The reply to a call, before it is cut to size."""
+        began, started = time.monotonic(), stamp()
+        call_id = ""
+        try:
+            arguments = payloads.read(tool.takes, given)
+            if tool.gated:
+                call_id, refused = self.sessions.admit(client, tool.name, given)
+                if refused is not None:
+                    return refused
+            reply = tool.run(Call(self.sessions, self.trees, client, arguments, pace))
+        except CancelledError:
+            reply = {"error": "cancelled", "message": "the call was cancelled"}
+        except FlowError as refusal:
+            reply = refusal.reply()
+        except AdjournError as error:
+            reply = _error(error)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            reply = {
+                "error": "internal_error",
+                "message": f"{tool.name} failed: {type(error).__name__}: {error}"[:2000],
+            }
+        work = client.work
+        if "error" in reply and tool.name == "submit_phase" and work is not None:
+            reply = {**reply, "current_phase": str(work.state.current_phase), **phases.block(work.state)}
+        if call_id and work is not None:
+            spent = time.monotonic() - began
+            made = _record(tool, given, reply, started=started, seconds=spent, phase=work.state.current_phase)
+            self.sessions.settle(work, call_id, made)
+        return reply
+
+    def _client(self, context: _Context) -> Client:
+        """Who calls: over HTTP by the id of its MCP session; without one, all are one client."""
+        headers = getattr(context.request, "headers", None)
+        key = (headers.get("mcp-session-id") or "") if headers is not None else ""
+        client = self._clients.pop(key, None)
+        if client is None:
+            client = Client(_name_of(context))
+            if len(self._clients) >= MAX_CLIENTS:
+                self.sessions.leave(self._clients.pop(next(iter(self._clients))))
+        self._clients[key] = client  # the one that called last stands last
+        return client
+
+
+def run(server: CodeServer, *, http: tuple[str, int] | None, ready: Callable[[str], None]) -> None:
+    """Serve until the client is gone, or the process is told to end."""
+    try:
+        if http is None:
+            anyio.run(server.over_stdio)
+        else:
+            anyio.run(server.over_http, *http, ready)
+    finally:
+        server.close()
+
+
+async def _tell(context: _Context, told: list[tuple[int, int]]) -> None:
+    """Pass on the newest progress, a few times a second; nothing is sent where the client did not ask for it."""
+    last = 0
+    while True:
+        await anyio.sleep(_TOLD_EVERY)
+        if told and told[-1][0] > last:
+            done, total = told[-1]
+            last = done
+            told[:] = told[-1:]
+            await context.session.report_progress(float(done), float(total) or None)
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=schema(tool.takes),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.looks,
+            destructive_hint=tool.destroys,
+            idempotent_hint=tool.looks,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
+    """A reply as text, cut to size, and whether it says that the call failed."""
+    from adjourn.code.cap import capped, to_json  # noqa: PLC0415  # the server answers before this is needed
+
+    return to_json(capped(reply, question, cursor=cursor)), _failed(reply)
+
+
+def _failed(reply: dict[str, Any]) -> bool:
+    """An answer that something is not allowed is no failure."""
+    return "error" in reply and "allowed" not in reply
+
+
+def _error(error: AdjournError) -> dict[str, Any]:
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), "failed")
+    return {"error": code, "message": error.message, **({"hint": error.remedy} if error.remedy else {})}
+
+
+def _name_of(context: _Context) -> str:
+    try:
+        params = context.session.client_params
+    except AttributeError:
+        return ""
+    return params.client_info.name if params is not None else ""
+
+
+def _record(
+    tool: Tool, given: dict[str, Any], reply: dict[str, Any], *, started: str, seconds: float, phase: str
+) -> ToolCall:
+    """A call as the session remembers it."""
+    counts = [
+        value
+        for name in ("total_matches", "total", "total_files", "total_results")
+        if isinstance(value := reply.get(name), int)
+    ]
+    failed = _failed(reply)
+    detail: dict[str, Any] = {"status": "error" if failed else "success"}
+    if failed:
+        detail["error_type"] = str(reply["error"])
+    elif counts:
+        detail["hit_count"] = counts[0]
+    return ToolCall(
+        tool=tool.name,
+        params={
+            name: msgspec.json.encode(value).decode()[:_MAX_PARAMS]
+            for name, value in given.items()
+            if tool.looks
+        },
+        phase=str(phase),
+        started_at=started,
+        completed_at=stamp(),
+        duration_seconds=round(seconds, 4),
+        result_summary=f"{counts[0]} found" if counts else detail["status"],
+        result_detail=detail,
+    )

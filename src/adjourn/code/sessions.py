@@ -1,0 +1,331 @@
+"""The sessions of a server: started, found again after a restart, moved on, ended.
+
+Owns: which session a client works on, and the order in which a step is written down: journal, then checkpoint, then the reply. Must never:
+know what a phase asks for, or let two servers work on one session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import RLock
+from time import gmtime, strftime
+from typing import Any
+
+import msgspec
+
+from adjourn.code import branches, flow, frames, gate, journal, phases, saved
+from adjourn.code.branches import Action
+from adjourn.code.flags import Flags
+from adjourn.code.journal import Journal
+from adjourn.code.learning import learn
+from adjourn.code.place import Place
+from adjourn.code.refusals import FlowError
+from adjourn.code.repository import Repository
+from adjourn.code.resuming import fit, is_fresh
+from adjourn.code.state import GateLevel, Intent, State, Strictness, ToolCall
+from adjourn.code.status import known, status
+from adjourn.code.work import Client, Work
+from adjourn.engine import ids
+from adjourn.engine.desk import now, open_at
+from adjourn.errors import AdjournError
+from adjourn.store.base import Store
+
+MAX_QUERY = 100_000
+_MOVES = ("submit_phase", "revert_to_exploration")
+NO_SESSION = "there is no active session, and no checkpoint was found in {root}: start one with start_session"
+INACTIVE = "there is no active session: get_session_status goes on with one that was cut off, start_session begins one"
+
+
+class Sessions:
+    """All that a server works on. `root` is where it was started; sessions name their own work tree."""
+
+    def __init__(self, root: str = ".", *, strictness: Strictness = "standard", store: str = "") -> None:
+        self.root = os.path.realpath(root)
+        self._strictness = strictness
+        self._url = store
+        self._stores: dict[str, Store] = {}
+        self._open: dict[str, Work] = {}
+        self._lock = RLock()
+
+    # --- starting and finding again
+
+    def start(
+        self,
+        client: Client,
+        intent: Intent,
+        query: str,
+        *,
+        repo_path: str,
+        gate_level: GateLevel,
+        flags: Flags,
+    ) -> dict[str, Any]:
+        """Begin a session. One that was cut off here is offered, and stays until the first step of this one."""
+        repository = self.repository(repo_path)
+        quick = flags.quick or flags.only_explore or intent in ("INVESTIGATE", "QUESTION")
+        place = self._place(repository, "")
+        if not place.is_git and not quick:
+            raise FlowError(
+                "branch_setup_failed",
+                f"{repository.root} is not a git repository, and {intent} works on a branch: run `git init` and commit,"
+                " or start with the flag quick; searching works without",
+            )
+        with self._lock:
+            self._leave(client, "another session was started")
+            store = self._store(repository.root)
+            others = self._resumable(repository.root)
+            state = State(
+                session_id=self._new_id(repository.root),
+                intent=intent,
+                query=query[:MAX_QUERY],
+                created_at=saved.stamp(),
+                repo_path=repository.root,
+                gate_level=gate_level,
+                skip_implementation=flags.only_explore,
+                only_explore=flags.only_explore,
+                no_verify=flags.no_verify,
+                no_quality=flags.no_quality,
+                quality_review_enabled=not flags.no_quality,
+                fast_mode=flags.fast,
+                quick_mode=flags.quick,
+                no_doc=flags.no_doc,
+                no_intervention=flags.no_intervention,
+                strictness=self._strictness,
+                offered=others[-1].session_id if others else "",
+            )
+            place = self._place(repository, state.session_id)
+            stale = branches.stale(place.git, place.spared()) if place.is_git else []
+            flow.begin(state, phases.first(state, stale=bool(stale)))
+            work = Work(state, place, Journal(store, state, client=client.name))
+            work.journal.open()
+            work.journal.entered(None, state)
+            saved.save(repository.root, state)
+            self._open[state.session_id] = client.work = work
+        reply: dict[str, Any] = {
+            "success": True,
+            "session_id": state.session_id,
+            "intent": intent,
+            "gate_level": gate_level,
+            "flags": {name: on for name, on in msgspec.to_builtins(flags).items() if name != "resume"},
+            "strictness": state.strictness,
+            **phases.block(state),
+            "query_frame_extraction_prompt": frames.PROMPT + query,
+        }
+        if stale:
+            reply["stale_branches"] = msgspec.to_builtins(stale)
+        if others:
+            reply |= {"recovery_available": True, "checkpoint_info": saved.info(others[-1])}
+        return reply
+
+    def status(self, client: Client, repo_path: str) -> dict[str, Any]:
+        """Where the client's session stands; without one, the session that was cut off last is taken up again.
+
+        A session that was only just started gives way to the one that was offered with it.
+        """
+        with self._lock:
+            work = client.work
+            if work is not None:
+                if not is_fresh(work.state) or not self._has_offer(work.state):
+                    return status(work.state, work.place)
+                return self._take_offer(client, work.state)
+            root = self.repository(repo_path).root
+            found = self._resumable(root)
+            if not found:
+                raise FlowError("no_active_session", NO_SESSION.format(root=root), recoverable_sessions=[])
+            newest = found[-1]
+            if is_fresh(newest) and self._has_offer(newest):
+                return self._take_offer(client, newest)
+            return self._recover(client, newest)
+
+    def _has_offer(self, state: State) -> bool:
+        return any(one.session_id == state.offered for one in self._resumable(state.repo_path))
+
+    def _take_offer(self, client: Client, fresh: State) -> dict[str, Any]:
+        """Go on with the session that was offered; the one that was started beside it is dropped."""
+        self._leave(client, "an earlier session was restored")
+        recovered = self._recover(client, saved.load(fresh.repo_path, fresh.offered))
+        saved.delete(fresh.repo_path, fresh.session_id)
+        return recovered
+
+    def _recover(self, client: Client, state: State) -> dict[str, Any]:
+        repository = self.repository(state.repo_path)
+        place = self._place(repository, state.session_id)
+        state.offered = ""
+        warnings = fit(state, place)
+        work = Work(state, place, Journal(self._store(repository.root), state, client=client.name))
+        work.journal.open()
+        for tool in work.journal.tools_since_step():
+            if tool not in state.tools_in_step:
+                state.tools_in_step.append(tool)
+        self._open[state.session_id] = client.work = work
+        reply = status(state, place)
+        reply |= {
+            "recovered_from_checkpoint": True,
+            "checkpoint_session_id": state.session_id,
+            "known": known(state),
+        }
+        return reply | ({"warnings": warnings} if warnings else {})
+
+    # --- moving on
+
+    def submit(self, client: Client, data: Any) -> dict[str, Any]:
+        """Take a submission for the phase that the client's session is in. Raises `FlowError`."""
+        work = self.work(client)
+        with work.lock:
+            before = work.state
+            result = flow.submit(work.place, before, data)
+            state = result.state
+            reason = state.phase_history[-1].reason if state.phase_history else ""
+            work.journal.entered(before, state, reason=reason, over=result.over)
+            root = work.place.repository.root
+            offered, state.offered = state.offered, ""
+            if result.over:
+                saved.delete(root, state.session_id)
+                work.state = state
+                self._leave(client, "completed")
+            else:
+                saved.save(root, state)
+                work.state = state
+            if offered:
+                saved.delete(root, offered)
+            return {**result.reply, "session_id": state.session_id}
+
+    def revert(self, client: Client, *, keep_results: bool) -> dict[str, Any]:
+        """Back to looking."""
+        work = self.work(client)
+        with work.lock:
+            before = work.state
+            state = flow.back(before, keep_results=keep_results)
+            work.journal.entered(before, state, reason="revert_to_exploration")
+            saved.save(work.place.repository.root, state)
+            work.state = state
+            return {
+                "success": True,
+                "previous_phase": str(before.current_phase),
+                "current_phase": str(state.current_phase),
+                "kept_exploration": state.exploration is not None,
+                "message": "look again, then submit; branch, tasks and counters stay",
+                **phases.block(state),
+            }
+
+    def clean(self, client: Client, repo_path: str, action: Action) -> dict[str, Any]:
+        """Clean up after sessions that are over or given up, that of this client included: branches and checkpoints."""
+        with self._lock:
+            repository = self.repository(repo_path)
+            self._leave(client, "cleaned up")
+            place = self._place(repository, "")
+            cleaned = branches.Cleaned()
+            if place.is_git:
+                cleaned = branches.clean(place.git, self._new_id(repository.root), action, place.spared())
+            deleted = [one.session_id for one in self._resumable(repository.root)]
+            for session in deleted:
+                saved.delete(repository.root, session)
+            done = f"{len(cleaned.deleted_branches)} branches and {len(deleted)} checkpoints deleted"
+            return {
+                "success": not cleaned.errors,
+                "action": action,
+                "deleted_branches": [],
+                "errors": [],
+                **msgspec.to_builtins(cleaned),
+                "checkpoints_deleted": len(deleted),
+                "message": done + (f"; {len(cleaned.errors)} could not be" if cleaned.errors else ""),
+            }
+
+    # --- calls
+
+    def work(self, client: Client) -> Work:
+        """The session that a client works on. Raises `FlowError`."""
+        if client.work is None:
+            raise FlowError("no_active_session", INACTIVE)
+        return client.work
+
+    def admit(
+        self, client: Client, tool: str, arguments: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Any] | None]:
+        """Whether a call may be made in the phase that the client's session is in: its id, or the refusal."""
+        work = client.work
+        if work is None:
+            return "", None
+        call, why = work.journal.admit(tool, arguments)
+        return (call, None) if call else ("", gate.refusal(work.state, tool, why))
+
+    def settle(self, work: Work, call: str, made: ToolCall) -> None:
+        """Write down what came of a call that was admitted."""
+        failed = "error_type" in made.result_detail
+        with suppress(
+            AdjournError
+        ):  # the session is over, or the store cannot be written: the next step says so
+            work.journal.settle(call, failed=failed, milliseconds=int(made.duration_seconds * 1000))
+        if made.tool not in _MOVES:
+            work.record(made)
+
+    def repository(self, path: str = ".") -> Repository:
+        """The repository that a path lies in, relative to where the server was started."""
+        return Repository(os.path.join(self.root, path or "."))
+
+    def heartbeat(self) -> None:
+        for work in list(self._open.values()):
+            with suppress(AdjournError):
+                work.journal.heartbeat()
+
+    def leave(self, client: Client) -> None:
+        """A client went away: its session can be taken up by another one."""
+        with self._lock:
+            self._leave(client, "the client went away")
+
+    def close(self) -> None:
+        """End every sitting. Sessions stay where they are."""
+        with self._lock:
+            for work in self._open.values():
+                with suppress(AdjournError):
+                    work.journal.close("the server ends")
+            self._open.clear()
+            for store in self._stores.values():
+                store.close()
+            self._stores.clear()
+
+    # --- parts
+
+    def _leave(self, client: Client, reason: str) -> None:
+        work, client.work = client.work, None
+        if work is not None:
+            self._open.pop(work.state.session_id, None)
+            with suppress(AdjournError):  # the next sitting finds this one dead
+                work.journal.close(reason)
+
+    def _resumable(self, root: str) -> list[State]:
+        """Sessions of a work tree that nobody works on, the oldest first."""
+        found = [one for one in saved.all_of(root) if one.session_id not in self._open]
+        if not found:
+            return []
+        held = journal.living(self._store(root), [one.session_id for one in found])
+        return [msgspec.structs.replace(one, repo_path=root) for one in found if one.session_id not in held]
+
+    def _place(self, repository: Repository, session: str) -> Place:
+        def spared() -> frozenset[str]:
+            """Sessions whose branches are no leftovers: others work on them now."""
+            names = [one.session_id for one in saved.all_of(repository.root)]
+            elsewhere = journal.living(self._store(repository.root), names) if names else frozenset()
+            return elsewhere | (self._open.keys() - {session})
+
+        return Place(repository, spared=spared, learn=_learn)
+
+    def _store(self, root: str) -> Store:
+        with self._lock:
+            if root not in self._stores:
+                journal.make_room(root)
+                self._stores[root] = open_at(root, self._url)
+            return self._stores[root]
+
+    def _new_id(self, root: str) -> str:
+        """`session_20261121_101500_7k3f`: the time in UTC, and what tells it from one of the same second."""
+        seconds = now() // 1000
+        name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + ids.short(4)
+        return name if not saved.exists(root, name) else self._new_id(root)
+
+
+def _learn(place: Place, state: State) -> None:
+    """What was learnt is worth keeping; that it cannot be is no reason to fail a merge."""
+    with suppress(AdjournError, OSError):
+        learn(place, state)

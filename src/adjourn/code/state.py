@@ -1,0 +1,284 @@
+"""What a coding session knows: the types of its checkpoint.
+
+Owns: `State` and what it is made of, under the published names (format 1.12). Must never: read or write one (`restoring` does).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal, get_args
+
+import msgspec
+
+VERSION = "1.12"
+_RENAMED = {
+    "fast": "fast_mode",
+    "quick": "quick_mode",
+    "phase": "current_phase",
+    "branch": "task_branch_name",
+}
+MAX_SUMMARY = 400
+
+Strictness = Literal["lenient", "standard", "strict"]
+GateLevel = Literal["auto", "full", "none"]
+Intent = Literal["IMPLEMENT", "MODIFY", "INVESTIGATE", "QUESTION"]
+Slot = Literal["target_feature", "trigger_condition", "observed_issue", "desired_action"]
+SLOTS: tuple[Slot, ...] = get_args(Slot)
+Source = Literal["FACT", "HYPOTHESIS", "UNRESOLVED"]
+CacheKey = tuple[str, str, str | None, bool]
+
+
+class Phase(StrEnum):
+    BRANCH_INTERVENTION = "BRANCH_INTERVENTION"
+    DOCUMENT_RESEARCH = "DOCUMENT_RESEARCH"
+    QUERY_FRAME = "QUERY_FRAME"
+    EXPLORATION = "EXPLORATION"
+    Q1 = "Q1"
+    SEMANTIC = "SEMANTIC"
+    Q2 = "Q2"
+    VERIFICATION = "VERIFICATION"
+    Q3 = "Q3"
+    IMPACT_ANALYSIS = "IMPACT_ANALYSIS"
+    READY = "READY"
+    POST_IMPL_VERIFY = "POST_IMPL_VERIFY"
+    VERIFY_INTERVENTION = "VERIFY_INTERVENTION"
+    PRE_COMMIT = "PRE_COMMIT"
+    QUALITY_REVIEW = "QUALITY_REVIEW"
+    MERGE = "MERGE"
+
+
+class SlotEvidence(msgspec.Struct, omit_defaults=True):
+    tool: str = ""
+    params: dict[str, Any] = {}
+    result_summary: str = ""
+    timestamp: str = ""
+
+
+class MappedSymbol(msgspec.Struct):
+    name: str
+    source: Source = "HYPOTHESIS"
+    confidence: float = 0.5
+    evidence: SlotEvidence | None = None
+
+
+class QueryFrame(msgspec.Struct):
+    """The request, taken apart. `scope` and `constraints` are ours beside the published fields."""
+
+    raw_query: str = ""
+    target_feature: str | None = None
+    trigger_condition: str | None = None
+    observed_issue: str | None = None
+    desired_action: str | None = None
+    mapped_symbols: list[MappedSymbol] = []
+    slot_source: dict[str, Source] = {}
+    slot_evidence: dict[str, SlotEvidence] = {}
+    slot_quotes: dict[str, str] = {}
+    scope: str = ""
+    constraints: str = ""
+
+    @property
+    def missing(self) -> list[str]:
+        return [slot for slot in SLOTS if not getattr(self, slot)]
+
+    @property
+    def risk(self) -> str:
+        """By how much of the request is unknown."""
+        return ("LOW", "LOW", "MEDIUM")[len(self.missing)] if len(self.missing) < 3 else "HIGH"
+
+
+class Exploration(msgspec.Struct):
+    symbols_identified: list[str] = []
+    entry_points: list[str] = []
+    existing_patterns: list[str] = []
+    files_analyzed: list[str] = []
+    tools_used: list[str] = []
+    notes: str = ""
+    findings: list[str] = []
+    evaluated_confidence: str = ""
+    missing_requirements: list[str] = []
+
+
+class Hypothesis(msgspec.Struct):
+    text: str
+    confidence: Literal["high", "medium", "low"] = "medium"
+
+
+class Semantic(msgspec.Struct):
+    hypotheses: list[Hypothesis] = []
+    semantic_reason: str | None = None
+    search_queries: list[str] = []
+    search_results: list[str] = []
+
+
+class VerificationEvidence(msgspec.Struct):
+    tool: str = ""
+    target: str = ""
+    result: str = ""
+    files: list[str] = []
+
+
+class VerifiedHypothesis(msgspec.Struct):
+    hypothesis: str
+    status: str = "confirmed"
+    evidence: VerificationEvidence = msgspec.field(default_factory=VerificationEvidence)
+
+
+class Verification(msgspec.Struct):
+    verified: list[VerifiedHypothesis] = []
+    all_confirmed: bool = False
+
+
+class VerifiedFile(msgspec.Struct):
+    file: str
+    status: str = ""
+    reason: str | None = None
+
+
+class ImpactAnalysis(msgspec.Struct):
+    target_files: list[str] = []
+    must_verify: list[str] = []
+    should_verify: list[str] = []
+    verified_files: list[VerifiedFile] = []
+    inferred_from_rules: list[str] = []
+    mode: str = "standard"
+    summary: dict[str, Any] = {}
+
+
+class ReviewedFile(msgspec.Struct):
+    path: str
+    decision: Literal["keep", "discard"] = "keep"
+    reason: str | None = None
+    change_type: str = "modified"
+
+
+class PreCommitReview(msgspec.Struct):
+    total_changes: int = 0
+    reviewed_files: list[ReviewedFile] = []
+    kept_files: list[str] = []
+    discarded_files: list[str] = []
+    review_notes: str = ""
+
+
+class Task(msgspec.Struct, omit_defaults=True):
+    """One task of the plan."""
+
+    id: str
+    description: str = msgspec.field(default_factory=str)  # as the status: always written
+    status: Literal["pending", "completed"] = msgspec.field(
+        default_factory=lambda: "pending"
+    )  # always written
+    failure_count: int = 0
+    revert_reason: str | None = None
+    checklist: list[str] = []
+
+
+class ToolCall(msgspec.Struct):
+    """One call, as the record of the session shows it."""
+
+    tool: str
+    params: dict[str, Any] = {}
+    phase: str = ""
+    started_at: str = ""
+    completed_at: str = ""
+    duration_seconds: float = 0.0
+    result_summary: str = ""
+    result_detail: dict[str, Any] = {}
+
+
+class Visit(msgspec.Struct, omit_defaults=True):
+    """A stay in a phase."""
+
+    phase: str
+    from_phase: str | None = None
+    reason: str = ""
+    started_at: str = ""
+    ended_at: str | None = None
+    duration_seconds: float | None = None
+    step: int = 0
+
+
+class State(msgspec.Struct, kw_only=True):
+    """A session. Fields behind `checkpoint_at` are not in the published form."""
+
+    session_id: str = ""
+    intent: Intent = "IMPLEMENT"
+    query: str = ""
+    created_at: str = ""
+    repo_path: str = "."
+    decision_log: dict[str, Any] | None = None
+    current_phase: Phase = Phase.EXPLORATION
+    ready_substep: Literal["plan", "implement", "complete"] = "plan"
+    gate_level: GateLevel = "auto"
+    risk_level: str = "LOW"
+    query_frame: QueryFrame | None = None
+    exploration: Exploration | None = None
+    semantic: Semantic | None = None
+    verification: Verification | None = None
+    impact_analysis: ImpactAnalysis | None = None
+    pre_commit_review: PreCommitReview | None = None
+    task_branch_name: str | None = None
+    task_branch_enabled: bool = False
+    branch_policy: str | None = None
+    map_results: list[dict[str, Any]] = []
+    forest_results: list[dict[str, Any]] = []
+    map_hit: bool = False
+    tool_calls: list[ToolCall] = []
+    phase_history: list[Visit] = []
+    verification_failure_count: int = 0
+    intervention_count: int = 0
+    failure_history: list[dict[str, Any]] = []
+    quality_revert_count: int = 0
+    quality_review_enabled: bool = True
+    quality_review_max_revert: int = 3
+    quality_review_completed: bool = False
+    commit_prepared: bool = False
+    prepared_commit_message: str | None = None
+    prepared_kept_files: list[str] = []
+    prepared_discarded_files: list[str] = []
+    skip_implementation: bool = False
+    phase_assessments: dict[str, dict[str, Any]] = {}
+    tasks: list[Task] = []
+    phase_payloads: dict[str, dict[str, Any]] = {}
+    no_verify: bool = False
+    no_quality: bool = False
+    fast_mode: bool = False
+    quick_mode: bool = False
+    no_doc: bool = False
+    no_intervention: bool = False
+    only_explore: bool = False
+    only_verify: bool = False
+    definitions_cache: dict[str, Any] = {}
+    cache_stats: dict[str, int] = {}
+    checkpoint_version: str = VERSION
+    checkpoint_at: str = ""
+    strictness: Strictness = "standard"
+    escalated: bool = False
+    base_branch: str = ""
+    base_commit: str = ""
+    commit_hash: str = ""
+    dirty_before: dict[str, str] = {}
+    kept: list[dict[str, Any]] = []
+    added_files: list[str] = []
+    tools_in_step: list[str] = []
+    offered: str = ""
+
+    @property
+    def finished(self) -> list[str]:
+        return [task.id for task in self.tasks if task.status == "completed"]
+
+    @property
+    def pending(self) -> list[Task]:
+        return [task for task in self.tasks if task.status == "pending"]
+
+    @property
+    def implements(self) -> bool:
+        """Whether the session goes on to change files."""
+        return self.intent in ("IMPLEMENT", "MODIFY") and not (self.skip_implementation or self.only_explore)
+
+    @property
+    def explored(self) -> list[str]:
+        """The files and folders that were looked at before anything was to be changed."""
+        found = [*self.exploration.files_analyzed] if self.exploration else []
+        for verified in self.verification.verified if self.verification else []:
+            found += verified.evidence.files
+        return list(dict.fromkeys([*found, *self.added_files]))

@@ -1,0 +1,74 @@
+"""What is said of where a session stands.
+
+Owns: the reply of get_session_status, and what a client is told that knows nothing of the session any more. Must never: change it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adjourn.code import phases
+from adjourn.code.place import Place
+from adjourn.code.state import SLOTS, State
+from adjourn.code.tasks import progress
+
+_MAX_LISTED = 100
+
+
+def status(state: State, place: Place) -> dict[str, Any]:
+    """Where a session stands, and how to go on."""
+    steps = sorted({visit.step for visit in state.phase_history if visit.ended_at and visit.step} | {1})
+    found: dict[str, Any] = {
+        "session_id": state.session_id,
+        "intent": state.intent,
+        "query": state.query,
+        **phases.block(state),
+        "completed_steps": steps,
+        "task_progress": progress(state) if state.tasks else None,
+    }
+    if state.task_branch_enabled:
+        found["task_branch"] = {
+            "enabled": True,
+            "branch": state.task_branch_name,
+            "base": state.base_branch,
+            "checked_out": place.git.branch() == state.task_branch_name,
+        }
+    if state.tools_in_step:
+        found["called_in_this_step"] = state.tools_in_step
+    return found
+
+
+def known(state: State) -> dict[str, Any]:
+    """What was found out and done so far, for a client that starts with an empty head."""
+    frame, exploration, verification = state.query_frame, state.exploration, state.verification
+    found: dict[str, Any] = {
+        "flags": [name for name in _FLAGS if getattr(state, name)],
+        "strictness": state.strictness,
+        "gate_level": state.gate_level,
+        "summaries": {name: entry.get("summary", "") for name, entry in state.phase_payloads.items()},
+    }
+    if frame is not None:
+        found["query_frame"] = {slot: getattr(frame, slot) for slot in SLOTS}
+        found["scope"], found["constraints"] = frame.scope, frame.constraints
+        found["target_symbols"] = [one.name for one in frame.mapped_symbols]
+    if exploration is not None:
+        found["explored_files"] = state.explored[:_MAX_LISTED]
+        found["findings"] = exploration.findings[:_MAX_LISTED]
+    if state.semantic is not None:
+        found["search_results"] = state.semantic.search_results[:_MAX_LISTED]
+    if verification is not None:
+        found["hypotheses"] = msgspec.to_builtins(verification.verified)[:_MAX_LISTED]
+    if state.impact_analysis is not None:
+        found["impact_summary"] = state.impact_analysis.summary
+    if state.prepared_commit_message:
+        found["commit_message"] = state.prepared_commit_message
+    if state.kept:
+        found["kept"] = state.kept
+    return found
+
+
+_FLAGS = (
+    "no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore", "only_verify",
+)  # fmt: skip

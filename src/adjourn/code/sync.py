@@ -1,0 +1,36 @@
+"""Bringing everything that is searched up to date, when asked to.
+
+Owns: `sync_index`. Must never: run by itself; `Codebase.start` does that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adjourn.code import agreements, context
+from adjourn.code.codebase import Codebase
+from adjourn.code.pace import Pace
+from adjourn.errors import StoreError
+
+
+def sync_index(
+    codebase: Codebase, *, force: bool = False, sync_map: bool = True, pace: Pace | None = None
+) -> dict[str, Any]:
+    """Index what changed, or everything anew, and say what there is."""
+    if codebase.index is None:
+        raise StoreError(f"there is no index: {codebase.state()['reason']}", "make the folder writable")
+    report = codebase.sync(pace, force=force)
+    answer: dict[str, Any] = {
+        "success": not report.partial,
+        "forest_sync": msgspec.to_builtins(report),
+        "map_sync": {"agreements": len(agreements.read_all(codebase.repository))} if sync_map else None,
+        "stats": codebase.index.stats(),
+        "index_state": codebase.state(),
+    }
+    if context.initialise(codebase.repository) is not None:
+        answer["context_initialized"] = True
+    if (wanted := context.needed(codebase.repository)) is not None:
+        answer["context_update_required"] = wanted
+    return answer

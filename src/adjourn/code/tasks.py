@@ -1,0 +1,197 @@
+"""Submissions of the phases in which the work is done and verified: the plan, its tasks, the verdict, and what follows from failing.
+
+Owns: the rules of the task list and the counters of the loops. Must never: take a client's word for how often something failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adjourn.code import evidence, payloads, phases
+from adjourn.code.outcome import Outcome, onward, stay
+from adjourn.code.place import PLANNING, Place
+from adjourn.code.refusals import FlowError, mismatch
+from adjourn.code.state import Phase, State, Task
+
+MAX_FAILURES = 3
+MAX_INTERVENTIONS = 2
+MAX_GUIDE = 2_000
+_MAX_HISTORY = 50
+
+
+def plan(place: Place, state: State, payload: payloads.Plan) -> Outcome:
+    """The list as it is now; it replaces the one before. How often a task failed is the server's own count."""
+    if not payload.tasks:
+        raise FlowError("empty_tasks", "the list has no task: name at least one that is pending")
+    ids = [task.id for task in payload.tasks]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise FlowError(
+            "duplicate_task_ids", f"these ids are there more than once: {', '.join(twice)}", duplicates=twice
+        )
+    known = {task.id: task for task in state.tasks}
+    state.tasks = [_task(one, known.get(one.id)) for one in payload.tasks]
+    if not state.pending:
+        raise FlowError("no_pending_tasks", "no task of the list is pending: add what is still to be done")
+    state.ready_substep = "implement"
+    extras = {
+        "tasks_registered": len(state.tasks),
+        "pending": len(state.pending),
+        "completed": len(state.finished),
+        "next_task": _shown(state.pending[0]),
+        "planning_guide": place.prompt(PLANNING)[:MAX_GUIDE],
+    }
+    return stay(extras)
+
+
+def done(place: Place, state: State, payload: payloads.TaskDone) -> Outcome:
+    """A task is done: the first that was pending."""
+    if not state.tasks:
+        raise FlowError("no_tasks", "no tasks are registered: submit the plan first")
+    task = next((each for each in state.tasks if each.id == payload.task_id), None)
+    if task is None:
+        ids = [each.id for each in state.tasks]
+        raise FlowError("unknown_task", f"no task has the id {payload.task_id!r}", registered_tasks=ids)
+    if task.status == "completed":
+        raise FlowError("already_completed", f"task {task.id} is completed already", next_task=_next(state))
+    if task is not state.pending[0]:
+        first = state.pending[0].id
+        raise FlowError("wrong_order", f"task {first} comes before {task.id}", expected_task=first)
+    if state.strictness != "lenient" and task.checklist:
+        evidence.checklist(place.repository, task, payload.checklist)
+    task.status = "completed"
+    state.phase_payloads[f"task_{task.id}"] = {"summary": payload.summary[:400]}
+    extras: dict[str, Any] = {"progress": progress(state), "next_task": _next(state)}
+    if not state.pending:
+        extras["all_complete"] = True
+        state.ready_substep = "complete"
+    return stay(extras)
+
+
+def complete(state: State) -> Outcome:
+    """The end of READY. Raises `FlowError` while there is something to do."""
+    if not state.tasks:
+        raise FlowError("no_tasks_registered", "no tasks are registered: submit the plan first")
+    if state.pending:
+        raise FlowError(
+            "incomplete_tasks",
+            "some tasks are pending",
+            pending_tasks=[_shown(task) for task in state.pending],
+        )
+    return onward(state, {})
+
+
+def verdict(place: Place, state: State, payload: payloads.Verdict) -> Outcome:
+    """What the verifier said. A failure without names is one of every task: something has to count it."""
+    del place
+    if payload.passed:
+        return onward(state, {"verified": True})
+    ids = [task.id for task in state.tasks]
+    unknown = [name for name in payload.failed_tasks if name not in ids]
+    if unknown:
+        raise mismatch(f"no tasks have these ids: {', '.join(unknown)}", registered_tasks=ids)
+    failed = payload.failed_tasks or ids
+    state.verification_failure_count += 1
+    state.failure_history.append({"failed_tasks": failed, "details": payload.details[:2000]})
+    del state.failure_history[:-_MAX_HISTORY]
+    for task in state.tasks:
+        if task.id in failed:
+            task.failure_count += 1
+            task.revert_reason = payload.details[:2000] or "verification failed"
+            task.status = "pending"
+    high = [task.id for task in state.tasks if task.failure_count >= MAX_FAILURES]
+    if high and not (state.no_intervention or state.quick_mode):
+        extras = {
+            "failure_details": payload.details,
+            "failed_tasks": failed,
+            "high_failure_tasks": high,
+            "verified": False,
+        }
+        if state.intervention_count >= MAX_INTERVENTIONS:
+            state.escalated = True
+            extras["user_escalation"] = True
+        return Outcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
+    return revert(
+        state, payload.details or "verification failed", {"verified": False, "failed_tasks": failed}
+    )
+
+
+def intervention(place: Place, state: State, payload: payloads.Intervention) -> Outcome:
+    """Stepping in: the counts begin anew. The second time the user is asked."""
+    del place, payload
+    state.intervention_count += 1
+    _forget_failures(state)
+    extras = {"intervention_count": state.intervention_count, "failure_counts_reset": True}
+    if state.intervention_count >= MAX_INTERVENTIONS:
+        state.escalated = True
+        return stay({**extras, "user_escalation": True})
+    return revert(state, "after an intervention", extras)
+
+
+def user_decision(place: Place, state: State, payload: payloads.UserDecision) -> Outcome:
+    """What the user said, asked how to go on."""
+    del place
+    state.escalated = False
+    state.intervention_count = 0
+    extras = {"user_decision": payload.user_decision}
+    if payload.user_decision == "stop":
+        message = f"the session ends; the work stays on {state.task_branch_name or 'the branch that is checked out'}"
+        return Outcome(None, {**extras, "stopped": True, "message": message}, over=True)
+    if payload.user_decision == "accept":
+        for task in state.tasks:
+            task.status = "completed"
+        return Outcome(
+            phases.following(state, Phase.POST_IMPL_VERIFY),
+            {**extras, "verified": False},
+            "accepted by the user",
+        )
+    _forget_failures(state)
+    return revert(state, "the user wants another attempt", extras)
+
+
+def revert(state: State, reason: str, extras: dict[str, Any]) -> Outcome:
+    """Back to the plan, with the whole list: it has to be submitted again, what is done as completed."""
+    shown = {
+        **extras,
+        "revert_to": "READY",
+        "reason": reason,
+        "existing_tasks": [_shown(task) for task in state.tasks],
+    }
+    return Outcome(Phase.READY, shown, reason)
+
+
+def progress(state: State) -> dict[str, Any]:
+    return {
+        "total": len(state.tasks),
+        "completed": len(state.finished),
+        "pending": len(state.pending),
+        "next_task": _next(state),
+        "tasks": [_shown(task) for task in state.tasks],
+    }
+
+
+def _forget_failures(state: State) -> None:
+    for task in state.tasks:
+        task.failure_count = 0
+
+
+def _task(given: payloads.Planned, known: Task | None) -> Task:
+    return Task(
+        id=given.id,
+        description=given.description,
+        status=given.status,
+        failure_count=known.failure_count if known else 0,
+        revert_reason=given.revert_reason,
+        checklist=given.checklist,
+    )
+
+
+def _next(state: State) -> dict[str, Any] | None:
+    return _shown(state.pending[0]) if state.pending else None
+
+
+def _shown(task: Task) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(task)
+    return shown

@@ -1,0 +1,210 @@
+"""The tools of the server: one row each.
+
+Owns: `TOOLS`, their descriptions, and which of them only look. Must never: do what a tool does (`handlers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from adjourn.code import handlers, inputs
+from adjourn.code.handlers import Call
+from adjourn.code.inputs import Input
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A row. `looks`: it changes nothing; `destroys`: it may drop work (which is kept under a ref first)."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[Input]
+    run: Callable[[Call], dict[str, Any]]
+    looks: bool = False
+    destroys: bool = False
+    gated: bool = True
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="start_session",
+        title="Start a session",
+        description=(
+            "Begin a piece of work on this repository. The server leads through it: every reply says which phase comes next, what to do"
+            " in it, and what to submit. Work that was cut off earlier is offered as `recovery_available`: ask the user whether to go on"
+            " with that (get_session_status) or to go on here (submit_phase), which discards its checkpoint."
+        ),
+        takes=inputs.StartSession,
+        run=handlers.start,
+        gated=False,
+    ),
+    Tool(
+        name="submit_phase",
+        title="Submit a phase",
+        description=(
+            "Finish the phase that the session is in. `data` has the members of `expected_payload` of the last reply; an error repeats"
+            " what is needed. Submit only what was really done: the server knows which tools were called."
+        ),
+        takes=inputs.SubmitPhase,
+        run=lambda call: call.sessions.submit(call.client, call.given.data),
+    ),
+    Tool(
+        name="get_session_status",
+        title="Where the session stands",
+        description=(
+            "The phase, what to do in it, and what is done. After a restart or a lost context it takes up the session that was cut off,"
+            " with what is known so far: call it first then."
+        ),
+        takes=inputs.SessionStatus,
+        run=handlers.status,
+        gated=False,
+    ),
+    Tool(
+        name="search_text",
+        title="Search text",
+        description="Lines that match a regular expression, in files that git does not ignore. Up to five patterns at once.",
+        takes=inputs.SearchText,
+        run=handlers.search_text,
+        looks=True,
+    ),
+    Tool(
+        name="search_files",
+        title="Search files",
+        description="Files whose path fits a glob; those that git ignores are left out.",
+        takes=inputs.SearchFiles,
+        run=handlers.search_files,
+        looks=True,
+    ),
+    Tool(
+        name="find_definitions",
+        title="Find definitions",
+        description="Where functions, classes, methods and variables of a name are defined. Quicker and surer than a text search.",
+        takes=inputs.FindDefinitions,
+        run=handlers.definitions,
+        looks=True,
+    ),
+    Tool(
+        name="find_references",
+        title="Find references",
+        description="Where a symbol is used. Each hit says whether it is exact, a guess by name, or only a mention in a comment or string.",
+        takes=inputs.FindReferences,
+        run=handlers.references,
+        looks=True,
+    ),
+    Tool(
+        name="analyze_structure",
+        title="Structure of a file",
+        description="Functions, classes, imports and exports of one file, or of a piece of code.",
+        takes=inputs.AnalyzeStructure,
+        run=handlers.structure,
+        looks=True,
+    ),
+    Tool(
+        name="get_symbols",
+        title="List symbols",
+        description="The symbols of a file, or of every file in a folder, in order.",
+        takes=inputs.GetSymbols,
+        run=handlers.symbols,
+        looks=True,
+    ),
+    Tool(
+        name="get_function_at_line",
+        title="Function around a line",
+        description="The innermost function or method around a line of a file.",
+        takes=inputs.FunctionAtLine,
+        run=handlers.function_at,
+        looks=True,
+    ),
+    Tool(
+        name="query",
+        title="Ask about the code",
+        description="Runs the search tools that fit a question and puts what they find in one list. A good first call.",
+        takes=inputs.Query,
+        run=handlers.query,
+        looks=True,
+    ),
+    Tool(
+        name="fetch_chunk_detail",
+        title="A hit in full",
+        description="The whole text of a hit of semantic_search.",
+        takes=inputs.ChunkDetail,
+        run=handlers.chunk,
+        looks=True,
+    ),
+    Tool(
+        name="semantic_search",
+        title="Search by meaning",
+        description="Code that does what a description says, whatever it is called. From the phase SEMANTIC on.",
+        takes=inputs.SemanticSearch,
+        run=handlers.semantic,
+        looks=True,
+    ),
+    Tool(
+        name="check_write_target",
+        title="May this file be changed?",
+        description="Ask before changing a file: only what was explored in this session is a target. In READY.",
+        takes=inputs.WriteTarget,
+        run=handlers.write_target,
+        looks=True,
+    ),
+    Tool(
+        name="add_explored_files",
+        title="Add explored files",
+        description="Add files that were looked at since the exploration, so that they may be changed. In READY.",
+        takes=inputs.ExploredFiles,
+        run=handlers.add_explored,
+    ),
+    Tool(
+        name="revert_to_exploration",
+        title="Back to exploring",
+        description="Go back to EXPLORATION when the plan rests on too little. Branch, tasks and counters stay.",
+        takes=inputs.Revert,
+        run=lambda call: call.sessions.revert(call.client, keep_results=call.given.keep_results),
+    ),
+    Tool(
+        name="review_changes",
+        title="Review changes",
+        description="Every file that this session changed, with its difference, and what to look for. Before PRE_COMMIT is submitted.",
+        takes=inputs.ReviewChanges,
+        run=handlers.review,
+        looks=True,
+    ),
+    Tool(
+        name="analyze_impact",
+        title="Analyse impact",
+        description="What a change of some files may touch: callers that must be looked at, files that should be.",
+        takes=inputs.AnalyzeImpact,
+        run=handlers.impact,
+        looks=True,
+    ),
+    Tool(
+        name="cleanup_stale_branches",
+        title="Clean up",
+        description=(
+            "Delete or merge the branches that earlier sessions left, and delete all session checkpoints of this work tree. This ends"
+            " the current session. Only when the user asked for it."
+        ),
+        takes=inputs.Cleanup,
+        run=lambda call: call.sessions.clean(call.client, call.given.repo_path, call.given.action),
+        destroys=True,
+        gated=False,
+    ),
+    Tool(
+        name="sync_index",
+        title="Bring the index up to date",
+        description="Index what changed and wait for it. It also happens by itself, in the background.",
+        takes=inputs.SyncIndex,
+        run=handlers.sync,
+    ),
+    Tool(
+        name="update_context",
+        title="Keep summaries",
+        description="Keep summaries of design documents and project rules, when a reply asked for them by `context_update_required`.",
+        takes=inputs.UpdateContext,
+        run=handlers.context,
+    ),
+)
+BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -1,0 +1,80 @@
+"""The work trees that a server looks at, each with its index.
+
+Owns: `Trees`: opening each once, and what a reply of start_session says of its index and context. Must never: wait for an index.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from adjourn.errors import AdjournError
+
+if TYPE_CHECKING:
+    from adjourn.code.codebase import Codebase
+
+MAX_TREES = 16
+"""Work trees that are watched at once; the one that was asked for longest ago is let go."""
+_NOTE = "what the project's documents and rules say; read the files themselves where it matters"
+
+
+class Trees:
+    """Opened when first used: their modules are heavy, and a client is to be answered before that."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Codebase] = {}
+        self._lock = Lock()
+
+    def of(self, root: str) -> Codebase:
+        """The work tree that contains `root`, being indexed in the background."""
+        from adjourn.code.codebase import Codebase  # noqa: PLC0415  # see above
+
+        with self._lock:
+            found = self._open.pop(root, None)
+            if found is None:
+                if len(self._open) >= MAX_TREES:
+                    self._open.pop(next(iter(self._open))).close()
+                found = Codebase(root)
+                found.start()
+            self._open[root] = found  # the one that was asked for last stands last
+            return found
+
+    def context_of(self, root: str) -> dict[str, Any]:
+        """The state of the index, and what is known of the project's documents and rules."""
+        from adjourn.code import context  # noqa: PLC0415  # see above
+
+        tree = self.of(root)
+        state = tree.state()
+        available = tree.index is not None
+        told: dict[str, Any] = {
+            "chromadb": {
+                "available": available,
+                "stats": tree.index.stats() if tree.index is not None else {},
+                "needs_sync": not tree.complete(),
+                "auto_sync": {"started": True} if available else None,
+                **({} if available else {"error": state.get("reason", "")}),
+            },
+            "index_state": state,
+        }
+        try:
+            if context.initialise(tree.repository) is not None:
+                told["context_initialized"] = True
+            if (wanted := context.needed(tree.repository)) is not None:
+                told["context_update_required"] = wanted
+            kept = context.load(tree.repository)
+        except AdjournError as error:
+            return {**told, "context_error": str(error)}
+        essential, rules = kept.get("essential_docs") or {}, kept.get("project_rules") or {}
+        if isinstance(essential, dict) and isinstance(rules, dict):
+            told["essential_context"] = {
+                "design_docs": essential.get("summaries") or [],
+                "project_rules": rules.get("summary") or "",
+            }
+            told["essential_context_note"] = _NOTE
+        return told
+
+    def close(self) -> None:
+        with self._lock:
+            for tree in self._open.values():
+                tree.close()
+            self._open.clear()

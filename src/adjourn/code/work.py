@@ -1,0 +1,68 @@
+"""A session that is being worked on, and the client that does.
+
+Owns: `Client`, `Work`, and the record of calls. Must never: change a session's phase.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import Any
+
+from adjourn.code import saved
+from adjourn.code.journal import Journal
+from adjourn.code.place import Place
+from adjourn.code.state import SLOTS, ImpactAnalysis, State, ToolCall
+
+MAX_CALLS = 200
+
+
+class Client:
+    """One connection. It works on one session at a time."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.work: Work | None = None
+
+
+class Work:
+    """A session that this server works on."""
+
+    def __init__(self, state: State, place: Place, seat: Journal) -> None:
+        self.state = state
+        self.place = place
+        self.journal = seat
+        self.lock = RLock()
+
+    def record(self, call: ToolCall) -> None:
+        """Remember a call that was made. Only those that went well count as evidence."""
+        with self.lock:
+            if "error_type" not in call.result_detail and call.tool not in self.state.tools_in_step:
+                self.state.tools_in_step.append(call.tool)
+            self.state.tool_calls.append(call)
+            del self.state.tool_calls[:-MAX_CALLS]
+
+    def save(self) -> None:
+        """Save a session between two steps."""
+        saved.save(self.place.repository.root, self.state)
+
+    def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
+        """Keep which files have to be answered for, and say how to go on."""
+        with self.lock:
+            state = self.state
+            wanted = found.get("confirmation_required", {})
+            state.impact_analysis = ImpactAnalysis(
+                target_files=targets,
+                must_verify=wanted.get("must_verify", []),
+                should_verify=wanted.get("should_verify", []),
+                mode=found.get("impact_analysis", {}).get("mode", "standard"),
+            )
+            frame = state.query_frame
+            return {
+                "session_id": state.session_id,
+                "current_phase": str(state.current_phase),
+                **({"query_frame": {slot: getattr(frame, slot) for slot in SLOTS}} if frame else {}),
+                "next_steps": {
+                    "action": "submit_phase",
+                    "hint": "look at every file of must_verify, then submit what you found",
+                },
+            }

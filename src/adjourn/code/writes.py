@@ -1,0 +1,88 @@
+"""Whether a file may be changed: only what was looked at before.
+
+Owns: `check_target`, `add_explored`. Must never: stop anybody; it is the client that asks and heeds.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from adjourn.code import evidence
+from adjourn.code.place import Place
+from adjourn.code.refusals import FlowError, mismatch
+from adjourn.code.state import Phase, State
+from adjourn.errors import AdjournError
+
+_WAYS_OUT = {
+    "add_explored_files": "look at the file, then add it with add_explored_files",
+    "revert_to_exploration": "go back with revert_to_exploration, if more is missing than this file",
+}
+_MAX_LISTED = 200
+
+
+def check_target(state: State, place: Place, file_path: str, *, allow_new_files: bool) -> dict[str, Any]:
+    """Whether `file_path` was explored, or is a new file beside one that was, or lies in a folder that was."""
+    _ready(state)
+    try:
+        path = place.repository.relative(file_path)
+    except AdjournError as error:
+        return _no(state, file_path, error.message)
+    explored = {os.path.normpath(each) for each in state.explored}
+    answer: dict[str, Any] = {"allowed": True, "file_path": path, "is_new": False}
+    if not explored and (state.fast_mode or state.quick_mode):
+        return {
+            **answer,
+            "note": "this session explores nothing first (--fast, --quick): every file is a target",
+        }
+    inside = any(each in (".", path) or path.startswith(f"{each}/") for each in explored)
+    if os.path.lexists(place.repository.absolute(path)):
+        return answer if inside else _no(state, path, f"{path} was not explored in this session")
+    if not allow_new_files:
+        return _no(state, path, f"{path} does not exist, and new files are not allowed here")
+    folder = os.path.dirname(path)
+    beside = any(
+        os.path.dirname(each) == folder for each in explored if each not in _folders(place, explored)
+    )
+    return (
+        {**answer, "is_new": True}
+        if inside or beside
+        else _no(state, path, f"nothing beside {path} was explored")
+    )
+
+
+def add_explored(state: State, place: Place, files: list[str]) -> dict[str, Any]:
+    """Files and folders that were looked at since."""
+    _ready(state)
+    if not files:
+        raise mismatch("`files` is empty: name what you looked at")
+    known = evidence.known_files(place.repository, files)
+    added = [path for path in known if path not in state.explored]
+    state.added_files = [*state.added_files, *added]
+    return {
+        "success": True,
+        "added": added,
+        "explored_files": state.explored[:_MAX_LISTED],
+        "message": f"{len(added)} added; {len(state.explored)} are explored now",
+    }
+
+
+def _ready(state: State) -> None:
+    if state.current_phase != Phase.READY:
+        raise FlowError("phase_mismatch", f"this is for READY; the session is in {state.current_phase}")
+
+
+def _folders(place: Place, explored: set[str]) -> set[str]:
+    return {each for each in explored if os.path.isdir(place.repository.absolute(each))}
+
+
+def _no(state: State, path: str, why: str) -> dict[str, Any]:
+    """A refusal is an answer, not a failure of the call."""
+    return {
+        "allowed": False,
+        "file_path": path,
+        "error": why,
+        "explored_files": state.explored[:_MAX_LISTED],
+        "hint": "change only what was looked at: look at it first, or change another file",
+        "recovery_options": _WAYS_OUT,
+    }

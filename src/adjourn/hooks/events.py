@@ -1,0 +1,104 @@
+"""What a client tells beside asking: a call has ended, a turn or the session is over, its context is about to be compacted, it begins.
+
+Owns: what is done about each event. Must never: hold the client up, or speak where it has nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from adjourn.engine.contract import read_contract
+from adjourn.engine.visitor import Visitor
+from adjourn.hooks import claude_code
+from adjourn.hooks.claude_code import Request
+from adjourn.hooks.gate import call_of, is_proxied
+from adjourn.hooks.options import proxied_in
+from adjourn.hooks.visits import visitor_of
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+
+COMPACTION, TURN = "before-compaction", "end-of-turn"
+"""Triggers of the checkpoints made here; at the end of a session it is the client's own reason."""
+
+
+def _visitor(options: dict[str, str], root: str) -> Visitor:
+    return visitor_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
+
+
+def _began(options: dict[str, str], request: Request, root: str) -> str:
+    """The brief, if work waits here."""
+    from adjourn.engine import briefing, waiting  # noqa: PLC0415  # once a session; verifying is not on the gate's path
+
+    del request
+    visitor = _visitor(options, root)
+    servers = proxied_in(options)
+    if servers:
+        visitor.claim()
+    visit = visitor.visit()
+    found = waiting.waiting(visitor.desk, visit.task.id)
+    if found is None:
+        return ""
+    reader = briefing.Reader(visit.task.id, servers)
+    said = briefing.text(found, reader, root=root, budget=visit.policy.budget)
+    briefing.mark_shown(found)
+    return said
+
+
+def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Request, str], str]:
+    """A call has ended, so."""
+
+    def settle(options: dict[str, str], request: Request, root: str) -> str:
+        if not options["--settle"]:
+            return ""  # it is settled already
+        visitor = _visitor(options, root)
+        server = claude_code.mcp_tool(request.tool_name)[0]
+        if is_proxied(server, options) and visitor.behind_proxy():
+            return ""  # the proxy does it
+        visit = visitor.visit()
+        settled = kinds.ToolSettled(
+            answer=digest(bytes(request.tool_response)) if request.tool_response else "",
+            call="",
+            milliseconds=_milliseconds(request.duration_ms),
+            outcome="no-answer" if request.is_interrupt is True else outcome,
+        )
+        if visit.settle(call_of(request), request.tool_use_id, settled):
+            visitor.keep(visit)
+        return ""
+
+    return settle
+
+
+def _milliseconds(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 2**53 else 0
+
+
+def _compacts(options: dict[str, str], request: Request, root: str) -> str:
+    del request
+    _visitor(options, root).visit().checkpoint(COMPACTION)
+    return ""
+
+
+def _turn_over(options: dict[str, str], request: Request, root: str) -> str:
+    visit = _visitor(options, root).visit()
+    if not request.background_tasks:  # what runs on in the background may still be cut off
+        visit.turn_over()
+    visit.checkpoint(TURN)
+    return ""
+
+
+def _over(options: dict[str, str], request: Request, root: str) -> str:
+    reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
+    _visitor(options, root).visit().end(f"client-{reason[:40]}")
+    return ""
+
+
+HANDLERS: dict[str, Callable[[dict[str, str], Request, str], str]] = {
+    "SessionStart": _began,
+    "PostToolUse": _ended("ok"),
+    "PostToolUseFailure": _ended("tool-error"),
+    "PreCompact": _compacts,
+    "Stop": _turn_over,
+    "SessionEnd": _over,
+}
+"""What each event leads to; the text is for the agent."""

@@ -1,0 +1,100 @@
+"""The gate: whether a client may run a tool, by the rules of the workspace.
+
+Owns: the order of a decision, the reasons it gives. Must never: allow what could not be written down.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from adjourn.engine.calls import READING_VERBS, arguments_digest
+from adjourn.engine.contract import BrokenContractError, read_contract
+from adjourn.engine.decide import Ask, Block, Call, Forward
+from adjourn.engine.protect import protected_path
+from adjourn.engine.visitor import Visitor
+from adjourn.errors import RefusedError
+from adjourn.hooks import claude_code
+from adjourn.hooks.claude_code import CODEX, META_PREFIX, Answer, Request
+from adjourn.hooks.options import proxied_in
+from adjourn.hooks.visits import visitor_of
+from adjourn.log import kinds
+from adjourn.state.redact import preview
+
+UNLESS_SAID = ("adjourn",)
+"""The servers that are taken to stand behind a proxy where none are named."""
+
+
+def decide(options: dict[str, str], request: Request, root: str) -> Answer:
+    """The answer to a client that asks. Raises what kept it from being decided on."""
+    tool = claude_code.tool_of(request.tool_name)
+    try:
+        contract = read_contract(root, options["--policy"], options["--contract"])
+    except BrokenContractError as error:
+        if options["--allow-no-policy"] and all(finding.code == "AEX135" for finding in error.findings):
+            return _unwritten(root, tool, request)
+        return Answer("deny", _findings(error))
+    visitor = visitor_of(options, contract, root)
+    server, proxied_tool = claude_code.mcp_tool(request.tool_name)
+    if server and is_proxied(server, options) and visitor.behind_proxy():
+        # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
+        return Answer("allow", "a tool of adjourn") if proxied_tool.startswith(META_PREFIX) else Answer("")
+    return _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
+
+
+def is_proxied(server: str, options: dict[str, str]) -> bool:
+    """Whether a server is said to stand behind a proxy."""
+    return server in (proxied_in(options) or UNLESS_SAID)
+
+
+def call_of(request: Request) -> Call:
+    """The call that a request is about, as rules see it."""
+    tool = claude_code.tool_of(request.tool_name)
+    effectful = tool not in READING_VERBS
+    return Call(
+        tool=tool,
+        digest=arguments_digest(request.tool_input or {}),
+        effectful=effectful,
+        arguments=preview(request.tool_input or {}) if effectful else "",
+        given=claude_code.arguments_of(request),
+    )
+
+
+def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -> Answer:
+    desk, call = visitor.desk, call_of(request)
+    try:
+        if call.effectful and (place := protected_path(call.given, desk.setting.root, desk.protected)):
+            visitor.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
+            return _protected(tool, place)
+        decision, rule = visitor.ask(call, request.cwd, request.tool_use_id)
+    except BrokenContractError as error:
+        return Answer("deny", _findings(error))
+    except RefusedError as error:
+        return Answer("deny", str(error))
+    if isinstance(decision, Forward):
+        return Answer("allow", f"approved: {decision.approval}" if decision.approval else rule)
+    if isinstance(decision, Ask):
+        asked = f'tool "{tool}" is to be confirmed: {decision.cause}'
+        if can_ask:
+            return Answer("ask", asked)
+        return Answer("deny", f"{asked} (a person can say yes with `adjourn approve`; repeat the call then)")
+    if isinstance(decision, Block):
+        return Answer("deny", f"{decision.message} ({decision.remedy})")
+    return Answer("deny", f'tool "{tool}" had this effect already, and a hook cannot hand out its answer')
+
+
+def _unwritten(root: str, tool: str, request: Request) -> Answer:
+    """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
+    place = protected_path(request.tool_input, root) if tool not in READING_VERBS else None
+    return _protected(tool, place) if place else Answer("allow", "there is no policy (--allow-no-policy)")
+
+
+def _protected(tool: str, place: str) -> Answer:
+    return Answer("deny", f'tool "{tool}" may not touch {place}: it is protected, whatever the policy says')
+
+
+def _findings(error: BrokenContractError) -> str:
+    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when a contract is broken
+
+    texts = [render(finding, error.texts.get(finding.source, "")) for finding in error.findings]
+    sys.stderr.write("\n".join(texts) + "\n")
+    return "\n".join([str(error), *texts])

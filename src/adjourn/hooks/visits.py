@@ -1,0 +1,31 @@
+"""Whose hook this is: the visitor that the options and the environment make of the client.
+
+Owns: that. Must never: look at a call.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adjourn.engine import process
+from adjourn.engine.contract import Contract
+from adjourn.engine.desk import Setting
+from adjourn.engine.visit import Manners
+from adjourn.engine.visitor import Visitor
+from adjourn.hooks.claude_code import CODEX
+
+
+def visitor_of(options: dict[str, str], contract: Contract, root: str) -> Visitor:
+    """The client as a visitor of this workspace."""
+    client = options["--client"]
+    setting = Setting(root=root, contract=contract, store=options["--store"], task=options["--task"])
+    manners = Manners(settles=bool(options["--settle"]), asks=client != CODEX)
+    return Visitor(setting, client, _process_of_client(client), manners)
+
+
+def _process_of_client(client: str) -> int:
+    """The client's process, 0 where nothing tells. Claude Code says it; Codex is known by its program's name."""
+    if client == CODEX:
+        return next((one.pid for one in process.ancestors() if process.program(one.pid) == CODEX), 0)
+    named = os.environ.get("CLAUDE_PID", "")
+    return int(named) if named.isdecimal() and named.isascii() else 0

@@ -1,0 +1,106 @@
+"""Whether the clients of a workspace are set up whole: what is missing, what does not work, what is not trusted yet.
+
+What `adjourn init` would change is missing. Where nothing at all was set up, one warning says so.
+
+Owns: those findings. Must never: write, or start a client.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from adjourn.errors import AdjournError
+from adjourn.findings import Finding
+from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup.files import read_plain
+from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, SERVER_FILES, Home
+from adjourn.setup.plan import Plan, plan
+
+_INIT = "`adjourn init` shows what it would change, and asks"
+
+
+def findings(root: str, home: Home) -> Iterator[Finding]:
+    """What is wrong with the set-up of this workspace's clients."""
+    made = plan(root, home)
+    commands = list(_commands(root))
+    for name, words in commands:
+        if problem := _cannot_start(words):
+            yield _found(
+                "client-program",
+                f"{name}: {problem}",
+                "write the path that `command -v adjourn` prints",
+                name,
+                "error",
+            )
+    if not commands:
+        mentioned = [entry.path for entry in SERVER_FILES if os.path.lexists(os.path.join(root, entry.path))]
+        if mentioned:
+            yield _found(
+                "client-not-set-up",
+                f"no client is set up here, and {', '.join(mentioned)} list servers",
+                _INIT,
+            )
+        return
+    yield from _missing(made, root)
+    for note in made.notes:
+        name = os.path.relpath(note.path, root)
+        yield _found("client", note.text, note.remedy, name if not name.startswith("..") else note.path)
+
+
+def _missing(made: Plan, root: str) -> Iterator[Finding]:
+    for change in made.pending:
+        name = os.path.relpath(change.path, root)
+        name = name if not name.startswith("..") else change.path
+        yield _found("client-incomplete", f"not set up: {', '.join(change.about)}", _INIT, name)
+
+
+def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
+    """Every command of ours in the files of the workspace, and where it stands."""
+    for relative in (CLAUDE_HOOKS, CODEX_HOOKS):
+        for command in _hook_commands(_document(root, relative)):
+            yield relative, servers.hook_words(command)
+    for entry in SERVER_FILES:
+        listed = _document(root, entry.path).get(entry.member)
+        for server in listed.values() if isinstance(listed, dict) else ():
+            if servers.is_behind(server):
+                yield entry.path, [server["command"], *server.get("args", [])]
+
+
+def _document(root: str, relative: str) -> dict[str, Any]:
+    try:
+        text = read_plain(os.path.join(root, relative), root)
+        value = toml_text.read(text) if relative.endswith(".toml") else jsonc.read(text).value
+    except AdjournError:  # not there, or the plan has a note of it
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _hook_commands(document: dict[str, Any]) -> Iterator[str]:
+    """Every command of ours in a file of hooks, once."""
+    waiting: list[Any] = [document.get("hooks")]
+    seen: set[str] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif servers.is_hook(value) and value not in seen:
+            seen.add(value)
+            yield value
+
+
+def _cannot_start(words: list[str]) -> str:
+    if not words:
+        return "a command that cannot be read"
+    program = os.path.expanduser(words[0])
+    if shutil.which(program) is None:
+        return f"{program} is not found" + ("" if "/" in program else " on this PATH")
+    return ""
+
+
+def _found(code: str, message: str, remedy: str, source: str = "", severity: Any = "warning") -> Finding:
+    return Finding(code=code, message=message, severity=severity, source=source, help=remedy)

@@ -1,0 +1,74 @@
+"""Reading and replacing a client's file: whole, through no link, with its permissions kept.
+
+Owns: that. Must never: follow a link, or write over what changed since it was read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from adjourn.engine.workspace import open_regular, sync_folder
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.setup.jsonc import MAX_BYTES
+
+
+def read_bytes(path: str, root: str) -> bytes:
+    """A file's bytes. Raises `NotFoundError`, `InvalidError`; `RefusedError` for a link on the way through the workspace."""
+    check_way(path, root)
+    with os.fdopen(open_regular(path, MAX_BYTES), "rb") as file:
+        return file.read()
+
+
+def read_plain(path: str, root: str) -> str:
+    """The same as text."""
+    try:
+        return read_bytes(path, root).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidError("it is not UTF-8", "look at it") from error
+
+
+def bytes_or_none(path: str, root: str) -> bytes | None:
+    """A file's bytes; None when it is not there."""
+    try:
+        return read_bytes(path, root)
+    except NotFoundError:
+        return None
+
+
+def check_way(path: str, root: str) -> None:
+    """Inside the workspace, no folder on the way may be a link: another's repository could lead it anywhere."""
+    relative = os.path.relpath(path, root)
+    if relative.startswith(".."):
+        return
+    place = root
+    for part in os.path.dirname(relative).split("/"):
+        place = os.path.join(place, part) if part else place
+        if os.path.lexists(place) and not stat.S_ISDIR(os.lstat(place).st_mode):
+            raise RefusedError(f"{place} is a link or not a folder", "adjourn follows no link here")
+
+
+def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -> None:
+    """Put a file's new bytes in its place, or remove it (None), if it still holds what is expected. Durable."""
+    if bytes_or_none(path, root) != expect:
+        raise ConflictError(f"{path} was changed meanwhile", "close the client, and try again")
+    folder, name = os.path.split(path)
+    if data is None:
+        os.unlink(path)
+        sync_folder(folder)
+        return
+    os.makedirs(folder, exist_ok=True)
+    mode = stat.S_IMODE(os.lstat(path).st_mode) if expect is not None else 0o644
+    fresh = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+    sync_folder(folder)

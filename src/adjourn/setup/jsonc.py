@@ -1,0 +1,227 @@
+"""JSON as people write it: with comments and trailing commas, edited in place so that everything else stays as it is.
+
+A document is read into nodes that know where they stand in the text. An edit is a piece of text at such a place; what comes of it
+is read again, and must hold exactly what was meant (`edited`).
+
+Owns: reading, setting a member, appending to a list. Must never: lay out anew what it did not write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from adjourn.errors import InvalidError
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_DEPTH = 64
+INDENT = "  "
+Step = str | int
+Path = Sequence[Step]
+
+_BLANK = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
+
+
+class Node(NamedTuple):
+    """A value, and where it stands: `text[start:end]`. `parts` are the members of an object or a list, by name or place."""
+
+    start: int
+    end: int
+    value: Any
+    parts: dict[Step, Node]
+    keys: dict[Step, int]
+    """Where the names of an object's members begin."""
+
+
+def read(text: str) -> Node:
+    """The document. Raises `InvalidError` with the line."""
+    reader = _Reader(text)
+    at = reader.blank(0)
+    node = reader.value(at, 0)
+    if reader.blank(node.end) != len(text):
+        raise reader.wrong("more than one value", node.end)
+    return node
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def wrong(self, what: str, at: int) -> InvalidError:
+        line = self.text.count("\n", 0, at) + 1
+        return InvalidError(f"line {line}: {what}", "make it JSON; comments and trailing commas may stay")
+
+    def blank(self, at: int) -> int:
+        found = _BLANK.match(self.text, at)
+        return found.end() if found else at
+
+    def value(self, at: int, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise self.wrong(f"more than {MAX_DEPTH} levels", at)
+        first = self.text[at : at + 1]
+        if first == "{":
+            return self.object(at, depth)
+        if first == "[":
+            return self.list(at, depth)
+        if first == '"':
+            value, end = self.string(at)
+            return Node(at, end, value, {}, {})
+        found = _SCALAR.match(self.text, at)
+        if found is None:
+            raise self.wrong("no JSON value", at)
+        return Node(at, found.end(), json.loads(found[0]), {}, {})
+
+    def string(self, at: int) -> tuple[str, int]:
+        found = _STRING.match(self.text, at)
+        try:
+            value = json.loads(found[0]) if found else None
+        except ValueError:
+            value = None
+        if found is None or not isinstance(value, str):
+            raise self.wrong("a string that does not end, or holds what it may not", at)
+        return value, found.end()
+
+    def object(self, at: int, depth: int) -> Node:
+        parts: dict[Step, Node] = {}
+        keys: dict[Step, int] = {}
+        place = self.blank(at + 1)
+        while self.text[place : place + 1] != "}":
+            if self.text[place : place + 1] != '"':
+                raise self.wrong("a member's name is missing", place)
+            name, end = self.string(place)
+            if name in parts:
+                raise self.wrong(f'"{name}" is there twice', place)
+            colon = self.blank(end)
+            if self.text[colon : colon + 1] != ":":
+                raise self.wrong(f'":" is missing after "{name}"', colon)
+            keys[name] = place
+            parts[name] = self.value(self.blank(colon + 1), depth + 1)
+            place = self.after(parts[name].end, "}")
+        return Node(at, place + 1, {name: part.value for name, part in parts.items()}, parts, keys)
+
+    def list(self, at: int, depth: int) -> Node:
+        parts: dict[Step, Node] = {}
+        place = self.blank(at + 1)
+        while self.text[place : place + 1] != "]":
+            parts[len(parts)] = part = self.value(place, depth + 1)
+            place = self.after(part.end, "]")
+        return Node(at, place + 1, [part.value for part in parts.values()], parts, {})
+
+    def after(self, end: int, closing: str) -> int:
+        """Where the next part begins, or the closing bracket stands."""
+        place = self.blank(end)
+        if self.text[place : place + 1] == ",":
+            return self.blank(place + 1)
+        if self.text[place : place + 1] != closing:
+            raise self.wrong(f'"," or "{closing}" is missing', place)
+        return place
+
+
+# --- editing
+
+
+def edited(text: str, path: Path, value: Any) -> str:
+    """The text with `value` at `path`. Objects on the way there are made; a list's next place appends to it.
+
+    Raises `InvalidError` when the path leads through something else, or the text cannot be edited so.
+    """
+    text = text if text.strip() else "{}\n"
+    before = read(text)
+    made = _set(text, before, tuple(path), value)
+    if read(made).value != _meant(before.value, tuple(path), value):
+        raise InvalidError("the edit would change more than it should", "edit the file by hand")
+    return made
+
+
+def _meant(old: Any, path: tuple[Step, ...], value: Any) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(old, list) and isinstance(step, int) and step <= len(old):
+        new = list(old)
+        new[step : step + 1] = [_meant(old[step] if step < len(old) else None, rest, value)]
+        return new
+    members = dict(old) if isinstance(old, dict) else {}
+    members[str(step)] = _meant(members.get(str(step)), rest, value)
+    return members
+
+
+def _set(text: str, root: Node, path: tuple[Step, ...], value: Any) -> str:
+    node = root
+    for depth, step in enumerate(path):
+        _check(node, step)
+        if step not in node.parts:
+            return _insert(text, node, step, _nested(path[depth + 1 :], value))
+        node = node.parts[step]
+    return text[: node.start] + _dumped(value, _indent_at(text, node.start), _unit(text)) + text[node.end :]
+
+
+def _check(node: Node, step: Step) -> None:
+    right = dict if isinstance(step, str) else list
+    if not isinstance(node.value, right) or (isinstance(step, int) and step > len(node.parts)):
+        raise InvalidError(
+            f"{step!r} cannot be set in {type(node.value).__name__}", "it is not what was expected here"
+        )
+
+
+def _nested(path: tuple[Step, ...], value: Any) -> Any:
+    for step in reversed(path):
+        value = {step: value} if isinstance(step, str) else [value]
+    return value
+
+
+def _insert(text: str, node: Node, step: Step, value: Any) -> str:
+    """A new last part."""
+    name = f"{json.dumps(step, ensure_ascii=False)}: " if isinstance(step, str) else ""
+    outer, unit = _indent_at(text, node.start), _unit(text)
+    if not node.parts:
+        inner = outer + unit
+        new = f"\n{inner}{name}{_dumped(value, inner, unit)}\n{outer}"
+        inside = text[node.start + 1 : node.end - 1]
+        kept = inside.rstrip() if inside.strip() else ""  # a comment
+        return f"{text[: node.start + 1]}{kept}{new}{text[node.end - 1 :]}"
+    last_step, last = list(node.parts.items())[-1]
+    begin = node.keys.get(last_step, last.start)
+    on_one_line = "\n" not in text[node.start : begin]
+    inner = outer if on_one_line else _indent_at(text, begin)
+    comma = _comma(text, last.end)
+    at = last.end if comma is None else comma + 1
+    lead = " " if on_one_line else f"\n{inner}"
+    new = f"{lead}{name}{_dumped(value, inner, unit)}"
+    return f"{text[:at]}{',' if comma is None else ''}{new}{',' if comma is not None else ''}{text[at:]}"
+
+
+def _comma(text: str, end: int) -> int | None:
+    found = _BLANK.match(text, end)
+    place = found.end() if found else end
+    return place if text[place : place + 1] == "," else None
+
+
+def _indent_at(text: str, at: int) -> str:
+    """The white space that begins the line of a place."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _unit(text: str) -> str:
+    """What the text is indented by."""
+    found = re.search(r"^(\t| +)\S", text, re.MULTILINE)
+    return found[1] if found else INDENT
+
+
+def _dumped(value: Any, indent: str, unit: str) -> str:
+    """A new value: objects and what holds them over several lines, all else on one."""
+    inner = indent + unit
+    if isinstance(value, dict) and value:
+        parts = [
+            f"{json.dumps(name, ensure_ascii=False)}: {_dumped(part, inner, unit)}"
+            for name, part in value.items()
+        ]
+        return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return "[\n" + ",\n".join(inner + _dumped(part, inner, unit) for part in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False)

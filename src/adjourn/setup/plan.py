@@ -1,0 +1,335 @@
+"""What would change in which file so that the clients of a workspace work under its policy.
+
+A server that a client starts here is put behind the proxy where it stands. One that the home folder lists for every project stays as it
+is there, since other projects have no policy; it gets an entry of the same name for this workspace alone, where the client has a
+place for that. Whatever is not understood is left alone, with a note that says so.
+
+Owns: reading the files, the plan. Must never: write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from adjourn.aex import templates
+from adjourn.aex.policy import discover
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup.files import read_plain
+from adjourn.setup.places import (
+    CLAUDE,
+    CLAUDE_HOOKS,
+    CLAUDE_LOCAL,
+    CODEX,
+    CODEX_HOOKS,
+    ELSEWHERE,
+    POLICY,
+    SERVER_FILES,
+    Home,
+    ServerFile,
+    has_claude,
+    has_codex,
+)
+
+SECONDS = {"SessionEnd": {CODEX: 3, CLAUDE: 10}}
+DEFAULT_SECONDS = 30
+EVENTS = {
+    CLAUDE: (
+        "SessionStart",
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "Stop",
+        "SessionEnd",
+    ),
+    CODEX: ("SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
+}
+"""The events that each client tells its hooks."""
+WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
+class Change(NamedTuple):
+    """A file as it is (None: it is not there), as it would be, and what that does."""
+
+    path: str
+    before: str | None
+    after: str
+    about: list[str]
+
+
+class Note(NamedTuple):
+    """Something that was left alone, or that is left to do, and what to do about it."""
+
+    path: str
+    text: str
+    remedy: str
+
+
+@dataclass
+class Plan:
+    """The changes by path, in order, and what is to be said beside them."""
+
+    root: str
+    home: Home
+    changes: dict[str, Change] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
+
+    @property
+    def pending(self) -> list[Change]:
+        return [change for change in self.changes.values() if change.after != change.before]
+
+
+def plan(root: str, home: Home) -> Plan:
+    """What `adjourn init` would do in a workspace."""
+    return _Planner(root, home, servers.program()).made()
+
+
+class _Planner:
+    def __init__(self, root: str, home: Home, start: list[str]) -> None:
+        self._root = root
+        self._home = home
+        self._start = start
+        self._plan = Plan(root, home)
+
+    def made(self) -> Plan:
+        self._policy()
+        behind = {entry.client: self._servers(entry) for entry in SERVER_FILES}
+        if has_claude(self._root, self._home):
+            names = behind[CLAUDE] + self._claude_home()
+            self._hooks(CLAUDE, "claude-code", CLAUDE_HOOKS, names)
+        if has_codex(self._root, self._home):
+            names = behind[CODEX] + self._codex_home()
+            self._hooks(CODEX, "codex", CODEX_HOOKS, names)
+        for entry in ELSEWHERE:
+            self._elsewhere(entry)
+        return self._plan
+
+    # --- reading and changing a file
+
+    def _path(self, relative: str) -> str:
+        return os.path.join(self._root, relative)
+
+    def _text(self, path: str) -> str | None:
+        """The text of a file as planned so far; None when there is none. Raises `AdjournError` for what is to be left alone."""
+        if path in self._plan.changes:
+            return self._plan.changes[path].after
+        try:
+            return read_plain(path, self._root)
+        except NotFoundError:
+            return None
+
+    def _change(self, path: str, after: str, about: str) -> None:
+        known = self._plan.changes.get(path)
+        before = known.before if known else self._text(path)
+        self._plan.changes[path] = Change(path, before, after, [*(known.about if known else []), about])
+
+    def _note(self, path: str, text: str, remedy: str) -> None:
+        if (note := Note(path, text, remedy)) not in self._plan.notes:
+            self._plan.notes.append(note)
+
+    def _understood(self, path: str, read: Callable[[str], Any]) -> Any:
+        """What the file holds; None when it is not there or is to be left alone, which is noted."""
+        try:
+            text = self._text(path)
+            return None if text is None else read(text)
+        except AdjournError as error:
+            self._note(path, f"left alone: {error.message}", error.remedy or "look at it")
+            return None
+
+    # --- the policy, without which nothing starts
+
+    def _policy(self) -> None:
+        if discover(self._root) is None:
+            self._plan.changes[self._path(POLICY)] = Change(
+                self._path(POLICY), None, templates.POLICY, ["a first policy"]
+            )
+            self._note(
+                self._path(POLICY),
+                "is a first policy: agents may do what it says, and nothing else",
+                "edit it before they start",
+            )
+
+    # --- servers
+
+    def _servers(self, entry: ServerFile) -> list[str]:
+        """Put the servers of a workspace's file behind the proxy; the names of those that are."""
+        path = self._path(entry.path)
+        read = toml_text.read if path.endswith(".toml") else _json
+        listed = _table(self._understood(path, read), entry.member)
+        if listed is None:
+            return []
+        self._seen(entry.client)
+        return [name for name, server in listed.items() if self._wrap(path, (entry.member, name), server)]
+
+    def _wrap(
+        self, path: str, at: Sequence[str], server: Any, into: tuple[str, Sequence[str]] | None = None
+    ) -> bool:
+        """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
+        name = at[-1]
+        if servers.is_behind(server):
+            return True
+        fields = servers.behind_proxy(server, self._start)
+        if fields is None:
+            self._note(
+                path,
+                f"server {name} is not put behind the proxy: {servers.why_not(server)}",
+                "the policy does not reach it",
+            )
+            return False
+        target, place = into or (path, at)
+        try:
+            text = self._text(target) or ""
+            if target.endswith(".toml"):
+                after = toml_text.with_table(text, place, fields)
+            elif into:
+                after = jsonc.edited(text, place, {**server, **fields})
+            else:
+                after = jsonc.edited(text, (*place, "command"), fields["command"])
+                after = jsonc.edited(after, (*place, "args"), fields["args"])
+        except AdjournError as error:
+            self._note(target, f"server {name} is left alone: {error.message}", error.remedy)
+            return False
+        self._change(target, after, f"server {name} behind the proxy")
+        return True
+
+    def _claude_home(self) -> list[str]:
+        """Servers of Claude Code's own file: those of this project in place, those of the user for this project alone."""
+        path = self._home.claude
+        document = self._understood(path, _json)
+        mine = _table(_table(_table(document, "projects"), self._root), "mcpServers") or {}
+        everywhere = _table(document, "mcpServers") or {}
+        project = ("projects", self._root, "mcpServers")
+        shared = _table(self._understood(self._path(".mcp.json"), _json), "mcpServers") or {}
+        found = [name for name, server in mine.items() if self._wrap(path, (*project, name), server)]
+        for name, server in everywhere.items():
+            if (
+                name not in mine
+                and name not in shared
+                and self._wrap(path, ("mcpServers", name), server, (path, (*project, name)))
+            ):
+                found.append(name)
+        return found
+
+    def _codex_home(self) -> list[str]:
+        """Servers of Codex's own file: each gets an entry of this project, which counts before it."""
+        own = self._path(".codex/config.toml")
+        mine = _table(self._understood(own, toml_text.read), "mcp_servers") or {}
+        document = self._understood(self._home.codex, toml_text.read)
+        everywhere = _table(document, "mcp_servers") or {}
+        found = []
+        for name, server in everywhere.items():
+            merged = (
+                {**server, **mine[name]}
+                if isinstance(mine.get(name), dict) and isinstance(server, dict)
+                else server
+            )
+            if self._wrap(self._home.codex, ("mcp_servers", name), merged, (own, ("mcp_servers", name))):
+                found.append(name)
+        trusted = _table(_table(_table(document, "projects"), self._root), "trust_level")
+        if trusted != "trusted":
+            self._note(
+                self._home.codex,
+                "Codex does not trust this folder yet, and reads nothing of its .codex before",
+                "start `codex` here once and say yes; then look at the hooks with /hooks, and trust them",
+            )
+        return found
+
+    def _elsewhere(self, entry: ServerFile) -> None:
+        path = os.path.join(self._home.folder, entry.path)
+        listed = _table(self._understood(path, _json), entry.member) or {}
+        here = next((one.path for one in SERVER_FILES if one.client == entry.client), "")
+        for name, server in listed.items():
+            if not servers.is_behind(server):
+                self._note(
+                    path,
+                    f"server {name} of {entry.client} is left alone: it is for every project",
+                    f"list it in {here} instead"
+                    if here
+                    else f"{entry.client} has no servers of one workspace",
+                )
+
+    # --- hooks
+
+    def _hooks(self, client: str, option: str, relative: str, behind: list[str]) -> None:
+        self._seen(client)
+        path = self._path(relative)
+        names = [servers.as_client_names_it(name) for name in behind]
+        for event in EVENTS[client]:
+            other = next(
+                (one for one in self._other_settings(client) if _ours(self._understood(one, _json), event)),
+                "",
+            )
+            if other:
+                self._note(
+                    other, f"has a hook for {event} already", f"take it out there to have it in {relative}"
+                )
+                continue
+            try:
+                self._hook(path, client, option, event, names)
+            except AdjournError as error:
+                self._note(path, f"left alone: {error.message}", error.remedy)
+                return
+        if _table(self._understood(path, _json), "disableAllHooks") is True:
+            self._note(path, "disableAllHooks is on: no hook is run", "take it out")
+
+    def _other_settings(self, client: str) -> list[str]:
+        return [self._path(CLAUDE_LOCAL), self._home.claude_settings] if client == CLAUDE else []
+
+    def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
+        text = self._text(path) or ""
+        document = _json(text) if text.strip() else {}
+        found = _ours(document, event)
+        earlier = found[1] if found else ""
+        command = servers.hook_command(self._start, option, names, earlier=earlier)
+        if found and earlier == command:
+            return
+        if found:
+            after = jsonc.edited(text, (*found[0], "command"), command)
+        else:
+            groups = _table(_table(document, "hooks"), event)
+            place = len(groups) if isinstance(groups, list) else 0
+            if groups is None:
+                after = jsonc.edited(text, ("hooks", event), [_group(client, event, command)])
+            else:
+                after = jsonc.edited(text, ("hooks", event, place), _group(client, event, command))
+        self._change(path, after, f"hook for {event}")
+
+    def _seen(self, client: str) -> None:
+        if client not in self._plan.clients:
+            self._plan.clients.append(client)
+
+
+def _json(text: str) -> Any:
+    document = jsonc.read(text).value
+    if not isinstance(document, dict):
+        raise InvalidError("it holds no object", "look at it")
+    return document
+
+
+def _table(document: Any, member: str) -> Any:
+    return document.get(member) if isinstance(document, dict) else None
+
+
+def _ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None:
+    """Where our hook for an event stands, and its command."""
+    groups = _table(_table(document, "hooks"), event)
+    for number, group in enumerate(groups if isinstance(groups, list) else []):
+        handlers = _table(group, "hooks")
+        for place, handler in enumerate(handlers if isinstance(handlers, list) else []):
+            command = _table(handler, "command")
+            if servers.is_hook(command):
+                return ("hooks", event, number, "hooks", place), str(command)
+    return None
+
+
+def _group(client: str, event: str, command: str) -> dict[str, Any]:
+    seconds = SECONDS.get(event, {}).get(client, DEFAULT_SECONDS)
+    handler: dict[str, Any] = {"type": "command", "command": command, "timeout": seconds}
+    if client == CLAUDE and event == "PreToolUse":
+        handler["onFailure"] = "block"
+    return ({"matcher": "*"} if event in WITH_TOOLS else {}) | {"hooks": [handler]}

@@ -1,0 +1,102 @@
+"""How a client starts a server, and how it starts the same one behind the proxy.
+
+Owns: recognising either. Must never: read a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
+
+
+def program() -> list[str]:
+    """The words that start adjourn here: its name where that leads to it, else the interpreter that runs it."""
+    return ["adjourn"] if shutil.which("adjourn") else [sys.executable, "-m", "adjourn"]
+
+
+def is_behind(server: Any) -> bool:
+    """Whether a server's entry starts the proxy."""
+    words = _words(server)
+    return words is not None and any(
+        os.path.basename(words[at]).partition(".")[0] == "adjourn" and words[at + 1 : at + 2] == ["proxy"]
+        for at in range(len(words))
+    )
+
+
+def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
+    """What changes in a server's entry to put it behind the proxy; None when it starts no command of its own."""
+    words = _words(server)
+    if words is None:
+        return None
+    return {"command": start[0], "args": [*start[1:], "proxy", "--", *words]}
+
+
+def why_not(server: Any) -> str:
+    """Why an entry cannot be put behind the proxy."""
+    if isinstance(server, dict) and (server.get("url") or server.get("httpUrl") or server.get("serverUrl")):
+        return "it is reached over the network, and the proxy speaks to a command"
+    return "it has no `command` with a list of `args`"
+
+
+def _words(server: Any) -> list[str] | None:
+    if not isinstance(server, dict) or server.get("type", "stdio") not in ("stdio", "local"):
+        return None
+    command, arguments = server.get("command"), server.get("args", [])
+    if not isinstance(command, str) or not command or not isinstance(arguments, list):
+        return None
+    words = [command, *arguments]
+    return words if all(isinstance(word, str) for word in words) else None
+
+
+# --- hooks
+
+
+def hook_command(start: Sequence[str], client: str, servers: Sequence[str], *, earlier: str = "") -> str:
+    """The command of a client's hooks. What somebody added to an `earlier` one stays."""
+    kept, proxied = _own_options(earlier)
+    behind = ",".join(sorted({*proxied.split(","), *servers} - {""}))
+    named = [] if client == "claude-code" else ["--client", client]
+    return shlex.join([*start, "hook", *named, "--settle", "--proxied", behind, *kept])
+
+
+def is_hook(command: Any) -> bool:
+    """Whether a command is one of our hooks."""
+    return isinstance(command, str) and bool(_IS_OURS.search(command))
+
+
+def hook_words(command: str) -> list[str]:
+    """The program and its arguments; empty for what a shell has to make out."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _own_options(command: str) -> tuple[list[str], str]:
+    """The options of a hook but those that are set here, and the servers that it leaves to the proxy."""
+    words = hook_words(command)
+    verb = next((at for at, word in enumerate(words) if word in ("hook", "gate")), len(words))
+    kept: list[str] = []
+    proxied = ""
+    rest = words[verb + 1 :]
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if name in ("--proxied", "--client"):
+            value = value if equals else rest.pop(0) if rest else ""
+            proxied = value if name == "--proxied" else proxied
+        elif word != "--settle":
+            kept.append(word)
+    return kept, proxied
+
+
+def as_client_names_it(server: str) -> str:
+    """A server's name as it stands in the names of its tools."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", server)

@@ -1,0 +1,113 @@
+"""TOML edited in place: a table of strings and lists of strings is added, or its values are replaced where they stand.
+
+The standard library reads TOML and does not write it. So an edit is a piece of text, and what comes of it is read again, and must
+hold exactly what was meant; where it does not (a table in an unusual spelling), nothing is changed.
+
+Owns: that. Must never: lay out anew what it did not write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adjourn.errors import InvalidError
+
+Value = str | list[str]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEADER = re.compile(r"^[ \t]*\[\[?[^\n]*$", re.MULTILINE)
+
+
+def read(text: str) -> dict[str, Any]:
+    """The document. Raises `InvalidError` with the line."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidError(str(error), "make it TOML") from error
+
+
+def with_table(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:
+    """The text with these values in the table at `path`. Raises `InvalidError` when it cannot be edited so."""
+    meant = read(text)
+    table = meant
+    for name in path:
+        table = table.setdefault(name, {})
+    is_new = not table
+    table.update(values)
+    made = _appended(text, path, values) if is_new else _replaced(text, path, values)
+    try:
+        held = tomllib.loads(made)
+    except tomllib.TOMLDecodeError:
+        held = {}
+    if held != meant:
+        raise InvalidError(
+            f"[{_dotted(path)}] is not spelled in a way that can be edited", "edit the file by hand"
+        )
+    return made
+
+
+def _appended(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    lines = [f"{_key(name)} = {_spelled(value)}" for name, value in values.items()]
+    return "\n".join([f"{text}{gap}[{_dotted(path)}]", *lines, ""])
+
+
+def _replaced(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:
+    """The values of a table that has a header of its own, each replaced, or added below the header."""
+    header = next((found for found in _HEADER.finditer(text) if _names(found[0]) == list(path)), None)
+    if header is None:
+        return text
+    following = _HEADER.search(text, header.end())
+    end = following.start() if following else len(text)
+    body = text[header.end() : end]
+    for name, value in values.items():
+        line = f"{_key(name)} = {_spelled(value)}"
+        found = re.search(rf"^[ \t]*(?:{re.escape(name)}|\"{re.escape(name)}\")[ \t]*=", body, re.MULTILINE)
+        if found is None:
+            body = f"\n{line}{body}"
+        else:
+            body = body[: found.start()] + line + body[_value_end(body, found.end()) :]
+    return text[: header.end()] + body + text[end:]
+
+
+def _value_end(body: str, start: int) -> int:
+    """Where a value ends that begins at `start`: at the first line end after which it is a whole value."""
+    place = start
+    while True:
+        place = body.find("\n", place + 1)
+        place = len(body) if place < 0 else place
+        try:
+            tomllib.loads(f"x = {body[start:place].strip()}")
+        except tomllib.TOMLDecodeError:
+            if place == len(body):
+                return place
+        else:
+            return place
+
+
+def _names(header: str) -> list[str]:
+    """The path that a header names."""
+    try:
+        table = tomllib.loads(header)
+    except tomllib.TOMLDecodeError:
+        return []
+    names: list[str] = []
+    while isinstance(table, dict) and table:
+        name, table = next(iter(table.items()))
+        names.append(name)
+    return names
+
+
+def _dotted(path: Sequence[str]) -> str:
+    return ".".join(map(_key, path))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+def _spelled(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False)  # a TOML string, and a list of them, is one of JSON

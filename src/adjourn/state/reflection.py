@@ -1,0 +1,349 @@
+"""What archived chains of checkpoints tell: the same statistics for the same chains, whoever asks, and what follows from them.
+
+A statistic becomes a heuristic when it holds for at least `SUPPORT` chains; one that no longer does is withdrawn.
+
+Owns: the index of an archive (its types), the statistics, their wording, and the section of `MEMORY.md` they are kept in. Must never:
+read a file, or ask a model.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.state.ledger import AT_SHARE
+
+SUPPORT = 5
+"""Chains that a heuristic needs."""
+DAY = 86_400_000
+HEADING = "## Checkpoint heuristics"
+MAX_EVIDENCE = 5
+_LINE = re.compile(r"- `([a-z-]+)`: ")
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A session that went on from a checkpoint: when, how old that was, and after how long it made its first call (-1: none)."""
+
+    at: int
+    age: int
+    first_action: int = -1
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A session that ended while a checkpoint was the newest: the calls used by then, and those since the checkpoint."""
+
+    reason: str
+    used: int
+    lost: int
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A line of `index.jsonl`: an archived checkpoint and what came after it. `time` is in milliseconds, `session` counts
+    from 0.
+    """
+
+    id: str
+    task: str
+    file: str
+    time: int
+    trigger: str
+    status: str
+    used: int
+    resumed_count: int
+    parent: str = ""
+    budget: int = -1
+    session: int = 0
+    failed: bool = False
+    rolled_back: bool = False
+    resumes: tuple[Resumed, ...] = ()
+    endings: tuple[Ended, ...] = ()
+    recreated: tuple[str, ...] = ()
+    todo: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+
+class Statistic(NamedTuple):
+    """`n` chains bear on it, `rate` of what was looked at shows it (-1: does not apply); `heuristic` is what follows, "" for
+    nothing; `evidence` are ids of checkpoints.
+    """
+
+    name: str
+    title: str
+    n: int
+    value: str
+    rate: float = -1.0
+    heuristic: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+Chain = Sequence[Indexed]
+
+
+def chains_of(entries: Iterable[Indexed]) -> list[Chain]:
+    """The entries by task, each chain in its order."""
+    found: dict[str, dict[str, Indexed]] = defaultdict(dict)
+    for entry in entries:
+        found[entry.task][entry.id] = entry
+    return [sorted(chain.values(), key=lambda one: (one.time, one.id)) for _, chain in sorted(found.items())]
+
+
+def statistics(chains: Sequence[Chain]) -> list[Statistic]:
+    """Every statistic, in a fixed order."""
+    return [measure(chains) for measure in _MEASURES]
+
+
+def _statistic(  # noqa: PLR0917  # a row of a table
+    name: str,
+    title: str,
+    chains: Sequence[Chain],
+    value: str,
+    rate: float,
+    then: str,
+    evidence: Iterable[str],
+) -> Statistic:
+    """A statistic over the chains that bear on it; it says something when there are enough of them."""
+    holds = len(chains) >= SUPPORT
+    return Statistic(
+        name,
+        title,
+        len(chains),
+        value,
+        rate,
+        then if holds else "",
+        tuple(evidence)[-MAX_EVIDENCE:] if holds else (),
+    )
+
+
+# --- the measures
+
+
+def _position(chains: Sequence[Chain]) -> Statistic:
+    told = positions(chains)
+    values = [ratio for ratio, _ in told]
+    bearing = [chain for chain in chains if any(_is_placed(one) for one in chain)]
+    title = "budget at checkpoint"
+    if not values:
+        return _statistic("position", title, bearing, "", -1, "", ())
+    spread = percentile(values, 75) - percentile(values, 25)
+    middle = round(percentile(values, 50) * 100)
+    then = f"checkpoints are always taken at about {middle} % of the budget; make it a rule: `checkpoint at {middle}%`"
+    holds = spread <= 0.1
+    value = f"median {middle} %, middle half within {round(spread * 100)} %"
+    return _statistic("position", title, bearing, value, -1, then * holds, (id_ for _, id_ in told))
+
+
+def _age(chains: Sequence[Chain]) -> Statistic:
+    resumes = [(one, resume) for chain in chains for one in chain for resume in one.resumes]
+    bearing = [chain for chain in chains if any(one.resumes for one in chain)]
+    old = [resume for _, resume in resumes if resume.age > DAY]
+    young = [resume for _, resume in resumes if resume.age <= DAY]
+    rate = len(old) / len(resumes) if resumes else -1
+    worse = bool(old) and bool(young) and _acted(old) < _acted(young)
+    then = ""
+    if resumes and not old:
+        then = "work is never resumed after more than 24 hours; verify first what is older"
+    elif worse:
+        then = f"resumes after more than 24 hours succeed less often ({_acted(old):.0%}, else {_acted(young):.0%}); verify first"
+    value = f"{len(old)} of {len(resumes)} resumes after more than 24 h" if resumes else ""
+    return _statistic("age", "age at resume", bearing, value, rate, then, (one.id for one, _ in resumes))
+
+
+def _acted(resumes: Sequence[Resumed]) -> float:
+    return sum(resume.first_action >= 0 for resume in resumes) / len(resumes)
+
+
+def _destructive(chains: Sequence[Chain]) -> Statistic:
+    failed = [one for chain in chains for one in chain if one.failed]
+    bearing = [chain for chain in chains if any(one.failed for one in chain)]
+    back = [one for one in failed if one.rolled_back]
+    rate = len(back) / len(failed) if failed else -1
+    tools = Counter(one.trigger.removeprefix("before ") for one in back)
+    tool = min(tools, key=lambda name: (-tools[name], name), default="")
+    then = f"prepare the rollback before {tool}" if rate >= 0.5 else ""
+    value = f"{len(back)} of {len(failed)} failed destructive steps rolled back" if failed else ""
+    return _statistic(
+        "rollback",
+        "destructive failures",
+        bearing,
+        value,
+        rate,
+        then,
+        (one.id for one in back),
+    )
+
+
+def _budget(chains: Sequence[Chain]) -> Statistic:
+    endings = [(one, end) for chain in chains for one in chain if one.budget > 0 for end in one.endings]
+    bearing = [chain for chain in chains if any(one.endings and one.budget > 0 for one in chain)]
+    spent = [(one, end) for one, end in endings if end.used >= one.budget]
+    rate = len(spent) / len(endings) if endings else -1
+    typical = percentile([end.used / one.budget for one, end in endings], 50) if endings else 0
+    need = math.ceil(percentile([max(one.used for one in chain) for chain in bearing], 90)) if bearing else 0
+    need = max(need, max((end.used for _, end in spent), default=0))
+    then = (
+        f"raise the budget: nine of ten tasks took up to {need} calls" if rate >= 0.5 and typical >= 1 else ""
+    )
+    value = f"{len(spent)} of {len(endings)} sessions ended by it" if endings else ""
+    return _statistic("budget", "budget spent", bearing, value, rate, then, (one.id for one, _ in spent))
+
+
+def _lost(chains: Sequence[Chain]) -> Statistic:
+    values = lost(chains)
+    bearing = [chain for chain in chains if any(one.endings for one in chain)]
+    if not values:
+        return _statistic("lost", "calls lost at the end", bearing, "", -1, "", ())
+    high, middle = percentile(values, 90), max(1, round(percentile(values, 50)))
+    then = f"make a checkpoint every {middle} calls: sessions lose up to {high:.0f} at their end"
+    evidence = (one.id for chain in chains for one in chain if any(end.lost for end in one.endings))
+    value = f"median {percentile(values, 50):.0f}, nine of ten up to {high:.0f}"
+    return _statistic("lost", "calls lost at the end", bearing, value, -1, then * (high > 10), evidence)
+
+
+def _stuck(chains: Sequence[Chain]) -> Statistic:
+    found = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.todo, 3)]
+    return _lasting_statistic(
+        "stuck",
+        "items stuck",
+        chains,
+        found,
+        "stuck on {}: ask a person, or split it",
+        least=1,
+    )
+
+
+def _unanswered(chains: Sequence[Chain]) -> Statistic:
+    found = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.questions, 2)]
+    return _lasting_statistic(
+        "question", "questions open", chains, found,
+        "questions stay open over sessions, such as {}: raise them earlier, or set a default", least=2,
+    )  # fmt: skip
+
+
+def _lasting(
+    chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
+) -> list[tuple[str, list[str]]]:
+    """What stands in the last page of so many sessions or more, and the ids of those pages."""
+    last = {one.session: one for one in chain}
+    seen: dict[str, list[str]] = defaultdict(list)
+    for one in last.values():
+        for item in of(one):
+            seen[item].append(one.id)
+    return [(item, ids) for item, ids in seen.items() if len(ids) >= sessions]
+
+
+def _lasting_statistic(
+    name: str,
+    title: str,
+    chains: Sequence[Chain],
+    found: list[tuple[str, list[str]]],
+    then: str,
+    *,
+    least: int,
+) -> Statistic:
+    items = Counter(item for item, _ in found)
+    item = min(items, key=lambda one: (-items[one], one), default="")
+    rate = len({id_ for _, ids in found for id_ in ids[:1]}) / len(chains) if chains else -1
+    told = then.format(f'"{_short(item)}"') if len(found) >= least else ""
+    evidence = (id_ for one, ids in found if one == item for id_ in ids)
+    return _statistic(name, title, chains, f"{len(found)}" if chains else "", rate, told, evidence)
+
+
+def _recreated(chains: Sequence[Chain]) -> Statistic:
+    found = [(one, path) for chain in chains for one in chain for path in one.recreated]
+    rate = len({one.task for one, _ in found}) / len(chains) if chains else -1
+    then = "read Artifacts Produced first: what is listed there was made again" if found else ""
+    value = f"{len(found)}" if chains else ""
+    return _statistic(
+        "artifacts", "artifacts remade", chains, value, rate, then, (one.id for one, _ in found)
+    )
+
+
+def _resumes(chains: Sequence[Chain]) -> Statistic:
+    counts = [sum(len(one.resumes) for one in chain) for chain in chains]
+    first = [r.first_action for chain in chains for one in chain for r in one.resumes if r.first_action >= 0]
+    value = f"{sum(counts)} over all" if chains else ""
+    if first:
+        value += f", first call after {percentile(first, 50) / 1000:.0f} s (median)"
+    return Statistic("resumes", "resumes", len(chains), value)
+
+
+_MEASURES = (_position, _age, _destructive, _budget, _lost, _stuck, _unanswered, _recreated, _resumes)
+
+
+def _is_placed(one: Indexed) -> bool:
+    """Whether it was somebody's choice to make a checkpoint there."""
+    return one.budget > 0 and not one.trigger.startswith(AT_SHARE)
+
+
+def positions(chains: Sequence[Chain]) -> list[tuple[float, str]]:
+    """The share of the budget that was used at each checkpoint that no share of it had made."""
+    return [(one.used / one.budget, one.id) for chain in chains for one in chain if _is_placed(one)]
+
+
+def ages(chains: Sequence[Chain]) -> list[float]:
+    """Hours between a checkpoint and each resume from it."""
+    return [resume.age / 3_600_000 for chain in chains for one in chain for resume in one.resumes]
+
+
+def lost(chains: Sequence[Chain]) -> list[int]:
+    """Calls between the last checkpoint and the end of each session."""
+    return [end.lost for chain in chains for one in chain for end in one.endings]
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Linear between the closest ranks, as spreadsheets have it."""
+    ordered = sorted(values)
+    place = (len(ordered) - 1) * percent / 100
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+# --- MEMORY.md
+
+
+def remembered(text: str, found: Sequence[Statistic]) -> str:
+    """`MEMORY.md` with the heuristics as they are now: replaced, added, withdrawn. Everything else stays as it is."""
+    lines = text.splitlines()
+    start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
+    ours = [_told(one) for one in found if one.heuristic]
+    if start is None:
+        gap = [""] if lines and lines[-1].strip() else []
+        lines += [*gap, HEADING, *ours] if ours else []
+        return _joined(lines)
+    end = next((at for at in range(start + 1, len(lines)) if lines[at].startswith(("# ", "## "))), len(lines))
+    names = {one.name for one in found}
+    kept = [
+        line for line in lines[start + 1 : end] if not ((known := _LINE.match(line)) and known[1] in names)
+    ]
+    while kept and not kept[0].strip():
+        kept.pop(0)
+    section = [HEADING, *ours, *kept] if ours or kept else []
+    return _joined(
+        [
+            *lines[:start],
+            *section,
+            *([""] if section and end < len(lines) and section[-1].strip() else []),
+            *lines[end:],
+        ]
+    )
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip("\n") + "\n" if any(line.strip() for line in lines) else ""
+
+
+def _told(one: Statistic) -> str:
+    rate = f", {one.rate:.0%}" if one.rate >= 0 else ""
+    evidence = " ".join(id_[:12] for id_ in one.evidence)
+    return f"- `{one.name}`: {one.heuristic} (n={one.n}{rate}; evidence: {evidence})"

@@ -1,0 +1,109 @@
+"""What the checkpoint discipline costs: a call on which nothing is due, one that a checkpoint comes before, and a long task's files.
+
+python tests/bench/discipline.py [CALLS]      CALLS (100,000): the calls of the long task
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from adjourn.engine import triggers
+from adjourn.engine.contract import read_contract
+from adjourn.engine.decide import Call
+from adjourn.engine.desk import Desk, Setting
+from adjourn.engine.ending import end
+from adjourn.engine.milestone import make
+from adjourn.log import kinds
+
+POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
+CALLS = {
+    "a tool without a command": Call(
+        tool="notes.add", digest="1" * 64, given={"text": "milk", "path": "a.md"}
+    ),
+    "a short command": Call(
+        tool="shell.exec", digest="1" * 64, given={"command": "pytest -q tests/unit && git status"}
+    ),
+    "a command of 400 characters": Call(
+        tool="shell.exec",
+        digest="1" * 64,
+        given={"command": "grep -rn 'git push' docs | sed -e s/a/b/ && " * 9},
+    ),
+    "a tool that only reads": Call(
+        tool="file.read", digest="1" * 64, effectful=False, given={"path": "a.md"}
+    ),
+}
+
+
+def desk_in(folder: str) -> Desk:
+    root = os.path.join(os.path.realpath(folder), "work")
+    os.makedirs(os.path.join(root, ".aex"))
+    Path(root, ".aex", "policy.aex").write_text(POLICY)
+    os.environ["ADJOURN_CONFIG"] = os.path.join(folder, "config")
+    return Desk(Setting(root=root, contract=read_contract(root)))
+
+
+def microseconds(what: Callable[[], object], times: int) -> float:
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter_ns()
+        what()
+        taken.append(time.perf_counter_ns() - began)
+    return statistics.median(taken) / 1000
+
+
+def costs(desk: Desk) -> None:
+    session = desk.session()
+    for name, call in CALLS.items():
+
+        def once(call: Call = call) -> None:
+            triggers.before(session, [call])
+            triggers.settled(session)
+
+        taken = microseconds(once, 20_000)
+        print(f"{taken:10.2f} µs  nothing is due: {name}")
+    call = Call(tool="shell.exec", digest="1" * 64, given={"command": "rm -rf build"})
+    taken = microseconds(lambda: triggers.before(session, [call]), 200)
+    print(f"{taken:10.0f} µs  a checkpoint and its page before a destructive call")
+
+
+def sizes(desk: Desk, calls: int) -> None:
+    session = desk.session()
+    for number in range(calls):
+        arguments = f'{{"path":"src/module_{number % 50}.py","text":"line {number}"}}'
+        call = Call(tool="file.write", digest=f"{number:064x}", arguments=arguments)
+        _, (admitted,) = desk.admit([call])
+        facts = [
+            kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)
+        ]
+        session.settle(facts, later=True)
+        if number % max(1, calls // 20) == 0:
+            make(session.task, desk.setting.root, f"step-{number}", budget=None, sitting=session)
+    end(session, "client-eof", desk.setting.root)
+    desk.close("client-eof")
+    print(f"\n{calls:,} calls, 20 milestones, in {desk.setting.root.rpartition('/')[2]}:")
+    for place in (".aex/adjourn.db", ".aex/checkpoints", "tmp"):
+        print(f"{on_disk(Path(desk.setting.root, place)) / 1e6:10.1f} MB  {place}")
+
+
+def on_disk(place: Path) -> int:
+    """The bytes of a file, or of a folder's files: one with several names counts once."""
+    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    return sum({path.stat().st_ino: path.stat().st_size for path in files}.values())
+
+
+def main() -> None:
+    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as folder:
+        costs(desk_in(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        sizes(desk_in(folder), calls)
+
+
+if __name__ == "__main__":
+    main()

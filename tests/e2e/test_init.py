@@ -1,0 +1,379 @@
+"""`adjourn init`: clients found, changed after a yes, and restored byte for byte; `adjourn doctor` on what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from adjourn.hooks.options import parse
+
+BIN = str(Path(sys.executable).parent)
+MCP = """\
+{
+  "mcpServers": {
+    // reads and writes
+    "files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "b"}},
+    "web": {"type": "http", "url": "https://example.org"},
+  },
+}
+"""
+CODEX = '[mcp_servers.clock]\ncommand = "uvx"\nargs = ["clock"]\nenv = { TZ = "UTC" }\n'
+EVENTS = [
+    "SessionStart",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreCompact",
+    "Stop",
+    "SessionEnd",
+]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Home:
+    """A workspace, and an empty home folder but for what a test puts there."""
+
+    def __init__(self, path: Path) -> None:
+        self.root, self.home = path / "work", path / "home"
+        self.root.mkdir()
+        self.home.mkdir()
+        (path / "bin").mkdir()
+        os.symlink(f"{BIN}/adjourn", path / "bin" / "adjourn")
+        self.environment = {
+            "PATH": f"{path}/bin:/usr/bin:/bin", "HOME": str(self.home), "ADJOURN_CONFIG": str(path / "config"), "LANG": "C.UTF-8",
+        }  # fmt: skip
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> Path:
+        file = (self.home / path[2:]) if path.startswith("~/") else self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    def run(self, *arguments: str, **env: str) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "adjourn", *arguments],
+            cwd=self.root, env=self.environment | env, capture_output=True, text=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        return {
+            str(path): (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+            for place in (self.root, self.home)
+            for path in sorted(place.rglob("*"))
+            if path.is_file()
+        }
+
+    def notes(self) -> str:
+        return json.dumps(self.run("init", "--json").json["notes"])
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Home:
+    at = Home(tmp_path)
+    at.write(".mcp.json", MCP)
+    return at
+
+
+def hooks_of(at: Home, path: str = ".claude/settings.json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((at.root / path).read_text())["hooks"]
+    return found
+
+
+def test_nothing_is_changed_without_a_yes(at: Home) -> None:
+    """The change is shown as a diff; without a terminal to ask on, the answer is no, and the exit code says so."""
+    before = at.files()
+    done = at.run("init")
+    assert done.code == 1
+    assert done.out.startswith("Claude Code: 3 files to change\n")
+    assert '-    "files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "b"}},' in done.out
+    assert (
+        '+    "files": {"command": "adjourn", "args": ["proxy", "--", "npx", "-y", "files"], "env": {"A": "b"}},'
+        in done.out
+    )
+    assert "for want of a yes" in done.err
+    assert at.files() == before
+
+
+def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
+    """Comments and layout stay; what is reached over the network is left alone, and named; a first policy is there."""
+    done = at.run("init", "--yes")
+    assert (done.code, done.err) == (0, "")
+    changed = MCP.replace(
+        '"command": "npx", "args": ["-y"', '"command": "adjourn", "args": ["proxy", "--", "npx", "-y"'
+    )
+    assert (at.root / ".mcp.json").read_text() == changed
+    hooks = hooks_of(at)
+    assert list(hooks) == EVENTS
+    for event, [group] in hooks.items():
+        [hook] = group["hooks"]
+        assert hook["command"] == "adjourn hook --settle --proxied files"
+        assert ("onFailure" in hook) == (event == "PreToolUse")
+        parse(shlex.split(hook["command"])[2:])
+    assert (at.root / ".aex" / "policy.aex").exists()
+    assert "server web is not put behind the proxy" in done.out
+
+
+def test_a_second_time_changes_nothing(at: Home) -> None:
+    """It is set up already, and is told so."""
+    at.write("~/.codex/config.toml", CODEX)
+    at.run("init", "--yes")
+    before = at.files()
+    again = at.run("init", "--yes")
+    assert (again.code, again.out.splitlines()[0]) == (0, "nothing to change: Claude Code, Codex are set up")
+    assert at.files() == before
+
+
+def test_undo_restores_every_file_byte_for_byte(at: Home) -> None:
+    """After two runs, with what was added between them: all as it was, what was not there is gone, folders too."""
+    at.write(".claude/settings.json", '{"model": "x",   "hooks": {"Stop": []}}')
+    at.write("~/.claude.json", '{"projects": {}}', 0o600)
+    at.write("~/.codex/config.toml", CODEX)
+    before = at.files()
+    at.run("init", "--yes")
+    at.write(".vscode/mcp.json", '{"servers": {"git": {"command": "uvx"}}}')
+    assert at.run("init", "--yes").code == 0
+    assert '"adjourn"' in (at.root / ".vscode/mcp.json").read_text()
+    undone = at.run("init", "--undo", "--yes")
+    assert (undone.code, undone.err) == (0, "")
+    assert (at.root / ".vscode/mcp.json").read_text() == '{"servers": {"git": {"command": "uvx"}}}'
+    shutil.rmtree(at.root / ".vscode")
+    assert at.files() == before
+    assert not (at.root / ".aex").exists()
+    assert not (at.root / ".codex").exists()
+    assert at.run("init", "--undo", "--yes").code == 1
+
+
+def test_undo_asks_and_leaves_alone_what_was_changed_since(at: Home) -> None:
+    """Somebody's work since is not thrown away: the file stays, the others are restored, and the copy is named."""
+    at.run("init", "--yes")
+    (at.root / ".aex" / "policy.aex").write_text("policy mine v0\n")
+    settings = at.root / ".claude" / "settings.json"
+    settings.write_text(settings.read_text() + "\n")
+    assert at.run("init", "--undo").code == 1
+    assert '"adjourn"' in (at.root / ".mcp.json").read_text()
+    undone = at.run("init", "--undo", "--yes")
+    assert undone.code == 1
+    assert (at.root / ".mcp.json").read_text() == MCP
+    assert settings.exists()
+    assert ".claude/settings.json: was changed since, and stays" in undone.out
+    assert (at.root / ".aex" / "policy.aex").read_text() == "policy mine v0\n"
+    settings.unlink()
+    assert at.run("init", "--undo", "--yes").code == 0
+
+
+def test_undo_restores_nothing_outside_its_table(at: Home, tmp_path: Path) -> None:
+    """An agent can write in .aex/undo: a manifest that names another file is refused whole."""
+    at.run("init", "--yes")
+    manifest = at.root / ".aex" / "undo" / "1" / "manifest.json"
+    body = json.loads(manifest.read_text())
+    other = tmp_path / "other"
+    other.write_text("x")
+    body["files"][0]["path"] = str(other)
+    manifest.write_text(json.dumps(body))
+    done = at.run("init", "--undo", "--yes")
+    assert done.code == 1
+    assert "never changes" in done.err
+    assert other.read_text() == "x"
+
+
+def test_copies_are_private_and_no_part_of_the_repository(at: Home) -> None:
+    """A client's file may hold secrets: only its owner reads the copy, git ignores it, and permissions are kept."""
+    at.write("~/.claude.json", '{"mcpServers": {"s": {"command": "x", "env": {"KEY": "secret"}}}}', 0o600)
+    assert at.run("init", "--yes").code == 0
+    assert stat.S_IMODE((at.home / ".claude.json").stat().st_mode) == 0o600
+    undo = at.root / ".aex" / "undo"
+    assert stat.S_IMODE(undo.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in undo.rglob("*") if path.is_file()} == {0o600}
+    assert (undo / ".gitignore").read_text() == "*\n"
+
+
+def test_servers_of_the_home_get_an_entry_of_this_workspace_alone(at: Home) -> None:
+    """Other projects have no policy: what the home lists for all of them stays, and is shadowed here."""
+    at.write(
+        "~/.claude.json",
+        json.dumps({"mcpServers": {"notes": {"command": "npx", "args": ["n"], "env": {"K": "v"}}}}),
+    )
+    at.write("~/.codex/config.toml", CODEX)
+    at.write("~/.cursor/mcp.json", '{"mcpServers": {"far": {"command": "x"}}}')
+    done = at.run("init", "--yes")
+    assert done.code == 0
+    claude = json.loads((at.home / ".claude.json").read_text())
+    assert claude["mcpServers"]["notes"]["command"] == "npx"
+    own = claude["projects"][str(at.root)]["mcpServers"]["notes"]
+    assert own == {"command": "adjourn", "args": ["proxy", "--", "npx", "n"], "env": {"K": "v"}}
+    assert (at.home / ".codex/config.toml").read_text() == CODEX
+    assert '[mcp_servers.clock]\ncommand = "adjourn"' in (at.root / ".codex/config.toml").read_text()
+    assert hooks_of(at)["Stop"][0]["hooks"][0]["command"].endswith("--proxied files,notes")
+    codex = hooks_of(at, ".codex/hooks.json")
+    assert codex["SessionEnd"][0]["hooks"][0] == {
+        "type": "command", "command": "adjourn hook --client codex --settle --proxied clock", "timeout": 3,
+    }  # fmt: skip
+    assert "server far of Cursor is left alone: it is for every project" in done.out
+    assert "does not trust this folder yet" in done.out
+
+
+def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
+    """Our hook is registered once an event, beside what is there; what somebody gave it is kept."""
+    mine = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh"}]}
+    ours: dict[str, Any] = {
+        "matcher": "*",
+        "hooks": [
+            {"type": "command", "command": "adjourn hook --policy strict.aex --proxied=old", "timeout": 9}
+        ],
+    }
+    at.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [mine, ours], "Stop": [mine]}}))
+    at.run("init", "--yes")
+    hooks = hooks_of(at)
+    assert hooks["PreToolUse"] == [
+        mine, {"matcher": "*", "hooks": [ours["hooks"][0] | {"command": "adjourn hook --settle --proxied files,old --policy strict.aex"}]},
+    ]  # fmt: skip
+    assert hooks["Stop"][0] == mine
+    assert len(hooks["Stop"]) == 2
+
+
+def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:
+    """Broken JSON, an odd shape, a link, a table in another spelling: not one byte changes, and the reason is said."""
+    broken = at.write(".cursor/mcp.json", '{"mcpServers": ')
+    odd = at.write(".gemini/settings.json", '{"mcpServers": {"x": {"command": ["a", "b"]}, "y": 5}}')
+    spelled = at.write(".codex/config.toml", 'mcp_servers.x.command = "a"\n')
+    real = at.write("real.json", '{"servers": {"g": {"command": "x"}}}')
+    (at.root / ".vscode").mkdir()
+    (at.root / ".vscode" / "mcp.json").symlink_to(real)
+    away = at.root.parent / "away"
+    away.mkdir()
+    (away / "mcp.json").write_text('{"mcpServers": {"g": {"command": "x"}}}')
+    (at.root / ".roo").symlink_to(away)
+    before = at.files()
+    assert at.run("init", "--yes").code == 0
+    for path in (broken, odd, spelled, real, away / "mcp.json"):
+        assert before.get(str(path), (path.read_bytes(), 0))[0] == path.read_bytes()
+    notes = at.notes()
+    for part in (
+        "line 1: no JSON value",
+        "server x is not put behind",
+        "server y is not put",
+        "not spelled in a way",
+        "is a link",
+    ):
+        assert part in notes
+    assert "mcp.json" in notes
+
+
+def test_a_linked_settings_folder_is_refused(at: Home) -> None:
+    """Hooks are not written through a link either."""
+    away = at.root.parent / "away"
+    away.mkdir()
+    (at.root / ".claude").symlink_to(away)
+    done = at.run("init", "--yes")
+    assert done.code == 0
+    assert list(away.iterdir()) == []
+    assert "follows no link" in done.out
+
+
+def test_a_file_changed_between_showing_and_writing_is_not_written_over(at: Home, tmp_path: Path) -> None:
+    """The yes was for what was shown."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adjourn", "init"],
+        cwd=at.root,
+        env=at.environment,
+        stdin=other,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    seen = b""
+    end = time.monotonic() + 30
+    while b"Change these files?" not in seen and time.monotonic() < end:
+        seen += os.read(process.stdout.fileno(), 65536)
+    (at.root / ".mcp.json").write_text("{}")
+    os.write(main, b"y\n")
+    out, err = process.communicate(timeout=30)
+    os.close(main)
+    os.close(other)
+    assert process.returncode == 1, (out, err)
+    assert b"changed meanwhile" in err
+    assert (at.root / ".mcp.json").read_text() == "{}"
+    assert not (at.root / ".claude").exists()
+    assert not (at.root / ".aex" / "policy.aex").exists()
+
+
+def test_where_adjourn_is_not_on_the_path_the_interpreter_is_named(at: Home) -> None:
+    """A client that cannot find the program could start nothing."""
+    assert at.run("init", "--yes", PATH="/usr/bin:/bin").code == 0
+    args = json.loads((at.root / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0][
+        "command"
+    ]
+    assert args.startswith(f"{sys.executable} -m adjourn hook ")
+    assert at.run("init", "--yes", PATH="/usr/bin:/bin").out.startswith("nothing to change")
+
+
+def test_aex_init_is_as_it_was_published(at: Home) -> None:
+    """Without options it writes a sample task, and touches no client."""
+    done = subprocess.run(
+        [f"{BIN}/aex", "init"],
+        cwd=at.root,
+        env=at.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "tasks/sample-task.aex" in done.stdout
+    assert (at.root / ".mcp.json").read_text() == MCP
+
+
+# --- doctor
+
+
+def doctor(at: Home, **env: str) -> list[str]:
+    return [
+        found["code"]
+        for found in at.run("doctor", "--json", **env).json["findings"]
+        if found["code"].startswith("client")
+    ]
+
+
+def test_doctor_checks_the_whole_set_up(at: Home) -> None:
+    """Not set up, well set up, half taken out, a program that is not there, hooks switched off: each has its finding."""
+    assert doctor(at) == ["client-not-set-up"]
+    at.run("init", "--yes")
+    assert doctor(at) == ["client"]  # the server on the network
+    settings = at.root / ".claude" / "settings.json"
+    document = json.loads(settings.read_text())
+    del document["hooks"]["PostToolUse"]
+    settings.write_text(json.dumps(document | {"disableAllHooks": True}))
+    assert doctor(at) == ["client-incomplete", "client", "client"]
+    assert "client-program" in doctor(at, PATH="/usr/bin:/bin")
+    assert at.run("doctor", PATH="/usr/bin:/bin").code == 1
+
+
+def test_a_workspace_without_clients_is_none_of_its_business(tmp_path: Path) -> None:
+    """No client, no finding; and nothing to set up."""
+    at = Home(tmp_path)
+    assert doctor(at) == []

@@ -1,0 +1,172 @@
+"""What an agent notes through the proxy reaches the next agent: after a crash, in both eras, with what a person answered meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import MODERN, NEW, OLD, Workspace, refused, text_of
+from requirements import requirement
+
+from adjourn.engine.records import CRStore
+
+NOTING = ("adjourn.note", "adjourn.record", "adjourn.ask")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Workspace]:
+    with Workspace(tmp_path, "use echo", "budget calls=9") as work:
+        yield work
+
+
+def task_of(work: Workspace) -> str:
+    """The only task that calls were made in."""
+    [name] = [name for name in work.tasks() if "/" not in name and work.ledger(name).calls_used]
+    return name
+
+
+def adjourn(work: Workspace, *words: str) -> Any:
+    """What the command says, decoded."""
+    command = [sys.executable, "-m", "adjourn", *words, "--json"]
+    done = subprocess.run(
+        command, cwd=work.root, env=work.environment, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@requirement("Record")
+@pytest.mark.parametrize(("first", "second"), [(OLD, MODERN), (NEW, OLD), (MODERN, NEW)])
+def test_a_note_outlives_the_crash_of_who_made_it(work: Workspace, first: str, second: str) -> None:
+    """Noted, then client and proxy are killed: another client resumes, and its brief has the note; its own is in the same record."""
+    client = work.client(era=first)
+    client.call("echo", {"a": 1})
+    answer = client.meta(
+        "adjourn.note",
+        facts=["the parser is in p.py"],
+        decisions=[{"decision": "Use SQLite", "because": "one file"}],
+    )
+    assert answer["added"] == {"facts": 1, "decisions": 1}
+    client.kill()
+    task = task_of(work)
+    other = work.client(era=second, foreign=True)
+    [made] = work.facts("checkpoint.created", task)
+    told = other.meta("aex.resume", name=made.name)
+    assert "the parser is in p.py" in told["brief"]
+    assert "Use SQLite" in told["brief"]
+    assert told["callsUsed"] == 1
+    assert other.meta("adjourn.note", facts=["it is fixed"])["record"] == answer["record"]
+    facts = other.meta("adjourn.record", section="facts")["items"]
+    assert [fact["content"] for fact in facts] == ["the parser is in p.py", "it is fixed"]
+
+
+@requirement("Record")
+def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(work: Workspace) -> None:
+    """Asked through the proxy, listed and answered by `adjourn answer`; the record and who asks again have the answer."""
+    client = work.client()
+    client.call("echo", {"a": 1})
+    asked = client.meta(
+        "adjourn.ask", question="Keep the old file?", options=["keep", "delete"], context="3 MB"
+    )
+    assert asked["status"] == "open"
+    [listed] = adjourn(work, "answer")["questions"]
+    assert (listed["id"], listed["question"], listed["context"]) == (
+        asked["question"],
+        "Keep the old file?",
+        "3 MB",
+    )
+    adjourn(work, "answer", asked["question"], "delete")
+    [question] = client.meta("adjourn.record", section="questionsForUser")["items"]
+    assert (question["status"], question["answer"], question["answeredBy"]["type"]) == (
+        "answered",
+        "delete",
+        "human",
+    )
+    again = client.meta("adjourn.ask", question="Keep the old file?")
+    assert (again["question"], again["answer"]) == (asked["question"], "delete")
+    client.meta("aex.checkpoint", name="asked")
+    assert "delete" in adjourn(work, "resume", "asked")["brief"]
+    document = json.loads((work.root / ".aex/checkpoints/asked/checkpoint.json").read_text())["adjourn"][
+        "document"
+    ]
+    assert document["record"] == client.meta("adjourn.record")["contentHash"]
+    assert adjourn(work, "verify")["valid"]
+
+
+@requirement("Record", "D42")
+def test_a_policy_can_deny_them_one_by_one_or_all(tmp_path: Path) -> None:
+    """What is denied is neither listed nor answered, and writes nothing; by default all three pass and cost no call."""
+    with Workspace(tmp_path, "use echo", "deny adjourn.*") as work:
+        client = work.client()
+        assert not set(NOTING) & set(client.tools())
+        assert "aex.resume" in client.tools()
+        for name in NOTING:
+            assert refused(client.call(name, {"facts": ["x"]}))
+            assert refused(client.call(name.replace(".", "_"), {"facts": ["x"]}))
+        client.call("echo", {"a": 1})
+        with work.store() as store:
+            assert CRStore(store).ids() == []
+    with Workspace(tmp_path, "use echo", "budget calls=1", "deny adjourn.ask", name="other") as work:
+        client = work.client()
+        assert set(NOTING) & set(client.tools()) == {"adjourn.note", "adjourn.record"}
+        client.meta("adjourn_note", facts=["x"])
+        assert not refused(client.call("echo", {"a": 1}))
+        assert work.executed() == ["echo"]
+
+
+@requirement("D10")
+def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: Workspace) -> None:
+    """Wrong types, unknown names and huge texts are answered, and write nothing."""
+    client = work.client()
+    odd: list[Any] = [
+        {"facts": 5}, {"facts": [{}]}, {"fact": ["x"]}, {"facts": ["x" * 100_000]}, {"decisions": [[]]}, ["x"], "x",
+    ]  # fmt: skip
+    for arguments in odd:
+        for name in NOTING:
+            assert "error" in (answer := client.call(name, arguments)) or refused(answer), (name, arguments)
+    assert "$.facts" in text_of(client.call("adjourn.note", {"facts": 5}))
+    assert not refused(client.call("echo", {"a": 1}))
+    with work.store() as store:
+        assert CRStore(store).ids() == []
+    assert "proxy.bug" not in client.stderr()
+
+
+def test_a_client_that_was_fenced_off_cannot_note(work: Workspace) -> None:
+    """Another client took its task over: its note is refused, and the record has none of it."""
+    first = work.client("--task", "t")
+    first.call("echo", {"a": 1})
+    first.meta("adjourn.note", facts=["mine"])
+    second = work.client("--task", "t", "--take-over", foreign=True)
+    second.call("echo", {"a": 2})
+    assert refused(first.call("adjourn.note", {"facts": ["too late"]}))
+    facts = second.meta("adjourn.record", section="facts")["items"]
+    assert [fact["content"] for fact in facts] == ["mine"]
+
+
+@requirement("Record")
+def test_sister_proxies_of_one_client_note_at_once_and_nothing_is_lost(work: Workspace) -> None:
+    """Two servers' proxies write to one record: each note is there once, and the chain holds."""
+    clients = [work.client("--task", "t") for _ in range(2)]
+    calls = [
+        [
+            client.call_message(
+                "adjourn.note", {"facts": [f"{who} {n}"], "learnings": [{"content": f"{who} {n}"}]}
+            )
+            for n in range(6)
+        ]
+        for who, client in enumerate(clients)
+    ]
+    for client, messages in zip(clients, calls, strict=True):
+        client.post(*messages)
+    for client, messages in zip(clients, calls, strict=True):
+        assert not any(refused(client.answer(message["id"])) for message in messages)
+    noted = {f"{who} {n}" for who in range(2) for n in range(6)}
+    for section in ("facts", "learnings"):
+        items = clients[0].meta("adjourn.record", section=section)["items"]
+        assert sorted(item["content"] for item in items) == sorted(noted)
+    with work.store() as store:
+        assert CRStore(store).verify_chain("t").valid

@@ -127,7 +127,7 @@ def test_show_lint_and_edit(work: Workspace) -> None:
     shown = run("checkpoint", "show")
     assert shown.out.startswith("tmp/checkpoint-active.md: 1 of 2 done, next: Write the report; ")
     assert run("checkpoint", "show", "--json").json["page"]["openQuestions"] == ["7 or 30 days?"]
-    assert len(run("checkpoint", "show", "--all", "--json").json["pages"]) == 4
+    assert len(run("checkpoint", "--json").json["pages"]) == 4
     assert run("checkpoint", "lint").code == 0
     editor = work.root.parent / "editor"
     editor.write_text("#!/bin/sh\nsed -i 's/7 or 30 days?/14 days?/' \"$1\"\n")

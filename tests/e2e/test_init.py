@@ -363,7 +363,10 @@ def test_doctor_checks_the_whole_set_up(at: Home) -> None:
     """Not set up, well set up, half taken out, a program that is not there, hooks switched off: each has its finding."""
     assert doctor(at) == ["client-not-set-up"]
     at.run("init", "--yes")
-    assert doctor(at) == ["client"]  # the server on the network
+    assert doctor(at) == ["client-search", "client"]  # the server on the network
+    policy = at.root / ".aex" / "policy.aex"
+    policy.write_text(policy.read_text().replace("file.read, ", "file.read, tools.search, "))
+    assert doctor(at) == ["client"]
     settings = at.root / ".claude" / "settings.json"
     document = json.loads(settings.read_text())
     del document["hooks"]["PostToolUse"]
@@ -371,6 +374,24 @@ def test_doctor_checks_the_whole_set_up(at: Home) -> None:
     assert doctor(at) == ["client-incomplete", "client", "client"]
     assert "client-program" in doctor(at, PATH="/usr/bin:/bin")
     assert at.run("doctor", PATH="/usr/bin:/bin").code == 1
+
+
+def test_what_codex_does_not_trust_yet_is_a_finding(at: Home) -> None:
+    """First the folder, then the hooks; once both are trusted there is nothing to say."""
+    (at.root / ".mcp.json").unlink()
+    at.write("~/.codex/config.toml", CODEX)
+    at.run("init", "--yes")
+    said = []
+    trust = f'\n[projects."{at.root}"]\ntrust_level = "trusted"\n'
+    hooks = f'\n[hooks.state."{at.root}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:00"\n'
+    for text in (CODEX, CODEX + trust, CODEX + trust + hooks):
+        at.write("~/.codex/config.toml", text)
+        said.append(
+            [one["message"] for one in at.run("doctor", "--json").json["findings"] if one["code"] == "client"]
+        )
+    assert [len(one) for one in said] == [1, 1, 0]
+    assert "does not trust this folder" in said[0][0]
+    assert "runs none of these hooks" in said[1][0]
 
 
 def test_a_workspace_without_clients_is_none_of_its_business(tmp_path: Path) -> None:

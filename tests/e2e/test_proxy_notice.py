@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +73,22 @@ def test_a_client_that_takes_no_dots_is_told_the_name_it_knows(work: Workspace) 
     second = work.client(name="claude-ai")
     assert "call aex_resume with" in said(second.greeting)
     assert json.dumps(second.tools()).count("aex_resume") == 1
+
+
+def test_the_brief_of_a_session_s_start_holds_what_the_agent_noted(work: Workspace) -> None:
+    """Decisions and facts of the task's record are in it, fenced, beside the goal and what is to be resumed."""
+    first = work.client()
+    first.call("echo", {"a": 1})
+    first.meta("adjourn.note", decisions=[{"decision": "Use SQLite"}], facts=["The parser is in p.py."])
+    first.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "adjourn", "hook", "--settle", "--proxied", "files"],
+        input=json.dumps({"hook_event_name": "SessionStart", "cwd": str(work.root)}),
+        cwd=work.root, env=work.environment, capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+    told = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    lines = told.splitlines()
+    assert [line[:2] for line in lines if "Use SQLite" in line] == ["| "]
+    assert any("The parser is in p.py." in line for line in lines)
+    assert "mcp__files__aex_resume" in told
+    assert len(told.encode()) <= 8192

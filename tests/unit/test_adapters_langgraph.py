@@ -295,7 +295,7 @@ def test_more_nodes_than_any_limit_of_recursion(bench: Bench) -> None:
 
 def test_binds_may_be_called_as_the_state_is(bench: Bench) -> None:
     """A step's name and a part of the state do not get in each other's way."""
-    names = ["task", "at", "output", "inputs", "resume", "__start__", "__end__"]
+    names = ["task", "run", "at", "output", "inputs", "resume", "__start__", "__end__"]
     built = made(bench, *(f"do note.add(n=1) -> {name}" for name in names), "return output.given.n")
     assert built.invoke({"inputs": {}})["output"] == 1
 
@@ -395,7 +395,7 @@ def test_a_question_is_asked_and_waits(bench: Bench) -> None:
     [question] = task.ledger.approvals.values()
     answer(task, question.id, yes=True, via="terminal", by=ANN)
     task.store.close()
-    assert built.invoke({"task": "run-1", "resume": True}) == {"task": "run-1", "output": 1}
+    assert built.invoke({"task": "run-1", "resume": True}) == {"run": "run-1", "output": 1}
     assert [name for name, _ in bench.calls] == ["note.list", "note.add"]
 
 
@@ -444,7 +444,7 @@ def test_a_run_that_stopped_between_nodes_goes_on(bench: Bench) -> None:
         thread: Any = {"configurable": {"thread_id": str(number)}}
         task = f"run-{number}"
         built.invoke({"inputs": {}, "task": task}, thread, interrupt_before=["all"])
-        assert built.invoke(more, thread) == {"task": task, "output": {}}
+        assert built.invoke(more, thread) == {"run": task, "output": {}}
     assert bench.done() == [1, 2, 1, 2]
 
 
@@ -454,8 +454,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from adjourn.adapters.langgraph import graph
 
 with SqliteSaver.from_conn_string("threads.db") as saver:
-    built = graph("task.aex", checkpointer=saver)
-    thread: Any = {"configurable": {"thread_id": "1"}}
+    built = sys.built = graph("task.aex", checkpointer=saver)  # something refers to it to the end
+    thread = {"configurable": {"thread_id": "1"}}
     if sys.argv[1] == "begin":
         built.invoke({"inputs": {}}, thread, interrupt_before=["if-1-2"])
         built.invoke(None, thread, interrupt_before=["if-1-2"])
@@ -482,6 +482,7 @@ def test_a_thread_goes_on_in_another_process(bench: Bench) -> None:
         "return read",
     )
     assert _program(bench, "begin") == ""
+    assert not bench.ledger(bench.streams()[0]).sessions, "it got up when its process ended"
     assert (bench.root / "b").read_text() == "by a run"
     assert not (bench.root / "c").exists()
     (bench.root / "a").write_text("by hand")
@@ -505,12 +506,33 @@ def test_a_thread_goes_on_behind_a_refusal(bench: Bench) -> None:
     assert [name for name, _ in bench.calls] == ["note.list", "note.add"]
 
 
+def test_a_thread_that_is_set_back_repeats_nothing(bench: Bench) -> None:
+    """From a place that the run has left behind it gets to where it was, with what its steps came to."""
+    lines = (*LOOP[:3], "do note.add(n=all)", "return all")
+    built = made(bench, *lines, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    built.invoke({"inputs": {}}, thread, interrupt_before=["note-add-3"])
+    earlier = [state.config for state in built.get_state_history(thread) if state.next == ("for-1",)]
+    assert built.invoke(None, earlier[1])["output"] == {"given": {}}
+    assert bench.done() == [1, 2, {"given": {}}]
+
+
+def test_a_thread_runs_a_contract_as_often_as_it_is_invoked(bench: Bench) -> None:
+    """Each time in a task of its own, with the inputs of then."""
+    built = made(bench, "need n: int?", "do note.add(n=n)", "return n", checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    invocations: list[Any] = [{"inputs": {"n": 1}, "task": "run-1"}, {"inputs": {"n": 2}}, {"inputs": {}}]
+    came = [built.invoke(one, thread) for one in invocations]
+    assert [one["output"] for one in came] == [1, 2, None]
+    assert len({one["run"] for one in came}) == 3
+
+
 def test_a_run_that_is_over_is_not_run_again(bench: Bench) -> None:
     """Its output is told; a thread that stands at an earlier place of it cannot go on."""
     built = made(bench, *LOOP, checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     built.invoke({"inputs": {}, "task": "run-1"}, thread)
-    assert made(bench, *LOOP).invoke({"task": "run-1", "resume": True}) == {"task": "run-1", "output": {}}
+    assert made(bench, *LOOP).invoke({"task": "run-1", "resume": True}) == {"run": "run-1", "output": {}}
     earlier = [state.config for state in built.get_state_history(thread) if state.next == ("all",)]
     with pytest.raises(UsageError, match="is over"):
         built.invoke(None, earlier[0])

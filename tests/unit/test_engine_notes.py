@@ -91,12 +91,12 @@ def test_what_is_known_in_the_same_words_makes_no_version(machine: Machine) -> N
 
 
 def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(machine: Machine) -> None:
-    """The state of mind was written and the record was not: the next note of facts names it all."""
+    """The state of mind was written and the record was not: the next note names it all."""
     desk = machine.desk()
     add(machine, desk, facts=["one"])
     notes._remember(desk.session().task, Note(facts=("two",)), {})
     assert len(section(machine, desk.task_id(), "facts")) == 1
-    add(machine, desk, facts=["two"])
+    add(machine, desk, learnings=[{"content": "three"}])
     assert len(section(machine, desk.task_id(), "facts")) == 2
 
 

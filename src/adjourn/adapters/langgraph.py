@@ -10,7 +10,7 @@ import os
 import re
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -190,9 +190,9 @@ class Given(TypedDict, total=False):
 
 
 class Came(TypedDict, total=False):
-    """What it comes to: the run's name, and the value of its `return`."""
+    """What it comes to: the task that was run, and the value of its `return`."""
 
-    task: str
+    run: str
     output: Any
 
 
@@ -227,6 +227,7 @@ def graph(
         raise UsageError(
             f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'"
         ) from error
+    root = os.path.realpath(root)
     document = _read(os.path.join(root, path))
     planned = plan(document)
     options = Options(
@@ -263,6 +264,13 @@ def graph(
     return built.compile(checkpointer=checkpointer).with_config(recursion_limit=MAX_NODES)
 
 
+class _Walk(NamedTuple):
+    """A run between two nodes: at the step that comes next."""
+
+    at: str
+    steps: Generator[str, None, Outcome]
+
+
 class _Runs:
     """The runs that a graph carries out, each up to the step that comes next."""
 
@@ -270,50 +278,54 @@ class _Runs:
         self._options = options
         self._path = path
         self._text = text
-        self._walks: dict[str, Generator[str, None, Outcome]] = {}
+        self._walks: dict[str, _Walk] = {}
         weakref.finalize(self, _close, self._walks)  # also at exit, while there are still threads to wait for
 
     def begin(self, state: State) -> State:
-        """Start a run or resume it, up to its first step."""
+        """Start a run or resume it, up to its first step. What it was given is not there for the thread's next run."""
         task = state.get("task", "")
         if state.get("resume"):
-            return self._resume(task)
-        self._check()
-        run = begin.start(self._settings(task), self._path, state.get("inputs", {}))
-        return self._advance(run.task, run.walk())
+            now = self._resume(task)
+        else:
+            self._check()
+            run = begin.start(self._settings(task), self._path, state.get("inputs", {}))
+            now = self._advance(run.task, run.walk())
+        return {"inputs": {}, "task": "", "resume": False, **now}
 
     def step(self, state: State) -> State:
-        """Take the step that the run stands at. A run that another process began is resumed, and gets there first."""
-        task = state["task"]
-        walk = self._walks.pop(task, None)
-        if walk is not None:
-            return self._advance(task, walk)
-        now = self._resume(task)
-        while now["at"] != state["at"]:
-            if not now["at"]:
-                raise UsageError(f"run {task} is over", "start a new one: invoke the graph with another task")
-            now = self._advance(task, self._walks.pop(task))
-        return self._advance(task, self._walks.pop(task))
+        """Take the step that comes next. A run that stands elsewhere, or was begun in another process, gets there first."""
+        task, at = state["run"], state["at"]
+        here = self._walks.get(task)
+        if here is None or here.at != at:
+            now = self._resume(task)
+            while now["at"] != at:
+                if not now["at"]:
+                    raise UsageError(
+                        f"run {task} is over", "start a new one: invoke the graph with another task"
+                    )
+                now = self._advance(task, self._walks[task].steps)
+        return self._advance(task, self._walks[task].steps)
 
     def _resume(self, task: str) -> State:
         self._check()
         if task in self._walks:
-            self._walks.pop(task).close()
+            self._walks.pop(task).steps.close()
         run = begin.resume(self._settings(task), self._path)
         return self._advance(run.task, run.walk())
 
-    def _advance(self, task: str, walk: Generator[str, None, Outcome]) -> State:
+    def _advance(self, task: str, steps: Generator[str, None, Outcome]) -> State:
+        self._walks.pop(task, None)  # it is there between nodes only
         try:
-            at = next(walk)
+            at = next(steps)
         except StopIteration as ended:
             outcome: Outcome = ended.value
         else:
-            self._walks[task] = walk
-            return {"task": task, "at": at}
+            self._walks[task] = _Walk(at, steps)
+            return {"run": task, "at": at}
         if outcome.status != "success":
             remedy = f"{outcome.remedy}; " if outcome.remedy else ""
             raise BlockedError(outcome.step, outcome.reason, f"{remedy}run {task} can be resumed")
-        return {"task": task, "at": "", "output": outcome.output}
+        return {"run": task, "at": "", "output": outcome.output}
 
     def _settings(self, task: str) -> Options:
         return msgspec.structs.replace(self._options, task=task)
@@ -326,6 +338,6 @@ class _Runs:
             raise InvalidError(f"{self._path} is not what the graph was made from", "make the graph again")
 
 
-def _close(walks: dict[str, Generator[str, None, Outcome]]) -> None:
+def _close(walks: dict[str, _Walk]) -> None:
     for walk in walks.values():
-        walk.close()
+        walk.steps.close()

@@ -48,7 +48,7 @@ COMMANDS = {
         "record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
     ),
     "rollback": Entry(
-        "rollback:rollback", "Go back to a checkpoint: its page, the files, or both. Shows first.", _POINTS
+        "rollback:rollback", "Go back to a checkpoint: page, files or both. Shows first.", _POINTS
     ),
     "archive": Entry("archive:archive", "Put the pages of finished work away, with an index.", _POINTS),
     "restore": Entry("restore:restore", "Make the last archived page the active one again.", _POINTS),
@@ -67,7 +67,7 @@ COMMANDS = {
     "verify": Entry("verify:verify", "Check that a history or contract is what was signed.", _TRUST),
     "sign": Entry("sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
     "keys": Entry("keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
-    "init": Entry("init:init", "Write a first policy, or a sample task. Never overwrites.", _RULES),
+    "init": Entry("init:init", "Set up the clients here; write a first policy or task.", _RULES),
     "run": Entry("run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES),
     "check": Entry("check:check", "Check contracts and policies, with every finding.", _RULES),
     "fmt": Entry("fmt:fmt", "Write contracts in the one layout. Comments and meaning stay.", _RULES),

@@ -27,7 +27,7 @@ def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
     if found is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
         raise NotFoundError(
-            what, "`adjourn checkpoint show --all` lists them; name TASK and --project of one in an archive"
+            what, "`adjourn checkpoint` lists them; name TASK and --project of one in an archive"
         )
     chosen = found.task if found else task
     name = project or (engine.project_of(found) if found else "")

@@ -20,16 +20,25 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    invoke_without_command=True,
     epilog=example(
         "adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'
-    )
+    ),
 )
-def checkpoint() -> None:
+@in_folder
+@for_machines
+@click.pass_context
+def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     """The page of a checkpoint: markdown in tmp/ that tells the next session where the work stands.
 
     PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
-    counts: the next session is told it, and the next page takes it over.
+    counts: the next session is told it, and the next page takes it over. Without a subcommand, list the pages.
     """
+    if ctx.invoked_subcommand is None:
+        from adjourn.engine.desk import now  # noqa: PLC0415  # not for --help
+        from adjourn.engine.pages import search  # noqa: PLC0415
+
+        _list(search(os.getcwd()), now(), as_json=as_json)
 
 
 @checkpoint.command(
@@ -128,21 +137,17 @@ def _said(source: str) -> Said:
     return said_by(reading.page)
 
 
-@checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show --all"))
+@checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show fix-auth --json"))
 @click.argument("page", default="")
-@click.option("--all", "every", is_flag=True, help="List every page, newest first.")
 @in_folder
 @for_machines
-def show(page: str, *, every: bool, as_json: bool) -> int:
+def show(page: str, *, as_json: bool) -> None:
     """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
     from adjourn.engine import pages  # noqa: PLC0415  # not for --help
     from adjourn.engine.desk import now  # noqa: PLC0415
 
     root = os.getcwd()
     found = pages.search(root)
-    if every:
-        _list(found, now(), as_json=as_json)
-        return 0
     chosen = _chosen(root, found, page)
     if as_json:
         say_json(_told(chosen, now(), whole=True))
@@ -150,7 +155,6 @@ def show(page: str, *, every: bool, as_json: bool) -> int:
         say(f"{safe(chosen.path)}: {summary(chosen, now())}")
         say(safe_lines(chosen.text.rstrip("\n")))
     _warn(found, chosen, now(), named=bool(page))
-    return 0
 
 
 def _chosen(root: str, found: Search, page: str) -> Found:

@@ -14,6 +14,7 @@ import msgspec
 from adjourn.code import inputs, writes
 from adjourn.code.flags import resume_alone, typed
 from adjourn.code.pace import Pace
+from adjourn.code.request import Request
 from adjourn.code.sessions import Sessions
 from adjourn.code.state import SLOTS
 from adjourn.code.tree import Trees
@@ -50,9 +51,8 @@ def start(call: Call) -> dict[str, Any]:
         flags, gate = typed(flags, gate)
     if flags.resume:
         raise resume_alone()
-    started = call.sessions.start(
-        call.client, given.intent, given.query, repo_path=given.repo_path, gate_level=gate, flags=flags
-    )
+    wanted = Request(given.intent, given.query, gate, flags)
+    started = call.sessions.start(call.client, wanted, given.repo_path)
     return {**started, **call.trees.context_of(call.root)}
 
 

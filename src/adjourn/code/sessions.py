@@ -17,14 +17,14 @@ import msgspec
 
 from adjourn.code import branches, flow, frames, gate, journal, phases, saved
 from adjourn.code.branches import Action
-from adjourn.code.flags import Flags
 from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
 from adjourn.code.place import Place
 from adjourn.code.refusals import FlowError
 from adjourn.code.repository import Repository
+from adjourn.code.request import Request
 from adjourn.code.resuming import fit, is_fresh
-from adjourn.code.state import GateLevel, Intent, State, Strictness, ToolCall
+from adjourn.code.state import State, Strictness, ToolCall
 from adjourn.code.status import known, status
 from adjourn.code.work import Client, Work
 from adjourn.engine import ids
@@ -32,7 +32,6 @@ from adjourn.engine.desk import now, open_at
 from adjourn.errors import AdjournError
 from adjourn.store.base import Store
 
-MAX_QUERY = 100_000
 _MOVES = ("submit_phase", "revert_to_exploration")
 NO_SESSION = "there is no active session, and no checkpoint was found in {root}: start one with start_session"
 INACTIVE = "there is no active session: get_session_status goes on with one that was cut off, start_session begins one"
@@ -51,49 +50,22 @@ class Sessions:
 
     # --- starting and finding again
 
-    def start(
-        self,
-        client: Client,
-        intent: Intent,
-        query: str,
-        *,
-        repo_path: str,
-        gate_level: GateLevel,
-        flags: Flags,
-    ) -> dict[str, Any]:
+    def start(self, client: Client, wanted: Request, repo_path: str) -> dict[str, Any]:
         """Begin a session. One that was cut off here is offered, and stays until the first step of this one."""
         repository = self.repository(repo_path)
-        quick = flags.quick or flags.only_explore or intent in ("INVESTIGATE", "QUESTION")
         place = self._place(repository, "")
-        if not place.is_git and not quick:
+        if not place.is_git and wanted.needs_branch:
             raise FlowError(
                 "branch_setup_failed",
-                f"{repository.root} is not a git repository, and {intent} works on a branch: run `git init` and commit,"
-                " or start with the flag quick; searching works without",
+                f"{repository.root} is not a git repository, and {wanted.intent} works on a branch: run `git init` and"
+                " commit, or start with the flag quick; searching works without",
             )
         with self._lock:
             self._leave(client, "another session was started")
             store = self._store(repository.root)
             others = self._resumable(repository.root)
-            state = State(
-                session_id=self._new_id(repository.root),
-                intent=intent,
-                query=query[:MAX_QUERY],
-                created_at=saved.stamp(),
-                repo_path=repository.root,
-                gate_level=gate_level,
-                skip_implementation=flags.only_explore,
-                only_explore=flags.only_explore,
-                no_verify=flags.no_verify,
-                no_quality=flags.no_quality,
-                quality_review_enabled=not flags.no_quality,
-                fast_mode=flags.fast,
-                quick_mode=flags.quick,
-                no_doc=flags.no_doc,
-                no_intervention=flags.no_intervention,
-                strictness=self._strictness,
-                offered=others[-1].session_id if others else "",
-            )
+            state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
+            state.offered = others[-1].session_id if others else ""
             place = self._place(repository, state.session_id)
             stale = branches.stale(place.git, place.spared()) if place.is_git else []
             flow.begin(state, phases.first(state, stale=bool(stale)))
@@ -102,15 +74,10 @@ class Sessions:
             work.journal.entered(None, state)
             saved.save(repository.root, state)
             self._open[state.session_id] = client.work = work
-        reply: dict[str, Any] = {
-            "success": True,
-            "session_id": state.session_id,
-            "intent": intent,
-            "gate_level": gate_level,
-            "flags": {name: on for name, on in msgspec.to_builtins(flags).items() if name != "resume"},
+        reply = {"success": True, "session_id": state.session_id, **wanted.told(), **phases.block(state)}
+        reply |= {
             "strictness": state.strictness,
-            **phases.block(state),
-            "query_frame_extraction_prompt": frames.PROMPT + query,
+            "query_frame_extraction_prompt": frames.PROMPT + wanted.query,
         }
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale)

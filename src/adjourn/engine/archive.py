@@ -79,7 +79,7 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
         known = {one.id: one for one in search(root, relative).pages}
         if not pages and not any(one.task == task for one in known.values()):
             raise NotFoundError(
-                f"task {task} has no page", "`adjourn checkpoint show --all` lists the pages that are there"
+                f"task {task} has no page", "`adjourn checkpoint` lists the pages that are there"
             )
         target = make_folder(root, relative)
         source = os.path.join(os.path.realpath(root), FOLDER)
@@ -183,7 +183,7 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
             else:
                 status = before.status if before is not None else told.status
                 entries.append(msgspec.structs.replace(told, status=status))
-    return sorted(entries, key=lambda one: (one.time, one.id))
+    return sorted(entries, key=lambda one: (one.time, one.seq, one.id))
 
 
 class _Aftermath:
@@ -289,6 +289,7 @@ class _Aftermath:
             budget = page.machine.get("budget")
             yield Indexed(
                 id=page.id,
+                seq=page.seq,
                 parent=word(page.machine, "parent"),
                 task=page.task,
                 file=os.path.basename(page.path),

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.cognition.pages import head_of
+from adjourn.engine.cognition.pages import Pages, head_of
 from adjourn.engine.page_writing import record_of
 from adjourn.engine.records import CRStore
 from adjourn.engine.session import Session
@@ -125,12 +125,12 @@ def add(session: Session, note: Note) -> Noted:
     record = _own(records, session.task, author)
     noted(record, note, author, session.task.clock())  # what is refused is refused before anything is written
     added = dict[str, int]()
-    checkpoint = _remember(session.task, note, added)
+    _remember(session.task, note, added)
 
     def said(before: Tree, at: int) -> Tree:
         members = noted(before, note, author, at)
         added.update({name: len(items) - len(before[name]) for name, items in members.items()})
-        return members | ({"checkpointId": checkpoint} if checkpoint else {})
+        return members | _newest_of_mind(session.task)
 
     after = _change(records, record["id"], said, author)
     return Noted(after, {name: count for name, count in added.items() if count})
@@ -266,11 +266,11 @@ def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], auth
     return records.act(name, operation, author)
 
 
-def _remember(task: Task, note: Note, added: dict[str, int]) -> str:
-    """Add a note to the state of mind. Returns the checkpoint that has it; "" where the note is not about it."""
+def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
+    """Add a note to the state of mind, where it is about that, and take a checkpoint of it."""
     about = statements(note)
     if not about:
-        return ""
+        return
     for _ in range(MAX_ATTEMPTS):
         mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), clock=task.clock)
         old = _sizes(mind.session)
@@ -279,8 +279,15 @@ def _remember(task: Task, note: Note, added: dict[str, int]) -> str:
             added.update({name: size - old[name] for name, size in _sizes(mind.session).items()})
             if not _is_kept(mind.session):
                 mind.create_checkpoint("Note")
-            return head_of(mind.session)
+            return
     raise ConflictError(f"task {task.id} is noted for by too many at once", "try again")
+
+
+def _newest_of_mind(task: Task) -> Tree:
+    """The member of a record that names its state of mind. A sister proxy may have made a newer one than this: it has both notes."""
+    kept = Pages(task.store).open(task.id)
+    head = head_of(kept.session) if kept else ""
+    return {"checkpointId": head} if head else {}
 
 
 def _minded(state: Tree, about: Iterable[Statement], now: int) -> Tree:

@@ -58,7 +58,7 @@ def target_of(root: str, name: str = "") -> Found:
         if name in known if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
             return page
     what = f"there is no page of {name!r}" if name else "no checkpoint was made before a destructive call"
-    raise NotFoundError(what, "`adjourn checkpoint show --all` lists the pages that are there")
+    raise NotFoundError(what, "`adjourn checkpoint` lists the pages that are there")
 
 
 def plan(task: Task, root: str, target: Found, *, files: bool = True) -> Plan:

@@ -1,7 +1,7 @@
 """Work that waits in a workspace: what a new session can go on with.
 
 Work waits when a task has calls and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
-newest that says something, else the newest. A task that was cut off before it had any gets one now.
+newest that says something, else the newest. A task that was cut off before it had any gets one now; one that was archived waits no more.
 
 Owns: which work that is, the sentence that tells of it. Must never: resume it, or load what only a brief needs (proxies look here as they
 start).
@@ -9,6 +9,7 @@ start).
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from adjourn.store.base import Store
 
 MAX_TASKS = 20
 """Tasks that are looked at, newest first."""
+MAX_LOOKED_UP = 1000
+"""Tasks of which it is looked up when they were touched."""
 RECOVERED = "recovered"
 
 
@@ -42,7 +45,9 @@ def waiting(desk: Desk, own: str = "") -> Waiting | None:
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # one that is broken must not hide the others
             task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
-            if task.ledger.calls_used and (name == own or not _is_held(task, desk.group)):
+            if not task.ledger.calls_used or _is_put_away(task, desk.setting.root):
+                continue
+            if name == own or not _is_held(task, desk.group):
                 made = _checkpoint(task) or _recovered(task, desk.setting.root)
                 _doubt_what_the_dead_left(task)
                 return Waiting(task, made)
@@ -51,7 +56,9 @@ def waiting(desk: Desk, own: str = "") -> Waiting | None:
 
 def _newest(store: Store) -> list[str]:
     touched = {}
-    for name, head in tasks_of(store).items():
+    heads = tasks_of(store)
+    for name in sorted(heads)[-MAX_LOOKED_UP:]:  # ids begin with the day they were made
+        head = heads[name]
         with suppress(AdjournError):
             touched[name] = decode(next(iter(store.read(name, head.seq))).data).timestamp
     return sorted(touched, key=lambda name: touched[name], reverse=True)[:MAX_TASKS]
@@ -64,13 +71,35 @@ def _is_held(task: Task, group: str) -> bool:
     )
 
 
+def _is_put_away(task: Task, root: str) -> bool:
+    """Whether the page of the task's last checkpoint is in an archive, none of it is in use, and no call was made since."""
+    if task.ledger.calls_used > task.ledger.calls_at_checkpoint or not os.path.isdir(
+        os.path.join(root, "output")
+    ):
+        return False
+    from adjourn.engine import archive, pages  # noqa: PLC0415  # few workspaces have an archive
+
+    last = max(_checkpoints(task), key=lambda one: one.event.seq, default=None)
+    if last is None or any(page.task == task.id for page in pages.search(root, task=task.id).pages):
+        return False
+    for project in archive.projects(root):
+        with suppress(AdjournError):
+            if any(entry.id == last.hash for entry in archive.read_index(root, project)):
+                return True
+    return False
+
+
 def _checkpoint(task: Task) -> Checkpoint | None:
+    return max(_checkpoints(task), key=lambda one: (bool(one.data.description), one.event.seq), default=None)
+
+
+def _checkpoints(task: Task) -> list[Checkpoint]:
     mine: list[Checkpoint] = []
     for ref, value in task.store.refs("checkpoint/").items():
         if value.partition(" ")[0] == task.id:
             with suppress(AdjournError):
                 mine.append(find(task.store, ref.removeprefix("checkpoint/")))
-    return max(mine, key=lambda one: (bool(one.data.description), one.event.seq), default=None)
+    return mine
 
 
 def _doubt_what_the_dead_left(task: Task) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from adjourn.engine.contract import read_contract
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.setup import jsonc, servers, toml_text
@@ -45,9 +47,24 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
             )
         return
     yield from _missing(made, root)
+    yield from _search_refused(root)
     for note in made.notes:
         name = os.path.relpath(note.path, root)
         yield _found("client", note.text, note.remedy, name if not name.startswith("..") else note.path)
+
+
+def _search_refused(root: str) -> Iterator[Finding]:
+    """Claude Code lets its agent look a server's tools up before it calls one: without that, none is called."""
+    if not any(servers.is_behind(server) for server in _servers(root, ".mcp.json", "mcpServers")):
+        return
+    with suppress(AdjournError):  # a broken policy has findings of its own
+        policy = read_contract(root).policy
+        if not policy.observe and policy.judge("tools.search").effect != "allow":
+            yield _found(
+                "client-search",
+                "the policy refuses tools.search, so Claude Code finds no tool of a server, aex.resume neither",
+                "permit it: use tools.search",
+            )
 
 
 def _missing(made: Plan, root: str) -> Iterator[Finding]:
@@ -63,10 +80,14 @@ def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
         for command in _hook_commands(_document(root, relative)):
             yield relative, servers.hook_words(command)
     for entry in SERVER_FILES:
-        listed = _document(root, entry.path).get(entry.member)
-        for server in listed.values() if isinstance(listed, dict) else ():
+        for server in _servers(root, entry.path, entry.member):
             if servers.is_behind(server):
                 yield entry.path, [server["command"], *server.get("args", [])]
+
+
+def _servers(root: str, relative: str, member: str) -> list[Any]:
+    listed = _document(root, relative).get(member)
+    return list(listed.values()) if isinstance(listed, dict) else []
 
 
 def _document(root: str, relative: str) -> dict[str, Any]:

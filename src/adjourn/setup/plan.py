@@ -33,23 +33,7 @@ from adjourn.setup.places import (
     has_claude,
     has_codex,
 )
-
-SECONDS = {"SessionEnd": {CODEX: 3, CLAUDE: 10}}
-DEFAULT_SECONDS = 30
-EVENTS = {
-    CLAUDE: (
-        "SessionStart",
-        "PreToolUse",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PreCompact",
-        "Stop",
-        "SessionEnd",
-    ),
-    CODEX: ("SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
-}
-"""The events that each client tells its hooks."""
-WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+from adjourn.setup.registered import EVENTS, group, ours, table
 
 
 class Change(NamedTuple):
@@ -160,7 +144,7 @@ class _Planner:
         """Put the servers of a workspace's file behind the proxy; the names of those that are."""
         path = self._path(entry.path)
         read = toml_text.read if path.endswith(".toml") else _json
-        listed = _table(self._understood(path, read), entry.member)
+        listed = table(self._understood(path, read), entry.member)
         if listed is None:
             return []
         self._seen(entry.client)
@@ -201,10 +185,10 @@ class _Planner:
         """Servers of Claude Code's own file: those of this project in place, those of the user for this project alone."""
         path = self._home.claude
         document = self._understood(path, _json)
-        mine = _table(_table(_table(document, "projects"), self._root), "mcpServers") or {}
-        everywhere = _table(document, "mcpServers") or {}
+        mine = table(table(table(document, "projects"), self._root), "mcpServers") or {}
+        everywhere = table(document, "mcpServers") or {}
         project = ("projects", self._root, "mcpServers")
-        shared = _table(self._understood(self._path(".mcp.json"), _json), "mcpServers") or {}
+        shared = table(self._understood(self._path(".mcp.json"), _json), "mcpServers") or {}
         found = [name for name, server in mine.items() if self._wrap(path, (*project, name), server)]
         for name, server in everywhere.items():
             if (
@@ -218,9 +202,9 @@ class _Planner:
     def _codex_home(self) -> list[str]:
         """Servers of Codex's own file: each gets an entry of this project, which counts before it."""
         own = self._path(".codex/config.toml")
-        mine = _table(self._understood(own, toml_text.read), "mcp_servers") or {}
+        mine = table(self._understood(own, toml_text.read), "mcp_servers") or {}
         document = self._understood(self._home.codex, toml_text.read)
-        everywhere = _table(document, "mcp_servers") or {}
+        everywhere = table(document, "mcp_servers") or {}
         found = []
         for name, server in everywhere.items():
             merged = (
@@ -230,18 +214,32 @@ class _Planner:
             )
             if self._wrap(self._home.codex, ("mcp_servers", name), merged, (own, ("mcp_servers", name))):
                 found.append(name)
-        trusted = _table(_table(_table(document, "projects"), self._root), "trust_level")
+        trusted = table(table(table(document, "projects"), self._root), "trust_level")
         if trusted != "trusted":
             self._note(
                 self._home.codex,
                 "Codex does not trust this folder yet, and reads nothing of its .codex before",
                 "start `codex` here once and say yes; then look at the hooks with /hooks, and trust them",
             )
+        elif not self._has_reviewed(document):
+            self._note(
+                self._path(CODEX_HOOKS),
+                "Codex runs none of these hooks before somebody looked at them, and says nothing about it",
+                "type /hooks in `codex` here, look at them, and trust them",
+            )
         return found
+
+    def _has_reviewed(self, document: Any) -> bool:
+        """Whether somebody trusted hooks of this workspace; which ones, and as they are now, only Codex can tell."""
+        state = table(table(document, "hooks"), "state")
+        here = self._path(CODEX_HOOKS) + ":"
+        return isinstance(state, dict) and any(
+            key.startswith(here) and table(value, "trusted_hash") for key, value in state.items()
+        )
 
     def _elsewhere(self, entry: ServerFile) -> None:
         path = os.path.join(self._home.folder, entry.path)
-        listed = _table(self._understood(path, _json), entry.member) or {}
+        listed = table(self._understood(path, _json), entry.member) or {}
         here = next((one.path for one in SERVER_FILES if one.client == entry.client), "")
         for name, server in listed.items():
             if not servers.is_behind(server):
@@ -261,7 +259,7 @@ class _Planner:
         names = [servers.as_client_names_it(name) for name in behind]
         for event in EVENTS[client]:
             other = next(
-                (one for one in self._other_settings(client) if _ours(self._understood(one, _json), event)),
+                (one for one in self._other_settings(client) if ours(self._understood(one, _json), event)),
                 "",
             )
             if other:
@@ -274,7 +272,7 @@ class _Planner:
             except AdjournError as error:
                 self._note(path, f"left alone: {error.message}", error.remedy)
                 return
-        if _table(self._understood(path, _json), "disableAllHooks") is True:
+        if table(self._understood(path, _json), "disableAllHooks") is True:
             self._note(path, "disableAllHooks is on: no hook is run", "take it out")
 
     def _other_settings(self, client: str) -> list[str]:
@@ -283,7 +281,7 @@ class _Planner:
     def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
         text = self._text(path) or ""
         document = _json(text) if text.strip() else {}
-        found = _ours(document, event)
+        found = ours(document, event)
         earlier = found[1] if found else ""
         command = servers.hook_command(self._start, option, names, earlier=earlier)
         if found and earlier == command:
@@ -291,12 +289,12 @@ class _Planner:
         if found:
             after = jsonc.edited(text, (*found[0], "command"), command)
         else:
-            groups = _table(_table(document, "hooks"), event)
+            groups = table(table(document, "hooks"), event)
             place = len(groups) if isinstance(groups, list) else 0
             if groups is None:
-                after = jsonc.edited(text, ("hooks", event), [_group(client, event, command)])
+                after = jsonc.edited(text, ("hooks", event), [group(client, event, command)])
             else:
-                after = jsonc.edited(text, ("hooks", event, place), _group(client, event, command))
+                after = jsonc.edited(text, ("hooks", event, place), group(client, event, command))
         self._change(path, after, f"hook for {event}")
 
     def _seen(self, client: str) -> None:
@@ -309,27 +307,3 @@ def _json(text: str) -> Any:
     if not isinstance(document, dict):
         raise InvalidError("it holds no object", "look at it")
     return document
-
-
-def _table(document: Any, member: str) -> Any:
-    return document.get(member) if isinstance(document, dict) else None
-
-
-def _ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None:
-    """Where our hook for an event stands, and its command."""
-    groups = _table(_table(document, "hooks"), event)
-    for number, group in enumerate(groups if isinstance(groups, list) else []):
-        handlers = _table(group, "hooks")
-        for place, handler in enumerate(handlers if isinstance(handlers, list) else []):
-            command = _table(handler, "command")
-            if servers.is_hook(command):
-                return ("hooks", event, number, "hooks", place), str(command)
-    return None
-
-
-def _group(client: str, event: str, command: str) -> dict[str, Any]:
-    seconds = SECONDS.get(event, {}).get(client, DEFAULT_SECONDS)
-    handler: dict[str, Any] = {"type": "command", "command": command, "timeout": seconds}
-    if client == CLAUDE and event == "PreToolUse":
-        handler["onFailure"] = "block"
-    return ({"matcher": "*"} if event in WITH_TOOLS else {}) | {"hooks": [handler]}

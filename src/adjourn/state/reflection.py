@@ -55,6 +55,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     status: str
     used: int
     resumed_count: int
+    seq: int = -1
     parent: str = ""
     budget: int = -1
     session: int = 0
@@ -89,7 +90,10 @@ def chains_of(entries: Iterable[Indexed]) -> list[Chain]:
     found: dict[str, dict[str, Indexed]] = defaultdict(dict)
     for entry in entries:
         found[entry.task][entry.id] = entry
-    return [sorted(chain.values(), key=lambda one: (one.time, one.id)) for _, chain in sorted(found.items())]
+    return [
+        sorted(chain.values(), key=lambda one: (one.time, one.seq, one.id))
+        for _, chain in sorted(found.items())
+    ]
 
 
 def statistics(chains: Sequence[Chain]) -> list[Statistic]:

@@ -1,0 +1,48 @@
+"""docs/reference/code.md says what the tables of the code say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from adjourn.code import payloads, phases
+from adjourn.code.flags import table
+from adjourn.code.tools import TOOLS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
+
+
+def test_every_tool_is_there_with_what_it_takes() -> None:
+    """One row a tool, its arguments in order, those that are required marked."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", TEXT.partition("## Phases")[0], re.MULTILINE)
+    expected = [
+        (
+            tool.name,
+            ", ".join(
+                f"`{field.name}{'*' if field.required else ''}`"
+                for field in msgspec.structs.fields(tool.takes)
+            ),
+        )
+        for tool in TOOLS
+    ]
+    assert rows == expected
+
+
+def test_every_step_is_there_with_what_is_submitted() -> None:
+    """One row a step: its payload, and the tools it needs."""
+    section = TEXT.partition("## Phases")[2].partition("## Strictness")[0]
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|(.*?)\|(.*?)\|$", section, re.MULTILINE)
+    assert [(int(number), name) for number, name, _, _ in rows] == [
+        (row.step, row.phase) for row in phases.STEPS
+    ]
+    for (_, name, submitted, needed), row in zip(rows, phases.STEPS, strict=True):
+        names = set(re.findall(r"`(\w+)`", submitted))
+        assert names == set(payloads.expected(row.payload)), name
+        assert set(re.findall(r"`(\w+)`", needed)) == set(row.needs), name
+
+
+def test_the_flags_are_those_of_the_server() -> None:
+    """The table of flags is made from the one that the server reads."""
+    assert table() in TEXT

@@ -39,7 +39,7 @@ def commit_all(server: Server, **more: Any) -> Any:
 
 @pytest.mark.parametrize("flags", ["--fast", "--no-quality", ""], ids=["fast", "no-quality", "no-prompt"])
 def test_a_commit_without_quality_review_is_made_at_once(server: Server, repo: Repo, flags: str) -> None:
-    """Where no review comes first the commit is made, the merge brings it, and nothing stays behind uncommitted (row 1)."""
+    """Where no review comes first the commit is made, the merge brings it, and nothing stays behind uncommitted."""
     ready_to_commit(server, repo, flags)
     reply = commit_all(server)
     assert (reply["phase"], reply["prepared"]) == ("MERGE", False)
@@ -51,7 +51,7 @@ def test_a_commit_without_quality_review_is_made_at_once(server: Server, repo: R
 
 
 def test_a_forced_end_of_the_quality_review_commits(server: Server, repo: Repo) -> None:
-    """After three reviews with issues the commit is made, with a warning (row 1)."""
+    """After three reviews with issues the commit is made, with a warning."""
     repo.prompts()
     reply = ready_to_commit(server, repo, "")
     for count in (1, 2, 3):
@@ -75,7 +75,7 @@ def test_a_forced_end_of_the_quality_review_commits(server: Server, repo: Repo) 
 
 
 def test_files_that_nobody_decided_on_are_not_reverted(server: Server, repo: Repo) -> None:
-    """A review that names no file, or not every file, changes nothing and says which are missing (row 2)."""
+    """A review that names no file, or not every file, changes nothing and says which are missing."""
     ready_to_commit(server, repo)
     changed(server)
     for reviewed in ([], ["app/cart.py"]):
@@ -106,7 +106,7 @@ def test_a_review_without_a_look_at_the_changes_is_refused(server: Server, repo:
 
 
 def test_a_new_file_that_is_discarded_is_not_committed_and_is_kept(server: Server, repo: Repo) -> None:
-    """A discarded new file is gone from the tree and from the commit, and can be had back from the ref in the reply (row 3)."""
+    """A discarded new file is gone from the tree and from the commit, and can be had back from the ref in the reply."""
     ready_to_commit(server, repo)
     repo.write("app/debug/trace.log", "left over\n")
     repo.git("add", "app/debug/trace.log")  # also when it was staged
@@ -186,7 +186,7 @@ def test_work_of_the_user_that_the_session_went_on_with_needs_a_decision(server:
 
 
 def test_the_base_of_a_branch_is_read_from_its_name(server: Server, repo: Repo) -> None:
-    """A stale branch says its base and how many commits it has, also where the base has a slash or what a slash is written as (rows 4, 5)."""
+    """A stale branch says its base and how many commits it has, also where the base has a slash or what a slash is written as."""
     for base in ("feature/login", "a__b"):
         repo.git("checkout", "-q", "-b", base, "main")
         walk(server, repo, begin(server, repo), until="PRE_COMMIT")
@@ -227,7 +227,7 @@ def test_stale_branches_are_merged_or_left_alone(server: Server, repo: Repo) -> 
 
 
 def test_a_conflict_is_undone_and_named(server: Server, repo: Repo) -> None:
-    """A merge that conflicts leaves the base clean, names the files, and can be submitted again once it is resolved (row 6)."""
+    """A merge that conflicts leaves the base clean, names the files, and can be submitted again once it is resolved."""
     ready_to_commit(server, repo)
     commit_all(server)
     branch = repo.branch
@@ -247,7 +247,7 @@ def test_a_conflict_is_undone_and_named(server: Server, repo: Repo) -> None:
 
 
 def test_the_merge_goes_where_the_branch_came_from(repo: Repo) -> None:
-    """After a restart the target is the branch's base, not one that looks like a main branch (row 7)."""
+    """After a restart the target is the branch's base, not one that looks like a main branch."""
     repo.git("checkout", "-q", "-b", "work/cart")
     with Server(repo) as server:
         walk(server, repo, server.start(flags="--fast --no-doc"), until="PRE_COMMIT")
@@ -265,7 +265,7 @@ def test_the_merge_goes_where_the_branch_came_from(repo: Repo) -> None:
     ("flags", "answer"), [("", True), ("", False), ("--fast", False)], ids=["impact", "q3", "fast"]
 )
 def test_every_way_into_ready_makes_the_branch(server: Server, repo: Repo, flags: str, answer: bool) -> None:
-    """By IMPACT_ANALYSIS, past it, or with --fast: READY begins on the session's branch (row 8)."""
+    """By IMPACT_ANALYSIS, past it, or with --fast: READY begins on the session's branch."""
     reply = begin(server, repo, f"{flags} --no-doc")
     if not flags:
         walk(server, repo, reply, until="Q3")

@@ -53,7 +53,7 @@ def to(server: Server, repo: Repo, until: str, flags: str = "--no-doc", **more: 
     return walk(server, repo, begin(server, repo, flags, **more), until=until)
 
 
-# --- what a phase asks for (row 11)
+# --- what a phase asks for
 
 
 EMPTY = [
@@ -68,7 +68,7 @@ EMPTY = [
 
 @pytest.mark.parametrize(("phase", "data"), EMPTY, ids=[row[0] for row in EMPTY])
 def test_an_empty_payload_does_not_pass(server: Server, repo: Repo, phase: str, data: Any) -> None:
-    """Where a phase has to bring something, an empty list or object is refused, with the block to try again (row 11)."""
+    """Where a phase has to bring something, an empty list or object is refused, with the block to try again."""
     begin(server, repo, "")
     walk(server, repo, server.status(), until=phase)
     look(server)
@@ -95,7 +95,7 @@ NEEDED = [
 def test_a_phase_rests_on_tools_that_were_called_in_it(
     server: Server, repo: Repo, phase: str, tool: str
 ) -> None:
-    """What the server did not see called does not count, whatever `tools_used` says (row 11)."""
+    """What the server did not see called does not count, whatever `tools_used` says."""
     reply = to(server, repo, phase)
     assert reply["call_first"] == [tool]
     data = SIMPLE.get(phase, {"task_id": "t1", "summary": "s"})
@@ -275,11 +275,11 @@ def test_lenient_is_the_published_flow(lenient: Server, repo: Repo) -> None:
     assert FIX[1] in repo.read("app/cart.py")
 
 
-# --- what a phase permits (row 12)
+# --- what a phase permits
 
 
 def test_looking_is_permitted_in_every_phase_and_meaning_from_semantic_on(server: Server, repo: Repo) -> None:
-    """In each phase the plain search tools answer; semantic_search only from SEMANTIC on, and the refusal says what is allowed (row 12)."""
+    """In each phase the plain search tools answer; semantic_search only from SEMANTIC on, and the refusal says what is allowed."""
     reply = begin(server, repo, "")
     early = {"DOCUMENT_RESEARCH", "QUERY_FRAME", "EXPLORATION", "Q1"}
     while not reply.get("session_complete"):
@@ -305,7 +305,7 @@ def test_looking_is_permitted_in_every_phase_and_meaning_from_semantic_on(server
 
 
 def test_a_hit_of_semantic_search_can_be_fetched(server: Server, repo: Repo) -> None:
-    """fetch_chunk_detail is permitted in SEMANTIC (row 12)."""
+    """fetch_chunk_detail is permitted in SEMANTIC."""
     to(server, repo, "SEMANTIC")
     synced = server.call("sync_index")
     found = server.call("semantic_search", {"query": "apply discount to a price"})
@@ -315,7 +315,7 @@ def test_a_hit_of_semantic_search_can_be_fetched(server: Server, repo: Repo) -> 
 
 
 def test_write_targets_are_what_was_explored(server: Server, repo: Repo) -> None:
-    """By whole path in the repository, not by base name; folders count with all in them; nothing explored is not everything (row 20)."""
+    """By whole path in the repository, not by base name; folders count with all in them; nothing explored is not everything."""
     to(server, repo, "12")
 
     def allowed(path: str, **more: Any) -> bool:
@@ -342,7 +342,7 @@ def test_write_targets_are_what_was_explored(server: Server, repo: Repo) -> None
 
 
 def test_nothing_explored_means_nothing_may_be_changed(server: Server, repo: Repo) -> None:
-    """An exploration without files makes no file a target, except where the user asked to skip it (row 20)."""
+    """An exploration without files makes no file a target, except where the user asked to skip it."""
     session = {"session_id": "s1", "query": "q", "current_phase": "READY", "ready_substep": "plan"}
     for name, flags, expected in (("one", {}, False), ("two", {"fast_mode": True}, True)):
         other = Repo(repo.home / name)
@@ -367,7 +367,7 @@ def test_going_back_to_exploring_keeps_branch_and_tasks(server: Server, repo: Re
     assert len(repo.saved()["tasks"]) == 2
 
 
-# --- loops that end (row 13)
+# --- loops that end
 
 
 def failed(server: Server, repo: Repo, names: list[str]) -> Any:
@@ -382,7 +382,7 @@ def again(server: Server, repo: Repo, reply: Any) -> Any:
 
 
 def test_a_failure_without_names_counts(server: Server, repo: Repo) -> None:
-    """Three verdicts that name no task lead to an intervention: the loop has an end (row 13)."""
+    """Three verdicts that name no task lead to an intervention: the loop has an end."""
     to(server, repo, "POST_IMPL_VERIFY", "--fast --no-doc")
     failed(server, repo, [])
     failed(server, repo, [])
@@ -408,7 +408,7 @@ def test_a_client_cannot_reset_the_count_of_failures(server: Server, repo: Repo)
 
 @pytest.mark.parametrize("decision", ["retry", "accept", "stop"])
 def test_the_user_decides_after_two_interventions(server: Server, repo: Repo, decision: str) -> None:
-    """The second intervention asks the user, and each answer leads out of the phase (row 13)."""
+    """The second intervention asks the user, and each answer leads out of the phase."""
     to(server, repo, "POST_IMPL_VERIFY", "--fast --no-doc")
     stepping_in = {"prompt_used": "step_back.md", "action_taken": "looked again"}
     for count in (1, 2):
@@ -462,11 +462,11 @@ def test_flags_skip_phases(server: Server, repo: Repo, flags: str, intent: str, 
     assert (repo.checkpoints(), repo.branches) == ([], ["main"])
 
 
-# --- sessions (rows 9, 14, 18)
+# --- sessions
 
 
 def test_ids_do_not_collide_and_a_finished_session_is_over(server: Server, repo: Repo) -> None:
-    """Sessions begun within a second have ids of their own, and one that is complete is not active any more (row 14)."""
+    """Sessions begun within a second have ids of their own, and one that is complete is not active any more."""
     ids = {begin(server, repo)["session_id"] for _ in range(5)}
     assert len(ids) == 5
     assert all(re.fullmatch(r"session_\d{8}_\d{6}_\w+", name) for name in ids)
@@ -477,7 +477,7 @@ def test_ids_do_not_collide_and_a_finished_session_is_over(server: Server, repo:
 
 
 def test_the_record_of_calls_is_bounded(server: Server, repo: Repo) -> None:
-    """However many calls are made, the checkpoint keeps the last ones, and evidence that is older still counts (row 18)."""
+    """However many calls are made, the checkpoint keeps the last ones, and evidence that is older still counts."""
     to(server, repo, "EXPLORATION")
     server.call("find_definitions", {"symbol": "apply_discount"})
     for number in range(220):
@@ -490,7 +490,7 @@ def test_the_record_of_calls_is_bounded(server: Server, repo: Repo) -> None:
 
 
 def test_an_edit_is_seen_by_the_next_search(server: Server, repo: Repo) -> None:
-    """No cache of a session answers with what a file was before it was edited (row 18)."""
+    """No cache of a session answers with what a file was before it was edited."""
     to(server, repo, "EXPLORATION")
     assert (
         server.call("find_definitions", {"symbol": "apply_discount", "exact_match": True})["definitions"][0][
@@ -716,7 +716,7 @@ def test_the_skill_is_written_once(repo: Repo) -> None:
 
 
 def test_a_merged_session_leaves_an_agreement(server: Server, repo: Repo) -> None:
-    """The server itself keeps what the words of the request meant: the symbols that were changed (row 10)."""
+    """The server itself keeps what the words of the request meant: the symbols that were changed."""
     walk(server, repo, begin(server, repo))
     (path,) = (repo.root / ".code-intel/agreements").glob("*.md")
     text = path.read_text()

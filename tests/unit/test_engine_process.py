@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -121,7 +122,10 @@ def test_a_process_has_one_text() -> None:
 
 def test_the_ancestors_begin_with_the_parent_and_end_before_the_first_process() -> None:
     """Each is the parent of the one before it; none comes twice."""
-    found = list(process.ancestors())
-    assert found[0] == process.parent()
-    assert all(one.pid > 1 and process.lives(one) for one in found)
-    assert len({one.pid for one in found}) == len(found)
+    program = "from adjourn.engine.process import ancestors; print(*(one.pid for one in ancestors()))"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = list(map(int, told.stdout.split()))
+    assert found[0] == os.getpid()
+    assert found[1:] == [one.pid for one in process.ancestors()]
+    assert all(pid > 1 for pid in found)
+    assert len(set(found)) == len(found)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from harness import ERAS, MODERN, NEW, OLD, Workspace, encode, refused, text_of
+from harness import ERAS, META_TOOLS, MODERN, NEW, OLD, Workspace, encode, refused, text_of
 from requirements import requirement
 
 POLICY = (
@@ -120,7 +120,7 @@ def test_a_contract_narrows_the_policy(tmp_path: Path) -> None:
         contract.parent.mkdir()
         contract.write_text('task fix v0\ngoal "fix it"\nuse echo\nbudget calls=2\nreturn x\n')
         client = work.client("--contract", "tasks/fix.aex")
-        assert client.tools()[:-4] == ["echo"]
+        assert client.tools()[: -len(META_TOOLS)] == ["echo"]
         assert refused(client.call("file.read"))
         assert [refused(client.call("echo")) for _ in range(3)] == [False, False, True]
         assert work.ledger().goal == "fix it"

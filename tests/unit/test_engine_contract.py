@@ -89,8 +89,8 @@ def test_paths_are_relative_to_the_workspace(
 
 def test_a_policy_elsewhere_is_named_by_its_path(root: Path, tmp_path: Path) -> None:
     """A person may keep it outside the workspace."""
-    (tmp_path / "shared.aex").write_text(POLICY)
-    for path in (str(tmp_path / "shared.aex"), "../shared.aex"):
+    (tmp_path / "common.aex").write_text(POLICY)
+    for path in (str(tmp_path / "common.aex"), "../common.aex"):
         assert read_contract(str(root), policy=path).policy_source == path
 
 

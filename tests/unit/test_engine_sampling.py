@@ -17,7 +17,7 @@ from adjourn.engine.process import Process
 from adjourn.engine.sampling import Answer, Request, Sampler
 from adjourn.store import Store, open_store
 
-ROOT = "/work/here"
+ROOT = "/srv/here"
 REQUEST = Request(system="s", prompt="p", model="small", max_tokens=5)
 
 
@@ -104,7 +104,7 @@ def test_a_client_that_withdraws_is_not_waited_for(store: Store) -> None:
 
 def test_only_living_clients_of_this_workspace_are_asked(store: Store, gone: Process) -> None:
     """A dead one is none, nor one of another workspace; the client that one was started by comes first."""
-    sampling.offer(store, "/work/elsewhere", Sampler(process.current(), "g", "other"))
+    sampling.offer(store, "/srv/elsewhere", Sampler(process.current(), "g", "other"))
     sampling.offer(store, ROOT, Sampler(gone, "g", "dead"))
     with pytest.raises(ModelError):
         sampling.sampler_of(store, ROOT)

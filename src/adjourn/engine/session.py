@@ -6,7 +6,6 @@ Must never: speak MCP, or keep anything that the chain does not have.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
@@ -237,7 +236,7 @@ class Session:
             facts: list[Fact] = []
             now = self.task.clock()
             spent = 0
-            counted: Counter[str] = Counter()
+            counted: dict[str, int] = {}
             taken: set[str] = set()
             asked: list[Approval] = []
             changes.clear()
@@ -264,7 +263,8 @@ class Session:
                     admitted = Admitted(decision, f"{self.id}.{self._calls}")
                     self._intend(facts, call, decision, admitted.call, claim)
                     spent += not call.named_only
-                    counted.update(decision.limits)
+                    for limit in decision.limits:
+                        counted[limit] = counted.get(limit, 0) + 1
                     if claim is not None:
                         changes.update(once.claimed(self.task.id, claim.key, admitted.call))
                 elif isinstance(decision, Continue):

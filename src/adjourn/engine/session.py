@@ -252,12 +252,9 @@ class Session:
                     auto_confirm=self._auto_confirm,
                     claim=claim,
                 )
-                if token := _token(decision):
-                    if token in taken:  # one approval, or one paused call, serves one call of a batch
-                        decision = Block(
-                            "busy", f'tool "{call.tool}" is already being answered', "call again later"
-                        )
-                    taken.add(token)
+                if (token := _token(decision)) and token in taken:
+                    decision = _busy(call)
+                taken.add(token)
                 if isinstance(decision, Forward):
                     self._calls += 1
                     admitted = Admitted(decision, f"{self.id}.{self._calls}")
@@ -435,6 +432,11 @@ def _token(decision: Decision) -> str:
     if isinstance(decision, Forward):
         return decision.approval
     return decision.call if isinstance(decision, Continue) else ""
+
+
+def _busy(call: Call) -> Block:
+    """One approval, or one paused call, serves one call of a batch."""
+    return Block("busy", f'tool "{call.tool}" is already being answered', "call again later")
 
 
 def seat(holder: Holder) -> str:

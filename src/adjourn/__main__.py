@@ -61,17 +61,28 @@ def _proxy(arguments: list[str]) -> int:
 
 
 def _hook(arguments: list[str]) -> int:
-    """Whatever goes wrong is a refusal: the client takes every other code than 2 for leave to go on."""
+    """Answer, or have it answered by the process that stands by. What keeps this from loading is a refusal, too."""
+    if "--stay" not in arguments:
+        return _answer_hook(arguments)
+    from adjourn.hooks import standby  # noqa: PLC0415
+
+    code = standby.ask(arguments)
+    if code is None:
+        code = _answer_hook(arguments)
+        standby.start()
+    return code
+
+
+def _answer_hook(arguments: list[str]) -> int:
     gc.disable()  # the process ends before there is anything worth collecting
     try:
         with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
             import msgspec  # noqa: F401, PLC0415
         from adjourn.hooks.main import run  # noqa: PLC0415
-
-        return run(arguments)
     except BaseException as error:
         sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
         return 2
+    return run(arguments)
 
 
 class _without:  # noqa: N801  # reads as a phrase where it is used

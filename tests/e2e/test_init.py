@@ -130,7 +130,7 @@ def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
     assert list(hooks) == EVENTS
     for event, [group] in hooks.items():
         [hook] = group["hooks"]
-        assert hook["command"] == "adjourn hook --settle --proxied files"
+        assert hook["command"] == "adjourn hook --settle --stay --proxied files"
         assert ("onFailure" in hook) == (event == "PreToolUse")
         parse(shlex.split(hook["command"])[2:])
     assert (at.root / ".aex" / "policy.aex").exists()
@@ -230,7 +230,7 @@ def test_servers_of_the_home_get_an_entry_of_this_workspace_alone(at: Home) -> N
     assert hooks_of(at)["Stop"][0]["hooks"][0]["command"].endswith("--proxied files,notes")
     codex = hooks_of(at, ".codex/hooks.json")
     assert codex["SessionEnd"][0]["hooks"][0] == {
-        "type": "command", "command": "adjourn hook --client codex --settle --proxied clock", "timeout": 3,
+        "type": "command", "command": "adjourn hook --client codex --settle --stay --proxied clock", "timeout": 3,
     }  # fmt: skip
     assert "server far of Cursor is left alone: it is for every project" in done.out
     assert "does not trust this folder yet" in done.out

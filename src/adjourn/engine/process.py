@@ -28,6 +28,17 @@ class Process(msgspec.Struct, frozen=True):
         return f"{self.host}/{self.pid}/{self.started}"
 
 
+_parent = 0
+
+
+def stand_for(pid: int) -> None:
+    """From here on this process stands for another one: it descends from that one's parents. Raises `ProcessLookupError`."""
+    global _parent  # noqa: PLW0603  # a process stands for one other at most
+    _parent = _parent_of(pid)
+    if not _parent:
+        raise ProcessLookupError(f"process {pid} is gone")
+
+
 def current() -> Process:
     """This process."""
     return Process(host(), os.getpid(), started(os.getpid()) or 0)
@@ -40,13 +51,18 @@ def parent() -> Process:
 
 def ancestors() -> Iterator[Process]:
     """The processes that this one descends from, nearest first."""
-    here, pid = host(), os.getppid()
+    here, pid = host(), _parent or os.getppid()
     for _ in range(MAX_ANCESTORS):
         if pid <= 1:
             return
         yield Process(here, pid, started(pid) or 0)
-        fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        pid = int(fields[1]) if len(fields) > 1 else 0
+        pid = _parent_of(pid)
+
+
+def _parent_of(pid: int) -> int:
+    """0 where the system does not tell, or the process is gone."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0
 
 
 def host() -> str:

@@ -22,7 +22,15 @@ _READ = 1024 * 1024
 
 
 def run(arguments: list[str]) -> int:
-    """Answer; returns the exit code. Raises `AdjournError` for what `adjourn.__main__` turns into a refusal."""
+    """Answer; returns the exit code. Whatever goes wrong is a refusal: clients take every other code than 2 for leave to go on."""
+    try:
+        return _answered(arguments)
+    except BaseException as error:
+        sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
+        return REFUSED
+
+
+def _answered(arguments: list[str]) -> int:
     request = claude_code.decode(_read())
     if request.hook_event_name != claude_code.GATE:
         return _told(arguments, request)

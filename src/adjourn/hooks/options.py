@@ -47,6 +47,10 @@ OPTIONS = (
     ),
     Option("--settle", "leave calls open until a PostToolUse hook tells what came of them"),
     Option(
+        "--stay",
+        "leave a process for ten minutes that answers the next hooks, in a third of the time (Linux)",
+    ),
+    Option(
         "--task",
         "task to count in (default: the client's, else the workspace's)",
         "ID",

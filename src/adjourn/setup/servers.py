@@ -59,11 +59,12 @@ def _words(server: Any) -> list[str] | None:
 
 
 def hook_command(start: Sequence[str], client: str, servers: Sequence[str], *, earlier: str = "") -> str:
-    """The command of a client's hooks. What somebody added to an `earlier` one stays."""
+    """The command of a client's hooks. What somebody added to an `earlier` one stays, and `--stay` is not put back."""
     kept, proxied = _own_options(earlier)
     behind = ",".join(sorted({*proxied.split(","), *servers} - {""}))
     named = [] if client == "claude-code" else ["--client", client]
-    return shlex.join([*start, "hook", *named, "--settle", "--proxied", behind, *kept])
+    stay = ["--stay"] if not earlier or "--stay" in hook_words(earlier) else []
+    return shlex.join([*start, "hook", *named, "--settle", *stay, "--proxied", behind, *kept])
 
 
 def is_hook(command: Any) -> bool:
@@ -92,7 +93,7 @@ def _own_options(command: str) -> tuple[list[str], str]:
         if name in ("--proxied", "--client"):
             value = value if equals else rest.pop(0) if rest else ""
             proxied = value if name == "--proxied" else proxied
-        elif word != "--settle":
+        elif word not in ("--settle", "--stay"):
             kept.append(word)
     return kept, proxied
 

@@ -1,0 +1,215 @@
+"""A process that stands by for the next hook (`--stay`), so that only the first of a sitting pays for loading adjourn.
+
+Two thirds of a hook's time is loading modules. The first hook leaves a process behind that has them loaded; a later one hands
+it its descriptors, arguments, environment and folder, and a fork of it answers as the hook itself would have: it keeps nothing
+between two answers, and so can be wrong about nothing. It ends after ten minutes without a hook, and when adjourn was changed.
+
+Who can speak to it: processes of the same user, since its socket is in a folder that only that user enters; of the same
+namespaces and installation, since these are its name. Where there is no /proc (macOS), nobody stands by.
+
+Owns: the socket, what is said over it. Must never: answer for a hook that it cannot see, or leave one without an exit code.
+"""
+
+from __future__ import annotations
+
+import _socket  # what `socket` wraps, at a tenth of its start
+import os
+import sys
+
+IDLE_SECONDS = 600
+HANDOVER_SECONDS = 5
+MAX_PATH = 100
+"""Bytes of a socket's path that every system takes."""
+MAX_REQUEST = 16 * 1024 * 1024
+TAKEN = b"t"
+"""Says that the hook's input is being read: from then on nobody else can answer."""
+_LOST = "adjourn: the process that was deciding on this ended; repeat the call\n"
+_SIZE = 4
+_REFUSED = 2
+
+
+# --- the hook's side
+
+
+def ask(arguments: list[str]) -> int | None:
+    """The exit code of a hook that was answered by the process that stands by; None where none does."""
+    path = place()
+    if not path:
+        return None
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.connect(path)
+        _send(connection, arguments)
+        taken = connection.recv(1)
+    except OSError:
+        return None
+    if taken != TAKEN:
+        return None
+    try:
+        code = connection.recv(1)
+    except OSError:
+        code = b""
+    if not code:
+        sys.stderr.write(_LOST)
+    return code[0] if code else _REFUSED
+
+
+def start() -> None:
+    """Leave a process behind that stands by. Failing at that harms nobody."""
+    path = place()
+    if not path:
+        return
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    # -P: the folder that the hook runs in is an agent's to write, and no place to load modules from
+    command = [sys.executable, "-P", "-m", __name__, path]
+    try:
+        os.posix_spawn(sys.executable, command, environment, file_actions=nowhere, setsid=True)
+    except OSError:
+        return
+
+
+def place() -> str:
+    """The socket's path, in a folder of this user alone; "" where there can be none."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or ""
+    base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    folder = os.path.join(base, "adjourn-hook")
+    try:
+        spaces = [os.readlink(f"/proc/self/ns/{space}")[5:-1] for space in ("mnt", "pid")]
+        os.makedirs(folder, 0o700, exist_ok=True)
+        status, package = os.lstat(folder), os.stat(__file__)
+    except OSError:
+        return ""
+    private = status.st_mode & 0o170077 == 0o040000 and status.st_uid == os.geteuid()
+    name = "-".join([f"{package.st_dev:x}", f"{package.st_ino:x}", f"{sys.hexversion:x}", *spaces])
+    path = os.path.join(folder, name)
+    return path if private and len(os.fsencode(path)) <= MAX_PATH else ""
+
+
+def _send(connection: _socket.socket, arguments: list[str]) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    texts = [os.getcwd(), str(umask), str(len(arguments)), *arguments]
+    whole = b"\0".join(
+        [*map(os.fsencode, texts), *(name + b"=" + value for name, value in os.environb.items())]
+    )
+    message = len(whole).to_bytes(_SIZE, "big") + whole
+    descriptors = b"".join(number.to_bytes(_SIZE, sys.byteorder) for number in (0, 1, 2))
+    sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+    connection.sendall(message[sent:])
+
+
+# --- the side of the process that stands by
+
+
+def serve(path: str) -> None:
+    """Stand by at `path` until nobody has asked for a while. Returns at once where another process does."""
+    os.closerange(3, 4096)  # whatever the client's client left open
+    os.chdir("/")
+    import fcntl  # noqa: PLC0415  # the hook's side needs none of these
+    import gc  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    if os.path.lexists(path):
+        os.unlink(path)  # INVARIANT: its maker held the lock, and is gone
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen(64)
+    files = _load()
+    gc.disable()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are nobody's to wait for
+    listener.settimeout(IDLE_SECONDS)
+    try:
+        while True:
+            descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001  # what `socket` calls, too
+            if files != _stamps(files) or not os.path.lexists(path):
+                return  # it was updated: the hook that asks, asks itself
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _answer(_socket.socket(fileno=descriptor))
+            os.close(descriptor)
+    except OSError:
+        return  # nobody came for long
+    finally:
+        if os.path.lexists(path):
+            os.unlink(path)
+
+
+def _load() -> dict[str, int]:
+    """Load what hooks need. Returns the files of adjourn that are loaded, with their times of change."""
+    import adjourn.hooks.events  # noqa: PLC0415
+    import adjourn.hooks.gate  # noqa: PLC0415
+    import adjourn.hooks.main  # noqa: PLC0415
+    import adjourn.store.sqlite  # noqa: F401, PLC0415
+
+    files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if "adjourn" in name]
+    return _stamps([file for file in files if file])
+
+
+def _stamps(files: list[str] | dict[str, int]) -> dict[str, int]:
+    found = {}
+    for file in files:
+        try:
+            found[file] = os.stat(file).st_mtime_ns
+        except OSError:
+            found[file] = 0
+    return found
+
+
+def _answer(connection: _socket.socket) -> None:
+    """Be the hook that asks. Ends the process."""
+    code = b""
+    try:
+        connection.settimeout(HANDOVER_SECONDS)
+        arguments = _become(connection)
+        connection.sendall(TAKEN)
+        from adjourn.hooks.main import run  # noqa: PLC0415  # loaded long since
+
+        code = bytes([run(arguments)])
+        sys.stderr.flush()
+    finally:
+        try:
+            connection.sendall(code)
+        finally:
+            os._exit(0)
+
+
+def _become(connection: _socket.socket) -> list[str]:
+    """Take over a hook's descriptors, folder, environment and place among the processes. Returns its arguments."""
+    from adjourn.engine import process  # noqa: PLC0415  # loaded long since
+
+    pid = int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 4), sys.byteorder)
+    data, ancillary, _, _ = connection.recvmsg(65536, _socket.CMSG_SPACE(3 * _SIZE))
+    passed = ancillary[0][2]
+    numbers = [int.from_bytes(passed[at : at + _SIZE], sys.byteorder) for at in range(0, len(passed), _SIZE)]
+    size = int.from_bytes(data[:_SIZE], "big")
+    if len(numbers) != 3 or size > MAX_REQUEST:
+        raise ValueError("not a hook's request")
+    while len(data) < _SIZE + size:
+        data += connection.recv(_SIZE + size - len(data)) or _ended()
+    for target, number in enumerate(numbers):
+        os.dup2(number, target)
+        os.close(number)
+    folder, umask, count, *rest = data[_SIZE:].split(b"\0")
+    arguments, environment = rest[: int(count)], rest[int(count) :]
+    os.chdir(folder)
+    os.umask(int(umask))
+    os.environb.clear()
+    os.environb.update({name: value for name, _, value in (entry.partition(b"=") for entry in environment)})
+    process.stand_for(pid)
+    return [os.fsdecode(argument) for argument in arguments]
+
+
+def _ended() -> bytes:
+    raise ConnectionError("the hook is gone")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,207 @@
+"""`adjourn hook --stay`: the process that stands by answers as the hook itself would, and is never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from harness import Workspace
+
+import adjourn
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns/mnt"), reason="no /proc: nobody stands by")
+
+
+class Standing(Workspace):
+    """A workspace whose hooks leave a process behind, in a folder of its own."""
+
+    package = ""
+    runtime: Path
+    """A short path: a socket's has at most 108 bytes."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in super().environment.items() if not key.startswith("CLAUDE")}
+        kept |= {"PYTHONPATH": self.package} if self.package else {}
+        return kept | {"XDG_RUNTIME_DIR": str(self.runtime)}
+
+    def start(
+        self, *options: str, python: tuple[str, ...] = (), env: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, *python, "-m", "adjourn", "hook", "--stay", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.root,
+            env=self.environment | (env or {}),
+        )
+
+    def ask(self, *options: str, tool: str = "Read", **more: str) -> tuple[int, str, str]:
+        """Exit code, decision and what is on stderr."""
+        done = self.start(*options, env=more)
+        out, err = done.communicate(self.request(tool), timeout=60)
+        output = json.loads(out)["hookSpecificOutput"] if out else {}
+        return done.returncode, output.get("permissionDecision", ""), err.decode()
+
+    def request(self, tool: str = "Read") -> bytes:
+        return json.dumps(
+            {"tool_name": tool, "tool_input": {"file_path": "a"}, "cwd": str(self.root)}
+        ).encode()
+
+    def standing(self) -> list[int]:
+        """The processes that stand by here, and those that answer for them."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                ended = "State:\tZ" in (folder / "status").read_text()
+            except OSError:
+                continue
+            if not ended and b"adjourn.hooks.standby" in words and os.fsencode(self.runtime) in words[-2]:
+                found.append(int(folder.name))
+        return sorted(found)
+
+    def wait_for(self, number: int) -> list[int]:
+        deadline = time.monotonic() + 30
+        while True:
+            sockets = [path for path in self.runtime.glob("adjourn-hook/*") if path.is_socket()]
+            found = self.standing()
+            if len(found) == number and bool(sockets) == bool(number):
+                return found
+            assert time.monotonic() < deadline, (found, sockets)
+            time.sleep(0.02)
+
+    def wait_until_gone(self, pid: int) -> None:
+        deadline = time.monotonic() + 30
+        while pid in self.standing():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Standing]:
+    with (
+        Standing(tmp_path, "use file.*", "budget calls=50") as work,
+        TemporaryDirectory(prefix="adjourn-", dir="/tmp") as runtime,
+    ):
+        work.runtime = Path(runtime)
+        try:
+            yield work
+        finally:
+            for pid in work.standing():
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_the_second_hook_is_answered_without_loading_anything(work: Standing) -> None:
+    """The first leaves a process behind; the next gives the same answer, and has not even loaded msgspec."""
+    first = work.ask()
+    assert first == (0, "allow", "")
+    work.wait_for(1)
+    process = work.start(python=("-X", "importtime"))
+    out, err = process.communicate(work.request(), timeout=60)
+    assert (process.returncode, json.loads(out)["hookSpecificOutput"]["permissionDecision"]) == (0, "allow")
+    loaded = {line.rpartition("|")[2].strip() for line in err.decode().splitlines()}
+    assert "adjourn.hooks.standby" in loaded
+    assert not loaded & {"msgspec", "adjourn.hooks.main", "sqlite3", "hashlib", "socket", "typing"}
+    assert work.ask(tool="WebFetch")[:2] == (0, "deny")
+
+
+def test_both_ways_are_one_session_of_one_task(work: Standing) -> None:
+    """A call that the process decided on is counted with those that the hook itself did, for the same client."""
+    work.ask()
+    work.wait_for(1)
+    work.ask()
+    work.ask()
+    [task] = work.tasks()
+    assert work.ledger(task).calls_used == 3
+    assert len(work.facts("session.opened", task)) == 1
+
+
+def test_options_environment_and_folder_are_the_hooks_own(work: Standing, tmp_path: Path) -> None:
+    """The process that stands by was started by another hook, with other settings: nothing of them counts."""
+    work.ask()
+    work.wait_for(1)
+    elsewhere = tmp_path / "elsewhere.db"
+    assert work.ask("--task", "mine", ADJOURN_STORE=str(elsewhere))[1] == "allow"
+    assert elsewhere.exists()
+    assert work.ask("--format", "wrong")[0] == 2
+    assert "--format is" in work.ask("--format", "wrong")[2]
+    assert work.ledger(work.tasks()[0]).calls_used == 1
+
+
+def test_a_process_that_was_killed_is_replaced(work: Standing) -> None:
+    """Nobody stands by any more: the hook answers itself, and leaves another one."""
+    work.ask()
+    [pid] = work.wait_for(1)
+    os.kill(pid, signal.SIGKILL)
+    work.wait_until_gone(pid)
+    assert work.ask() == (0, "allow", "")
+    work.wait_for(1)
+    assert work.ask() == (0, "allow", "")
+    [task] = work.tasks()
+    assert work.ledger(task).calls_used == 3
+
+
+def test_a_hook_whose_answer_dies_is_refused(work: Standing) -> None:
+    """The process that decides is killed while it reads the call: exit code 2, for the call was not decided on."""
+    work.ask()
+    [server] = work.wait_for(1)
+    hook = work.start()  # nothing is on its standard input yet
+    deadline = time.monotonic() + 30
+    while not (forks := set(work.standing()) - {server}):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # it has taken the call by now
+    for pid in forks:
+        os.kill(pid, signal.SIGKILL)
+    _, err = hook.communicate(work.request(), timeout=60)
+    assert hook.returncode == 2
+    assert b"repeat the call" in err
+    assert work.ask() == (0, "allow", "")
+
+
+def test_an_update_ends_it(work: Standing, tmp_path: Path) -> None:
+    """When a file of adjourn has changed, the hook that asks answers itself, by the new code."""
+    work.package = str(tmp_path / "package")
+    shutil.copytree(
+        Path(adjourn.__file__).parent, tmp_path / "package/adjourn", ignore=lambda *_: ["__pycache__"]
+    )
+    work.ask()
+    [old] = work.wait_for(1)
+    assert work.ask()[1] == "allow"  # it has loaded what it needs by then
+    policy = tmp_path / "package/adjourn/hooks/claude_code.py"
+    policy.write_text(policy.read_text().replace('"Read": "file.read"', '"Read": "other.read"'))
+    assert work.ask()[1] == "deny"
+    work.wait_until_gone(old)
+
+
+def test_a_folder_that_others_may_enter_is_not_used(work: Standing) -> None:
+    """Who can put a socket there could answer for us: the hook answers itself, and leaves nothing there."""
+    folder = work.runtime / "adjourn-hook"
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    assert work.ask() == (0, "allow", "")
+    assert work.ask() == (0, "allow", "")
+    time.sleep(0.3)
+    assert (work.standing(), list(folder.iterdir())) == ([], [])
+
+
+def test_hooks_at_once_are_all_answered_and_counted(work: Standing) -> None:
+    """Twelve at once, before anybody stands by and after: one stands by in the end, and no call is lost or counted twice."""
+    with ThreadPoolExecutor(12) as pool:
+        cold = list(pool.map(lambda _: work.ask(), range(12)))
+        work.wait_for(1)
+        warm = list(pool.map(lambda _: work.ask(), range(12)))
+    assert cold + warm == [(0, "allow", "")] * 24
+    assert work.ledger(work.tasks()[0]).calls_used == 24

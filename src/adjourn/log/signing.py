@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
+from functools import lru_cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log.canonical import canonical
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +41,16 @@ class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
         return canonical(msgspec.to_builtins(self))
 
 
+@lru_cache(maxsize=4)  # making one takes as long as signing with it
+def _key(private: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # 30 ms
+
+    return ed25519.Ed25519PrivateKey.from_private_bytes(private)
+
+
 def public_key(private: bytes) -> bytes:
     """The 32 public bytes of a 32-byte private key."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # 30 ms
-
-    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+    return _key(private).public_key().public_bytes_raw()
 
 
 def fingerprint(public: bytes) -> str:
@@ -68,9 +78,7 @@ def check(public: bytes, signature: str, head: SignedHead) -> None:
 
 def sign_bytes(private: bytes, message: bytes) -> str:
     """A base64 signature of a message, which must say itself what kind of statement it is."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-
-    return encode_bytes(Ed25519PrivateKey.from_private_bytes(private).sign(message))
+    return encode_bytes(_key(private).sign(message))
 
 
 def holds(public: bytes, signature: str, message: bytes) -> bool:

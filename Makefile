@@ -30,7 +30,7 @@ lint: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 test: lint tools     ## every check and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 campaign: tools      ## the long forms: 500 kills, 100,000 fuzzed lines
 	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest tests/e2e -k "kill or fuzz or crash"

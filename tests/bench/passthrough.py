@@ -19,14 +19,19 @@ def pump(source: int, sink: int) -> None:
     os.close(sink)
 
 
-def main() -> None:
-    command = sys.argv[1:]
+def start(command: list[str]) -> tuple[int, int, int]:
+    """Start the upstream. Its process, and the descriptors that it reads from and writes to."""
     their_in, to_them = os.pipe()
     from_them, their_out = os.pipe()
     actions = [(os.POSIX_SPAWN_DUP2, their_in, 0), (os.POSIX_SPAWN_DUP2, their_out, 1)]
     child = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
     os.close(their_in)
     os.close(their_out)
+    return child, to_them, from_them
+
+
+def main() -> None:
+    child, to_them, from_them = start(sys.argv[1:])
     Thread(target=pump, args=(0, to_them), daemon=True).start()
     pump(from_them, 1)
     os.waitpid(child, 0)

@@ -19,7 +19,8 @@ from tables import Table, median, percentile, ratio
 HERE = Path(__file__).parent
 UPSTREAM = [sys.executable, "-I", "-S", str(HERE / "echo_upstream.py")]
 POLICY = 'policy bench v0\n\ngoal "Measure."\n\nuse notes.*, files.*\ndeny network.*, secrets.read\n'
-DIRECT, BARE, READING, EFFECTFUL = "direct", "bare pass-through", "adjourn, reading", "adjourn, effectful"
+DIRECT, BARE, JOURNAL = "direct", "bare pass-through", "pass-through with a journal"
+READING, EFFECTFUL = "adjourn, reading", "adjourn, effectful"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Subject:
 SUBJECTS = (
     Subject(DIRECT, UPSTREAM, "notes.get"),
     Subject(BARE, [sys.executable, str(HERE / "passthrough.py"), *UPSTREAM], "notes.get"),
+    Subject(JOURNAL, [sys.executable, str(HERE / "journaling.py"), *UPSTREAM], "notes.get"),
     Subject(READING, [ADJOURN, "proxy", "--", *UPSTREAM], "notes.get"),
     Subject(EFFECTFUL, [ADJOURN, "proxy", "--", *UPSTREAM], "notes.set"),
 )
@@ -142,24 +144,26 @@ def _latency(sizes: Sizes, times: dict[str, list[float]], spent: dict[str, float
             "p50 over direct",
             "p99 over direct",
             "pass-through = 1",
+            "journal = 1",
             "CPU µs",
             "target",
         ],
         f"{sizes.rounds * sizes.calls:,} `tools/call` each, {sizes.calls} at a turn. *pass-through = 1*: the "
-        "median overhead as a multiple of that of a bare Python pass-through in the same run. *CPU*: what the "
+        "median overhead as a multiple of that of a bare Python pass-through in the same run; *journal = 1*: of that of one "
+        "which keeps a chain of calls in SQLite, and neither decides nor shares it. *CPU*: what the "
         "process computes for a call, on any core, before and after its answer. Reading calls are journalled "
         "before they leave; calls with effects are on disk before they leave (`synchronous=FULL`).",
     )
-    direct, bare = times[DIRECT], times[BARE]
-    floor = percentile(bare, 0.5) - percentile(direct, 0.5)
+    direct = times[DIRECT]
+    floors = [percentile(times[name], 0.5) - percentile(direct, 0.5) for name in (BARE, JOURNAL)]
     targets = {READING: "p50 ≤ +90 µs and ≤ 3; p99 ≤ +150 µs", EFFECTFUL: "one synchronous write more"}
     for subject in SUBJECTS:
         mine = times[subject.name]
         p50, p90, p99 = (percentile(mine, part) for part in (0.5, 0.9, 0.99))
-        over: list[float | None] = [None, None, None]
+        over: list[float | None] = [None] * 4
         if subject.name != DIRECT:
             more = p50 - percentile(direct, 0.5)
-            over = [more, p99 - percentile(direct, 0.99), ratio(more, floor)]
+            over = [more, p99 - percentile(direct, 0.99), *(ratio(more, floor) for floor in floors)]
         table.add(subject.name, p50, p90, p99, *over, spent[subject.name], targets.get(subject.name, ""))
     return table
 
@@ -195,5 +199,7 @@ def _growth(sizes: Sizes, folder: str) -> Table:
                 values.append(peer.memory("VmRSS"))
         early, late = values[-2:]
         grown = None if early is None or late is None else late - early
-        table.add(subject.name, *values, grown, "" if subject.name == BARE else "does not grow")
+        table.add(
+            subject.name, *values, grown, "does not grow" if subject.name in (READING, EFFECTFUL) else ""
+        )
     return table

@@ -1,6 +1,6 @@
 """The texts that `adjourn init` writes.
 
-Owns: the first policy of a workspace and the sample task with its inputs. Must never: write a file.
+Owns: the first policy of a workspace, with clients and without, and the sample task with its inputs. Must never: write a file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,21 @@ allow file.read, file.write, git.*, tests.run:npm test*, tests.run:pytest*
 deny network.*, secrets.read
 
 budget calls=100
+
+confirm before file.write
+"""
+
+CLIENT_POLICY = """\
+policy workspace v0
+
+goal "What an agent may do in this workspace."
+
+# What a coding client does by itself. Add the tools of your servers, and shell.exec if it may run commands.
+use file.read, tools.search, todo.*, plan.*, user.ask
+use file.write, git.*, tests.run:npm test*, tests.run:pytest*
+deny network.*, secrets.read
+
+budget calls=1000
 
 confirm before file.write
 """

@@ -130,7 +130,7 @@ class _Planner:
     def _policy(self) -> None:
         if discover(self._root) is None:
             self._plan.changes[self._path(POLICY)] = Change(
-                self._path(POLICY), None, templates.POLICY, ["a first policy"]
+                self._path(POLICY), None, templates.CLIENT_POLICY, ["a first policy"]
             )
             self._note(
                 self._path(POLICY),

@@ -244,6 +244,7 @@ def test_what_init_writes_says_the_same_when_laid_out() -> None:
     before, then = layer(examine(templates.POLICY)), layer(examine(after))
     assert [rule.pattern for rule in before.allow] == [rule.pattern for rule in then.allow]
     assert tidy(templates.sample_task()) == templates.sample_task()
+    assert tidy(templates.CLIENT_POLICY) == templates.CLIENT_POLICY
 
 
 @pytest.mark.parametrize(

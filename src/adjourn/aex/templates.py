@@ -26,8 +26,8 @@ policy workspace v0
 goal "What an agent may do in this workspace."
 
 # What a coding client does by itself. Add the tools of your servers, and shell.exec if it may run commands.
-use file.read, tools.search, todo.*, plan.*, user.ask
-use file.write, git.*, tests.run:npm test*, tests.run:pytest*
+allow file.read, tools.search, todo.*, plan.*, user.ask
+allow file.write, git.*, tests.run:npm test*, tests.run:pytest*
 deny network.*, secrets.read
 
 budget calls=1000

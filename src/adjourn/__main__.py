@@ -62,26 +62,34 @@ def _proxy(arguments: list[str]) -> int:
 
 def _hook(arguments: list[str]) -> int:
     """Answer, or have it answered by the process that stands by. What keeps this from loading is a refusal, too."""
-    if "--stay" not in arguments:
-        return _answer_hook(arguments)
-    from adjourn.hooks import standby  # noqa: PLC0415
+    try:
+        for number in (0, 1, 2):
+            try:
+                os.fstat(number)
+            except OSError:  # closed: no file of ours may take its place, nor what is written to it be lost in silence
+                os.open(os.devnull, os.O_RDONLY)
+        from adjourn.hooks import standby  # noqa: PLC0415
 
-    code = standby.ask(arguments)
-    if code is None:
-        code = _answer_hook(arguments)
-        standby.start()
+        stays = "--stay" in arguments
+        code = standby.ask(arguments) if stays else None
+        if code is None:
+            code = _answer_hook(arguments)
+            if stays:
+                standby.start()
+    except BaseException as error:
+        from adjourn.hooks import tell  # noqa: PLC0415
+
+        tell(error)
+        return 2
     return code
 
 
 def _answer_hook(arguments: list[str]) -> int:
     gc.disable()  # the process ends before there is anything worth collecting
-    try:
-        with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
-            import msgspec  # noqa: F401, PLC0415
-        from adjourn.hooks.main import run  # noqa: PLC0415
-    except BaseException as error:
-        sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
-        return 2
+    with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
+        import msgspec  # noqa: F401, PLC0415
+    from adjourn.hooks.main import run  # noqa: PLC0415
+
     return run(arguments)
 
 
@@ -118,7 +126,10 @@ class _unused:  # noqa: N801  # as above
 
 def _leave(code: int) -> None:
     """End at once: reading threads may be blocked, and everything that matters is on disk."""
-    sys.stderr.flush()
+    try:  # noqa: SIM105  # contextlib is dear to start with
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # never there, full, or closed
+        pass
     os._exit(code)
 
 

@@ -167,8 +167,57 @@ def test_a_hook_whose_answer_dies_is_refused(work: Standing) -> None:
         os.kill(pid, signal.SIGKILL)
     _, err = hook.communicate(work.request(), timeout=60)
     assert hook.returncode == 2
-    assert b"repeat the call" in err
+    assert b"ended" in err
     assert work.ask() == (0, "allow", "")
+
+
+def test_a_process_that_is_stopped_keeps_nobody(work: Standing) -> None:
+    """It does not come to answer: the hook answers itself, and leaves it nothing that a client would wait for."""
+    work.ask()
+    [server] = work.wait_for(1)
+    os.kill(server, signal.SIGSTOP)
+    assert work.ask() == (0, "allow", "")
+    os.kill(server, signal.SIGCONT)
+    assert work.ask() == (0, "allow", "")
+    assert work.ledger(work.tasks()[0]).calls_used == 3
+
+
+def test_a_fork_ends_with_its_hook(work: Standing) -> None:
+    """A hook that was interrupted leaves nobody behind who would read what was meant for it."""
+    work.ask()
+    [server] = work.wait_for(1)
+    hook = work.start()
+    deadline = time.monotonic() + 30
+    while not (forks := set(work.standing()) - {server}):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)
+    hook.send_signal(signal.SIGINT)
+    assert hook.wait(timeout=30) == 2
+    for pid in forks:
+        work.wait_until_gone(pid)
+    hook.communicate(timeout=30)
+
+
+def test_a_sandbox_is_not_left(work: Standing) -> None:
+    """A hook that may do less than the process that stands by answers itself: nobody lends it rights."""
+    work.ask()
+    work.wait_for(1)
+    confine = (
+        "import ctypes, os, sys; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    hook = [sys.executable, "-X", "importtime", "-m", "adjourn", "hook", "--stay"]
+    done = subprocess.run(
+        [sys.executable, "-c", confine, *hook],
+        input=work.request(),
+        capture_output=True,
+        cwd=work.root,
+        env=work.environment,
+        timeout=60,
+        check=True,
+    )
+    assert b"msgspec" in done.stderr
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
 def test_an_update_ends_it(work: Standing, tmp_path: Path) -> None:

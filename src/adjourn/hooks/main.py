@@ -10,59 +10,58 @@ Owns: which event goes where, exit codes. Must never: decide.
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Callable
 
 from adjourn.errors import UsageError
-from adjourn.hooks import claude_code
+from adjourn.hooks import FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import Request
 from adjourn.hooks.options import parse
 
-REFUSED, FAILED = 2, 1
 _READ = 1024 * 1024
 
 
-def run(arguments: list[str]) -> int:
-    """Answer; returns the exit code. Whatever goes wrong is a refusal: clients take every other code than 2 for leave to go on."""
+def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> int:
+    """Answer; returns the exit code. Whatever goes wrong is a refusal: clients take every other code than 2 for leave to go on.
+
+    `on_event` is called when it turns out that no call waits for leave; then what goes wrong holds nobody up.
+    """
+    code = REFUSED
     try:
-        return _answered(arguments)
+        data = _read()
+        if claude_code.waits_for_leave(data):
+            return _decided(arguments, claude_code.decode(data))
+        code = FAILED
+        on_event()
+        return _told(arguments, claude_code.decode(data))
     except BaseException as error:
-        sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
-        return REFUSED
+        tell(error)
+        return code
 
 
-def _answered(arguments: list[str]) -> int:
-    request = claude_code.decode(_read())
-    if request.hook_event_name != claude_code.GATE:
-        return _told(arguments, request)
+def _decided(arguments: list[str], request: Request) -> int:
     from adjourn.hooks.gate import decide  # noqa: PLC0415  # an event needs no gate, the gate no event
 
     options = parse(arguments)
-    _write(
-        claude_code.answer(
-            decide(options, request, root_of(request)), options["--client"], options["--format"]
-        )
-    )
+    answer = decide(options, request, root_of(request))
+    _write(claude_code.answer(answer, options["--client"], options["--format"]))
     return 0
 
 
 def _told(arguments: list[str], request: Request) -> int:
     from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # as above
 
-    try:
-        said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request))
-    except Exception as error:  # whatever it is, it must not hold the client up
-        sys.stderr.write(f"adjourn: {error or type(error).__name__}\n")
-        return FAILED
+    said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request))
     if said:
         _write(claude_code.context(request.hook_event_name, said))
     return 0
 
 
 def _read() -> bytes:
-    data = b""
-    while len(data) <= claude_code.MAX_INPUT and (some := os.read(0, _READ)):
-        data += some
-    return data
+    parts, size = [], 0
+    while size <= claude_code.MAX_INPUT and (some := os.read(0, _READ)):
+        parts.append(some)
+        size += len(some)
+    return b"".join(parts)
 
 
 def _write(line: bytes) -> None:

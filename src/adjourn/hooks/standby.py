@@ -5,7 +5,12 @@ it its descriptors, arguments, environment and folder, and a fork of it answers 
 between two answers, and so can be wrong about nothing. It ends after ten minutes without a hook, and when adjourn was changed.
 
 Who can speak to it: processes of the same user, since its socket is in a folder that only that user enters; of the same
-namespaces and installation, since these are its name. Where there is no /proc (macOS), nobody stands by.
+installation, which is its name; and with the very rights that it has itself, so that it lends none to an agent in a
+sandbox. Where there is no /proc (macOS), nobody stands by.
+
+What is said: the fork sends `READY` when it can answer; the hook its request, and from then on nobody else can answer; the fork
+`EVENT` when it is no call that waits for leave, and last `CODE` with the exit code. Before its request a hook that is left alone
+answers itself. A fork ends with its hook.
 
 Owns: the socket, what is said over it. Must never: answer for a hook that it cannot see, or leave one without an exit code.
 """
@@ -16,16 +21,17 @@ import _socket  # what `socket` wraps, at a tenth of its start
 import os
 import sys
 
+from adjourn.hooks import FAILED, REFUSED, tell
+
 IDLE_SECONDS = 600
-HANDOVER_SECONDS = 5
+HANDOVER_SECONDS = 2
 MAX_PATH = 100
 """Bytes of a socket's path that every system takes."""
 MAX_REQUEST = 16 * 1024 * 1024
-TAKEN = b"t"
-"""Says that the hook's input is being read: from then on nobody else can answer."""
-_LOST = "adjourn: the process that was deciding on this ended; repeat the call\n"
+READY, EVENT, CODE = b"r", b"e", b"c"
 _SIZE = 4
-_REFUSED = 2
+_RIGHTS = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+_SPACES = ("mnt", "pid", "user", "net", "ipc")
 
 
 # --- the hook's side
@@ -34,24 +40,28 @@ _REFUSED = 2
 def ask(arguments: list[str]) -> int | None:
     """The exit code of a hook that was answered by the process that stands by; None where none does."""
     path = place()
-    if not path:
+    if not path or os.isatty(0):  # a fork that outlived the hook would read what is typed for others
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.settimeout(HANDOVER_SECONDS)
     try:
         connection.connect(path)
-        _send(connection, arguments)
-        taken = connection.recv(1)
+        if connection.recv(1) != READY:
+            return None
     except OSError:
         return None
-    if taken != TAKEN:
-        return None
+    connection.settimeout(None)
+    said = b""
     try:
-        code = connection.recv(1)
+        _send(connection, arguments)
+        while some := connection.recv(16):
+            said += some
     except OSError:
-        code = b""
-    if not code:
-        sys.stderr.write(_LOST)
-    return code[0] if code else _REFUSED
+        pass
+    if CODE in said[:-1]:
+        return said[said.index(CODE) + 1]
+    tell("the process that answered for this hook ended; nothing is known of its answer")
+    return FAILED if EVENT in said else REFUSED
 
 
 def start() -> None:
@@ -71,20 +81,33 @@ def start() -> None:
 
 
 def place() -> str:
-    """The socket's path, in a folder of this user alone; "" where there can be none."""
+    """The socket's path, in a folder of this user alone; "" where there can be none, and in a sandbox."""
     base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or ""
     base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
     folder = os.path.join(base, "adjourn-hook")
     try:
-        spaces = [os.readlink(f"/proc/self/ns/{space}")[5:-1] for space in ("mnt", "pid")]
+        rights = _rights("self")
         os.makedirs(folder, 0o700, exist_ok=True)
         status, package = os.lstat(folder), os.stat(__file__)
     except OSError:
         return ""
     private = status.st_mode & 0o170077 == 0o040000 and status.st_uid == os.geteuid()
-    name = "-".join([f"{package.st_dev:x}", f"{package.st_ino:x}", f"{sys.hexversion:x}", *spaces])
+    # the spaces are in the name because several containers may share a folder
+    name = "-".join(
+        [f"{package.st_dev:x}", f"{package.st_ino:x}", f"{sys.hexversion:x}", rights["mnt"], rights["pid"]]
+    )
     path = os.path.join(folder, name)
-    return path if private and len(os.fsencode(path)) <= MAX_PATH else ""
+    usable = private and rights.get("NoNewPrivs") == "0" and len(os.fsencode(path)) <= MAX_PATH
+    return path if usable else ""
+
+
+def _rights(pid: str) -> dict[str, str]:
+    """What a process may do, as far as the kernel tells. Some sandboxes show only in `NoNewPrivs`. Raises `OSError`."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        lines = [line.partition(":") for line in file]
+    found = {name: " ".join(value.split()) for name, _, value in lines if name in _RIGHTS}
+    found |= {space: os.readlink(f"/proc/{pid}/ns/{space}")[len(space) + 2 : -1] for space in _SPACES}
+    return found | {"root": os.readlink(f"/proc/{pid}/root")}
 
 
 def _send(connection: _socket.socket, arguments: list[str]) -> None:
@@ -133,6 +156,8 @@ def serve(path: str) -> None:
                 return  # it was updated: the hook that asks, asks itself
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listener.close()  # or hooks would wait for a fork when this process is gone
+                os.close(lock)
                 _answer(_socket.socket(fileno=descriptor))
             os.close(descriptor)
     except OSError:
@@ -165,27 +190,41 @@ def _stamps(files: list[str] | dict[str, int]) -> dict[str, int]:
 
 def _answer(connection: _socket.socket) -> None:
     """Be the hook that asks. Ends the process."""
-    code = b""
+    from _thread import start_new_thread  # noqa: PLC0415  # the hook's side needs none
+
+    from adjourn.engine import process  # noqa: PLC0415  # loaded long since
+    from adjourn.hooks.main import run  # noqa: PLC0415
+
+    said = b""
     try:
         connection.settimeout(HANDOVER_SECONDS)
+        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _SIZE)
+        pid = int.from_bytes(credentials, sys.byteorder)
+        if _rights(str(pid)) != _rights("self"):
+            return  # it would lend its own
+        process.stand_for(pid)
+        connection.sendall(READY)
         arguments = _become(connection)
-        connection.sendall(TAKEN)
-        from adjourn.hooks.main import run  # noqa: PLC0415  # loaded long since
-
-        code = bytes([run(arguments)])
-        sys.stderr.flush()
+        connection.settimeout(None)
+        start_new_thread(_end_with, (connection,))
+        said = CODE + bytes([run(arguments, lambda: connection.sendall(EVENT))])
     finally:
         try:
-            connection.sendall(code)
+            connection.sendall(said)
         finally:
             os._exit(0)
 
 
-def _become(connection: _socket.socket) -> list[str]:
-    """Take over a hook's descriptors, folder, environment and place among the processes. Returns its arguments."""
-    from adjourn.engine import process  # noqa: PLC0415  # loaded long since
+def _end_with(connection: _socket.socket) -> None:
+    """End when the hook does: what it was to read and write is not ours any more."""
+    try:
+        connection.recv(1)
+    finally:
+        os._exit(0)
 
-    pid = int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 4), sys.byteorder)
+
+def _become(connection: _socket.socket) -> list[str]:
+    """Take over a hook's descriptors, folder and environment. Returns its arguments."""
     data, ancillary, _, _ = connection.recvmsg(65536, _socket.CMSG_SPACE(3 * _SIZE))
     passed = ancillary[0][2]
     numbers = [int.from_bytes(passed[at : at + _SIZE], sys.byteorder) for at in range(0, len(passed), _SIZE)]
@@ -203,7 +242,6 @@ def _become(connection: _socket.socket) -> list[str]:
     os.umask(int(umask))
     os.environb.clear()
     os.environb.update({name: value for name, _, value in (entry.partition(b"=") for entry in environment)})
-    process.stand_for(pid)
     return [os.fsdecode(argument) for argument in arguments]
 
 

@@ -66,7 +66,7 @@ def _hook(arguments: list[str]) -> int:
         for number in (0, 1, 2):
             try:
                 os.fstat(number)
-            except OSError:  # closed: no file of ours may take its place, nor what is written to it be lost in silence
+            except OSError:  # closed: no file of ours may take its place, and no answer be lost in silence
                 os.open(os.devnull, os.O_RDONLY)
         from adjourn.hooks import standby  # noqa: PLC0415
 

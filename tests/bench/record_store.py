@@ -10,6 +10,7 @@ from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
@@ -20,7 +21,7 @@ from adjourn.log.merkle import Frontier
 from adjourn.state.documents import Tree, without
 from adjourn.state.record import CRAuthor
 from adjourn.state.versions import SEAL, Stored, store_form
-from adjourn.store.base import EMPTY
+from adjourn.store.base import EMPTY, Entry
 from adjourn.store.sqlite import SqliteStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")
@@ -39,7 +40,8 @@ def _updates(sizes: Sizes, folder: str) -> Table:
         ["", "p50 µs", "p90 µs", "bytes", "raw insert = 1", "target"],
         "Taking turns, each in a file of its own, all with `synchronous=FULL` in WAL mode. The raw insert writes the bytes of the "
         "version that `CRStore.update` has just made; LangGraph's `SqliteSaver.put` the same record as a channel's value. An update reads the "
-        "head, checks the change against the rules, writes canonical JSON, checks types and hashes.",
+        "head, checks the change against the rules, writes canonical JSON, checks types and hashes, and gives a copy. `SqliteStore.append` "
+        "writes the very bytes; *hash and copy* is what no store of hashed versions can leave out: SHA-256, and decoding what is returned.",
     )
     for name, count in SIZES.items():
         place = os.path.join(folder, name.replace(" ", ""))
@@ -51,6 +53,8 @@ def _updates(sizes: Sizes, folder: str) -> Table:
 def _measure(table: Table, rounds: int, name: str, count: int, folder: str) -> None:
     times: dict[str, list[float]] = {
         "raw insert": [],
+        "`SqliteStore.append`": [],
+        "hash and copy": [],
         "`CRStore.update`": [],
         "LangGraph `SqliteSaver.put`": [],
     }
@@ -58,12 +62,14 @@ def _measure(table: Table, rounds: int, name: str, count: int, folder: str) -> N
     with (
         closing(_raw(f"{folder}/raw.db")) as raw,
         closing(SqliteStore(f"{folder}/store.db")) as store,
+        closing(SqliteStore(f"{folder}/entries.db")) as entries,
         closing(_connection(f"{folder}/langgraph.db")) as other,
     ):
         records, put = CRStore(store), _langgraph(other)
         record = records.create(
             {"task": {"id": "t1", "goal": "measure"}, "learnings": _learnings(count)}, author=AGENT
         )
+        at = EMPTY
         for number in range(rounds + 5):
             learnings = [*record["learnings"][:-1], {**_learnings(1)[0], "id": f"new{number}"}]
             began = time.perf_counter()
@@ -73,12 +79,19 @@ def _measure(table: Table, rounds: int, name: str, count: int, folder: str) -> N
             insert = time.perf_counter()
             raw.execute("INSERT INTO kept (data) VALUES (?)", (data,))
             inserted = time.perf_counter()
+            entry = Entry(sha256(data).hexdigest(), data)
+            msgspec.json.decode(data)
+            hashed = time.perf_counter()
+            at = entries.append("records", [entry], expect=at)
+            appended = time.perf_counter()
             put(record)
             ended = time.perf_counter()
             if number >= 5:  # the first ones make files and plans
                 times["raw insert"].append((inserted - insert) * 1e6)
+                times["hash and copy"].append((hashed - inserted) * 1e6)
+                times["`SqliteStore.append`"].append((appended - hashed) * 1e6)
                 times["`CRStore.update`"].append((updated - began) * 1e6)
-                times["LangGraph `SqliteSaver.put`"].append((ended - inserted) * 1e6)
+                times["LangGraph `SqliteSaver.put`"].append((ended - appended) * 1e6)
         size = len(data)
     floor = median(times["raw insert"])
     for step, values in times.items():

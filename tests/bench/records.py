@@ -15,18 +15,21 @@ from adjourn.log.merkle import Frontier
 from adjourn.state.diff import diff
 from adjourn.state.documents import Tree
 from adjourn.state.merge import merge
-from adjourn.state.record import CRAuthor
+from adjourn.state.record import CRAuthor, RecordContent
 from adjourn.state.updating import update_record
 from adjourn.state.versions import (
+    SEAL,
     Stored,
     empty_record,
     first_version,
+    following,
     next_version,
     root_after,
     sealed,
     store_form,
     verify_versions,
 )
+from adjourn.state.written import Written
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 NOW = 1_777_735_812_345
@@ -46,11 +49,11 @@ def _updates(sizes: Sizes) -> Table:
         "Median. An update that adds one learning: checked against the rules, made the next version, in canonical bytes, "
         "checked against the type and hashed. Floor: plain JSON encoding of the same record, sorted, by msgspec.",
     )
-    heads = [_sealed(_record(count)) for count in (25, 280)]
-    contents = {head["contentHash"]: store_form(head)[1] for head in heads}
+    heads = [_sealed(_next(_sealed(_record(count)))) for count in (25, 280)]
+    written = {head["contentHash"]: Written(store_form(head)[1], RecordContent) for head in heads}
     steps: dict[str, Callable[[Tree], Any]] = {
-        "an update, the head's bytes at hand": lambda head: _update(head, contents[head["contentHash"]]),
-        "an update, all written anew": _update,
+        "an update": lambda head: _update(head, written[head["contentHash"]]),
+        "a version, all written anew": lambda head: store_form(_next(head)),
         "of which canonical, checked, hashed": store_form,
         "of which canonical": canonical,
         "floor: sorted JSON": msgspec.json.Encoder(order="sorted").encode,
@@ -121,13 +124,17 @@ def _sealed(record: Tree) -> Tree:
     return sealed(Stored(content_hash, content, root_after(Frontier(), content_hash)))
 
 
-def _update(head: Tree, content: bytes = b"") -> tuple[str, bytes]:
-    step = update_record(
-        head, {"learnings": [*head["learnings"], _learning(len(head["learnings"]))]}, AGENT, NOW
-    )
-    version = next_version(head, step.record, AGENT, NOW)
+def _update(head: Tree, written: Written) -> tuple[Stored, Written]:
+    seal = {name: head[name] for name in SEAL}
+    updates = written.shared({"learnings": [*head["learnings"], _learning(len(head["learnings"]))]})
+    return following(written, _next({**written.tree, **seal}, updates))
+
+
+def _next(head: Tree, updates: Tree | None = None) -> Tree:
+    change = updates or {"learnings": [*head["learnings"], _learning(len(head["learnings"]))]}
+    version = next_version(head, update_record(head, change, AGENT, NOW).record, AGENT, NOW)
     assert version is not None
-    return store_form(version, like=(head, content) if content else None)
+    return version
 
 
 def _line(learnings: int, count: int) -> list[Stored]:

@@ -28,10 +28,11 @@ class Sizes:
     resumes: int = 30
     rules: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
     decisions: int = 100_000
-    code_files: int = 3_300
+    code_files: int = 4_000
     code_rounds: int = 15
+    code_names: int = 200
     code_symbols: int = 500
-    code_questions: int = 300
+    code_questions: int = 200
 
 
 FULL = Sizes()
@@ -52,6 +53,7 @@ QUICK = Sizes(
     decisions=20_000,
     code_files=400,
     code_rounds=5,
+    code_names=50,
     code_symbols=100,
     code_questions=50,
 )
@@ -74,6 +76,7 @@ TINY = Sizes(
     decisions=200,
     code_files=70,
     code_rounds=1,
-    code_symbols=10,
-    code_questions=4,
+    code_names=10,
+    code_symbols=3,
+    code_questions=1,
 )

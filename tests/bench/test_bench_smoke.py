@@ -19,7 +19,7 @@ def test_every_section_runs_and_is_written_down(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     body = json.loads(values.read_text(encoding="utf-8"))

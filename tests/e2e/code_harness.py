@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -76,6 +76,7 @@ class Repo:
             env=self.environment,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             check=True,
         )
         return done.stdout.strip()
@@ -146,7 +147,6 @@ class Server:
         self._pid_file = repo.home / f"pid-{time.monotonic_ns()}"
         self._command = [sys.executable, "-m", "adjourn", "code", *options]
         self._client = client
-        self.instruction = ""
 
     def __enter__(self) -> Self:
         self._portal_manager = anyio.from_thread.start_blocking_portal()
@@ -165,8 +165,6 @@ class Server:
         self._portal_manager.__exit__(None, None, None)
 
     def _connected(self) -> Any:
-        from contextlib import asynccontextmanager  # noqa: PLC0415
-
         @asynccontextmanager
         async def connected() -> Any:
             shell = 'echo $$ >"$1"; shift; exec "$@"'
@@ -260,12 +258,6 @@ class Server:
         reply = self.submit(data)
         assert reply.get("success") is True, reply
         return reply
-
-
-@contextmanager
-def serving(repo: Repo, *options: str, root: Path | None = None) -> Iterator[Server]:
-    with Server(repo, *options, root=root) as server:
-        yield server
 
 
 FRAME = {

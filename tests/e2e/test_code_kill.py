@@ -1,17 +1,25 @@
-"""A whole session on a real project, its server killed after every phase: the end is that of a session nobody disturbed.
+"""A whole session on a real project, its server killed after every phase, and in the middle of calls: the end is that of a session nobody
+disturbed.
 
-The project is the source of a package that pytest needs, put under git.
+The project is the source of a package that pytest needs, put under git. Short here; ADJOURN_CAMPAIGN=1 kills 200 times.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import shutil
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pluggy
 import pytest
 from code_harness import Repo, Server
+from mcp import MCPError
 
 QUERY = "is_blocked of the plugin manager must accept several names, and say whether all of them are blocked"
 MANAGER = "src/pluggy/_manager.py"
@@ -22,6 +30,8 @@ NEW = (
     + OLD
 )
 MESSAGE = "Ask for several blocked names at once"
+KILLS = 200 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 20
+STRAY = "src/pluggy/trace.log"
 
 
 @pytest.fixture
@@ -56,8 +66,13 @@ def act(server: Server, repo: Repo, reply: Any) -> Any:
     elif number == 13:
         return implement(server, repo, reply)
     elif phase == "PRE_COMMIT":
-        files = [change["path"] for change in server.call("review_changes")["changes"]]
-        return server.accepted({"reviewed_files": files, "commit_message": MESSAGE})
+        files = [
+            change["path"] for change in server.call("review_changes")["changes"] if not change["before"]
+        ]
+        reviewed: list[Any] = [path for path in files if path != STRAY]
+        if STRAY in files:
+            reviewed.append({"path": STRAY, "decision": "discard", "reason": "left over"})
+        return server.accepted({"reviewed_files": reviewed, "commit_message": MESSAGE})
     return server.accepted(SUBMITTED[str(number)])
 
 
@@ -66,9 +81,9 @@ def implement(server: Server, repo: Repo, reply: Any) -> Any:
     path = {"code": MANAGER, "test": TEST}[task]
     if not server.call("check_write_target", {"file_path": path})["allowed"]:
         server.call("add_explored_files", {"files": ["src"]})
-    if task == "code":
+    if task == "code" and NEW not in repo.read(MANAGER):
         repo.edit(MANAGER, OLD, NEW)
-    else:
+    elif task == "test":
         repo.write(TEST, "def test_none():\n    assert all([])\n")
     return server.accepted({"task_id": task, "summary": f"wrote {path}"})
 
@@ -174,3 +189,98 @@ def test_a_kill_between_git_and_checkpoint_is_made_good(project: Any, phase: str
         ["Merge llm_task_SESSION_from_main", MESSAGE, "The package as it was published"], ["main"], [],
     )  # fmt: skip
     assert "are_blocked" in repo.git("show", f"main:{MANAGER}")
+
+
+USERS = {
+    "README.md": "# pluggy\n\nPlugins, and what I wrote of them.\n",
+    "notes.txt": "mine\n",
+    "staged.txt": "as it is now\n",
+}
+
+
+def leave_work(repo: Repo) -> None:
+    """What the user has not committed: changed, new, and staged in another form than it has now."""
+    repo.write("staged.txt", "as it was staged\n")
+    repo.git("add", "staged.txt")
+    for name, text in USERS.items():
+        repo.write(name, text)
+
+
+def kept_texts(repo: Repo, name: str) -> set[str]:
+    """What is kept of a file, under any ref."""
+    refs = repo.git("for-each-ref", "--format=%(refname)", "refs/adjourn/kept/").split()
+    having = [ref for ref in refs if repo.git("ls-tree", "--name-only", ref, "--", name)]
+    return {repo.git("show", f"{ref}:{name}") for ref in having}
+
+
+def check_work(repo: Repo) -> None:
+    """It is all there, whatever was killed when."""
+    assert {name: repo.read(name) for name in USERS} == USERS
+    if not repo.git("ls-files", "staged.txt"):  # killed while the index was prepared for the merge
+        assert "as it was staged" in kept_texts(repo, "staged.txt")
+    for path in repo.checkpoints():
+        assert json.loads(path.read_text())["checkpoint_version"] == "1.12"
+
+
+def one_life(
+    server: Server, repo: Repo, session: str, acts: int, kill: threading.Timer | None
+) -> tuple[str, bool]:
+    """Go on with the session as far as the server lives; it is to be killed in the last of some acts. Its id, and whether it is over."""
+    reply = server.status()
+    if reply.get("error") == "no_active_session":
+        if session:  # the merge was done, and the answer did not come
+            return session, True
+        reply = server.start(QUERY)
+    assert session in ("", reply["session_id"])
+    session = reply["session_id"]
+    for number in range(acts):
+        if reply["step"] == 13 and not (repo.root / STRAY).exists():
+            repo.write(STRAY, "left over\n")
+        if kill is not None and number == acts - 1:
+            kill.start()
+        try:
+            reply = act(server, repo, reply)
+        except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            break
+        if reply.get("session_complete"):
+            return session, True
+    return session, False
+
+
+def killed_in_calls(repo: Repo, chooser: random.Random, most: int) -> tuple[str, int]:
+    """Work on a session to its end, through servers of which each is killed at any moment of any call. Its id, and how many were."""
+    kills, session, over = 0, "", False
+    while not over:
+        with Server(repo) as server:
+            doom = threading.Timer(chooser.uniform(0, 0.35), server.kill) if kills < most else None
+            session, over = one_life(server, repo, session, chooser.randint(1, 2) if doom else 99, doom)
+            if doom is not None and doom.ident is not None:
+                doom.join()
+                kills += 1
+        check_work(repo)
+    return session, kills
+
+
+@pytest.mark.timeout(7200)
+def test_a_server_killed_in_the_middle_of_calls_loses_nothing(project: Any) -> None:
+    """Killed at random moments of random calls, again and again: checkpoints can be read, nothing of the user's is lost, the session goes on,
+    and what it leaves is what an undisturbed one does."""
+    calm = project("calm")
+    leave_work(calm)
+    session, _ = undisturbed(calm)
+    expected = end_of(calm, session)
+    assert expected[3] == ["M README.md", "AM staged.txt", "?? notes.txt"]
+    chooser = random.Random(6)
+    kills = sessions = 0
+    began = time.monotonic()
+    while kills < KILLS:
+        sessions += 1
+        repo = project(f"torn{sessions}")
+        leave_work(repo)
+        torn, more = killed_in_calls(repo, chooser, KILLS - kills)
+        kills += more
+        assert end_of(repo, torn) == expected
+        assert kept_texts(repo, STRAY) == {"left over"}
+        assert repo.checkpoints() == []
+        assert "valid" in repo.cli("verify")
+    print(f"{kills} kills in {sessions} sessions, {time.monotonic() - began:.0f} s")

@@ -217,9 +217,11 @@ class TestCheckpointSerialization:
         assert shared.call("add_explored_files", {"files": ["README.md"]})["success"] is True
         expected = json.loads(json.dumps(FULL))
         del expected["definitions_cache"]["no key"], expected["query_frame"]["missing_slots"]
-        for name in ("checkpoint_at", "repo_path", "tool_calls"):
+        for name in ("checkpoint_at", "repo_path"):
             del expected[name]
-        subset(expected, repo.saved())
+        saved = repo.saved()
+        saved["tool_calls"] = saved["tool_calls"][: len(expected["tool_calls"])]  # those of now come behind
+        subset(expected, saved)
         assert {"repo_path", "tool_calls", "checkpoint_at"} < repo.saved().keys()
 
     def test_definitions_cache_tuple_keys(self, shared: Server, repo: Repo) -> None:
@@ -544,7 +546,6 @@ class TestResponseTruncation:
 def test_the_server_answers_while_the_index_is_made(repo: Repo) -> None:
     """Greeting and listing tools wait for nothing; start_session says the state of the index and does not wait for it."""
     with Server(repo) as server:
-        assert server.instruction == ""
         began = time.monotonic()
         server.tools()
         assert time.monotonic() - began < 5

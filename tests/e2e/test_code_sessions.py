@@ -542,9 +542,11 @@ def test_a_session_that_another_server_works_on_is_not_taken(repo: Repo) -> None
 
 
 def test_calls_made_before_a_kill_still_count(repo: Repo) -> None:
-    """What was called since the last step is read from the journal: the next server does not ask for it again."""
+    """What was called since the last step is read from the journal: the next server does not ask for it again. What failed is no
+    evidence then either."""
     with Server(repo) as server:
         walk(server, repo, server.start(flags="--no-doc"), until="EXPLORATION")
+        assert "error" in server.call("get_symbols", {"path": "nowhere"})
         look(server)
         server.kill()
     with Server(repo) as server:
@@ -568,12 +570,17 @@ def test_the_store_tells_the_same_story(repo: Repo) -> None:
     assert phases == [("", "QUERY_FRAME"), ("QUERY_FRAME", "EXPLORATION"), ("EXPLORATION", "Q1")]
     denied = [event["data"]["tool"] for event in events if event["event"] == "tool.denied"]
     assert denied == ["semantic_search"]
-    assert "nothing in doubt" in repo.cli("status", session)
+    status = repo.cli("status", session)
+    assert "nothing in doubt" in status
+    assert "/code --resume (at step 6, Q1)" in status
     assert session in repo.cli("checkpoints")
     assert "valid" in repo.cli("verify")
     shown = repo.cli("code", "--resume")
     assert shown.startswith(f"{session}: step 6, Q1")
     assert repo.dirty == []
+    with Server(repo) as server:
+        walk(server, repo, server.status())
+    assert "the coding session is over" in repo.cli("status", session)
 
 
 def test_a_checkpoint_of_the_later_form_is_read(server: Server, repo: Repo) -> None:
@@ -709,7 +716,7 @@ def test_the_skill_is_written_once(repo: Repo) -> None:
         "submit_exploration",
     }
     assert called == {"start_session", "submit_phase", "get_session_status", "cleanup_stale_branches", "sync_index",
-                      "update_context", "check_write_target", "add_explored_files", "revert_to_exploration"}  # fmt: skip
+                      "update_context", "check_write_target", "add_explored_files", "revert_to_exploration", "review_changes"}  # fmt: skip
     repo.write(".claude/commands/code.md", "mine")
     repo.cli("init", "--code")
     assert repo.read(".claude/commands/code.md") == "mine"

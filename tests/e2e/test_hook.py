@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from harness import Workspace, only
+from harness import META_TOOLS, Workspace, only
 from requirements import requirement
 
 from adjourn.engine import process
@@ -164,6 +164,29 @@ def test_protected_places_whatever_the_policy_says(work: Hooked) -> None:
         assert work.ask(name, arguments).decision == "deny"
     assert [fact.reason for fact in work.facts("tool.denied")] == ["protected"] * 3
     assert work.ask("Read", {"file_path": str(work.policy_file)}).decision == "allow"
+
+
+def test_protected_places_from_where_the_client_s_shell_went(work: Hooked) -> None:
+    """The policy and the store are protected by paths of the working directory, too, also in a patch within a list."""
+    work.write_policy("use file.*, unknown.*")
+    (work.root / "src").mkdir()
+    patch = "*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch"
+    for folder, path in (("src", "../.aex/policy.aex"), (".aex", "policy.aex"), (".aex", "./adjourn.db")):
+        cwd = str(work.root / folder)
+        for name, arguments in (
+            ("Edit", {"file_path": path}),
+            ("apply_patch", {"command": patch.format(path)}),
+            ("apply_patch", {"command": ["apply_patch", patch.format(path)]}),
+        ):
+            said = work.ask(name, arguments, env={"CLAUDE_PROJECT_DIR": str(work.root)}, cwd=cwd)
+            assert (said.decision, "protected" in said.reason) == ("deny", True), (name, path)
+    said = work.ask(
+        "Edit",
+        {"file_path": "policy.aex"},
+        env={"CLAUDE_PROJECT_DIR": str(work.root)},
+        cwd=str(work.root / "src"),
+    )
+    assert said.decision == "allow"
 
 
 def test_a_named_policy_and_what_it_extends_are_protected(work: Hooked) -> None:
@@ -399,6 +422,19 @@ def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:
     assert client.close() == 0
 
 
+def test_of_the_proxy_s_own_tools_nobody_is_asked(work: Hooked) -> None:
+    """Each of them in either spelling may be called without a question; a name that only begins like theirs is the proxy's to judge."""
+    work.write_policy("use file.*, echo")
+    client = work.client()
+    client.call("echo", {"a": 1})
+    for name in META_TOOLS:
+        for spelling in (name, name.replace(".", "_")):
+            assert work.ask(f"mcp__adjourn__{spelling}").decision == "allow"
+    assert work.ask("mcp__adjourn__aex_delete").decision == ""
+    assert work.ask("mcp__other__adjourn_note").decision == "deny"
+    assert client.close() == 0
+
+
 def test_without_a_proxy_a_name_proves_nothing(work: Hooked) -> None:
     """A server that only calls itself adjourn is judged by the rules."""
     assert work.ask("mcp__adjourn__echo").decision == "deny"
@@ -508,6 +544,37 @@ def test_nothing_heavy_is_imported(work: Hooked) -> None:
         "msgspec.inspect",
         "msgspec._json_schema",
     }
+
+
+@pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", ">&-", "<&-", ">/dev/full"])
+@pytest.mark.parametrize("stay", ["", "--stay"])
+def test_what_cannot_be_read_or_written_is_a_refusal(work: Hooked, closed: str, stay: str) -> None:
+    """No input, no output, or nowhere to say what is wrong: exit code 2, never one that means leave to go on."""
+    store = "--store /proc/nowhere/x.db" if closed.startswith("2") else ""
+    line = f"{' '.join(HOOK)} {stay} {store} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        input=b"" if closed == "<&-" else json.dumps({"tool_name": "Read", "cwd": str(work.root)}).encode(),
+        capture_output=True,
+        cwd=work.root,
+        env=work.environment | {"XDG_RUNTIME_DIR": "/proc/nowhere"},
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+
+
+def test_an_event_that_is_odd_holds_nobody_up(work: Hooked) -> None:
+    """Exit code 2 after a call, or at the end of a turn, would keep the client from going on: it is 1."""
+    for event in ("PostToolUse", "Stop", "SessionStart"):
+        assert work.answer_to(json.dumps({"hook_event_name": event, "cwd": 5}).encode()).code == 1
+    assert work.answer_to(json.dumps({"hook_event_name": "PreToolUse", "cwd": 5}).encode()).code == 2
+
+
+def test_large_input_takes_no_longer_than_its_size(work: Hooked) -> None:
+    """Thirty megabytes of an answer are read in one go, not copied for every piece."""
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_response": "x" * 30_000_000}
+    work.answer_to(json.dumps(event | {"cwd": str(work.root)}).encode(), "--settle")  # has half a minute
 
 
 def test_the_settings_of_the_how_to_run_the_hook(work: Hooked) -> None:

@@ -63,6 +63,39 @@ def work(tmp_path: Path) -> Iterator[Told]:
 # --- what came of a call
 
 
+def test_an_effect_that_is_asked_about_is_claimed(work: Told) -> None:
+    """While a person thinks, or the tool runs, another call for the same effect waits; after a no it may be asked anew."""
+    rules = "use pay.charge\nonce pay.charge by invoice\nconfirm before pay.charge\n"
+    work.policy_file.write_text(f'policy test v1\ngoal "a test"\n{rules}')
+    asked = [
+        work.ask("mcp__pay__charge", {"invoice": "1", "note": note}, SETTLE, tool_use_id=f"toolu_{note}")
+        for note in ("a", "b")
+    ]
+    assert [said.decision for said in asked] == ["ask", "deny"]
+    assert "under way" in asked[1].reason
+    assert work.ask("mcp__pay__charge", {"invoice": "1", "note": "a"}, SETTLE).decision == "ask"
+    work.tell("Stop")
+    assert (
+        work.ask("mcp__pay__charge", {"invoice": "1", "note": "b"}, SETTLE, tool_use_id="toolu_c").decision
+        == "ask"
+    )
+    work.done("mcp__pay__charge", {"invoice": "1", "note": "b"}, "toolu_c")
+    assert work.ask("mcp__pay__charge", {"invoice": "1", "note": "c"}, SETTLE).decision == "deny"
+
+
+def test_an_end_that_comes_after_the_session_was_given_up_still_counts(work: Told) -> None:
+    """A call took longer than its client was taken to live, and is in doubt: what came of it then settles it."""
+    call = {"file_path": str(work.root / "a"), "content": "x"}
+    work.ask("Write", call, SETTLE, tool_use_id="toolu_a")
+    with work.store() as store:
+        for lease, value in store.refs("lease/").items():
+            store.swap(lease, "1000", expect=value)
+    work.ask("Read", {"file_path": "b"}, SETTLE, env={"CLAUDE_PID": str(os.getpid())})
+    assert [one.tool for one in work.ledger().doubts.values()] == ["file.write"]
+    work.done("Write", call, "toolu_a")
+    assert not work.ledger().doubts
+
+
 def test_a_call_is_open_until_the_client_says_what_came_of_it(work: Told) -> None:
     """Its intent is written before, its end after: with how long it took, and the digest of the answer."""
     call = {"file_path": str(work.root / "a"), "content": "x"}
@@ -377,3 +410,23 @@ def test_another_client_s_living_work_is_not_offered(work: Told) -> None:
     assert work.brief("--proxied", "files") == ""
     client.kill()
     assert "Work waits" in work.brief("--proxied", "files")
+
+
+def test_a_page_that_cannot_be_written_is_said_to_the_person(work: Told) -> None:
+    """Wherever the checkpoint is made: before a call, after it, at the end of a turn, as the session ends."""
+    work.write_policy("allow *")
+    (work.root / "tmp").write_text("no folder")
+    rm = {"command": "rm -rf build"}
+    asked = work.ask("Bash", rm, SETTLE, tool_use_id="u1")
+    assert asked.decision == "allow"
+    assert "has no page" in json.loads(asked.out)["systemMessage"]
+    ended = work.tell(
+        "PostToolUse", tool_name="Bash", tool_input=rm, tool_use_id="u1", tool_response={"ok": True}
+    )
+    assert "has no page" in json.loads(ended.out)["systemMessage"]
+    work.run("Write", {"file_path": "a", "content": "b"}, "u2")
+    for event in ("Stop", "SessionEnd"):
+        told = work.tell(event, reason="exit")
+        assert "no page" in json.loads(told.out)["systemMessage"]
+        assert told.code == 0
+    assert work.events()[-1].event == "checkpoint.created"

@@ -162,6 +162,42 @@ def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> Non
         assert [fact.via for fact in work.facts("confirm.denied")] == ["cancelled"]
 
 
+def test_a_late_yes_to_one_call_is_none_to_another_that_took_its_id(tmp_path: Path) -> None:
+    """The dialog of a call that was given up may still be open when the client uses the call's id again."""
+    with Workspace(tmp_path, *POLICY) as work:
+        client = work.client(elicits=True)
+        staging, production = (
+            client.message("tools/call", {"name": "file.write", "arguments": {"to": to}}, request_id=77)
+            for to in ("staging", "production")
+        )
+        client.post(staging)
+        late = client.asked()
+        work.decide(yes=False)
+        assert refused(client.answer(77))
+        client.post(production)
+        question = client.asked()
+        _reply(client, late, ACCEPT)
+        client.call("echo")
+        assert client.silent()
+        assert work.executed() == ["echo"]
+        _reply(client, question, ACCEPT)
+        assert json.loads(text_of(client.answer(77))) == {"to": "production"}
+
+
+def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long(tmp_path: Path) -> None:
+    """The call is only held when its line has been looked at, which its cancellation must not overtake."""
+    with Workspace(tmp_path, *POLICY) as work:
+        client = work.client(elicits=True)
+        call = client.call_message("file.write", ARGUMENTS)
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": call["id"]}}
+        client.post(call, {"jsonrpc": "2.0"} | cancelled)
+        _reply(client, client.asked(), ACCEPT)
+        client.call("echo")
+        assert work.executed() == ["echo"]
+        assert [fact.via for fact in work.facts("confirm.denied")] == ["cancelled"]
+        assert not any(b"notifications/cancelled" in line for line in work.forwarded())
+
+
 # --- without a way to ask: another terminal, or a time-out
 
 

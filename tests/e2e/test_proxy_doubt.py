@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -245,15 +248,49 @@ def test_a_taken_over_session_that_ends_leaves_the_other_alone(tmp_path: Path) -
 # --- which task
 
 
-def test_the_task_is_named_by_option_environment_or_meta_in_this_order(tmp_path: Path) -> None:
+def test_the_task_is_named_by_option_environment_or_meta(tmp_path: Path) -> None:
+    """The option goes before the environment; `_meta` names another task only for a client that is bound to none."""
     with Workspace(tmp_path, "allow *") as work:
-        client = work.client("--task", "by-option", env={"ADJOURN_TASK": "by-environment"})
+        client = work.client("--task", "by-option", env={"ADJOURN_TASK": "by-environment"}, foreign=True)
         client.call("echo")
-        client.call("echo", _meta={"dev.adjourn/task": "by-meta"})
-        client.call("echo")
-        work.client(env={"ADJOURN_TASK": "by-environment"}).call("echo")
+        work.client(env={"ADJOURN_TASK": "by-environment"}, foreign=True).call("echo")
+        work.client(foreign=True).call("echo", _meta={"dev.adjourn/task": "by-meta"})
         used = {task: work.ledger(task).calls_used for task in work.tasks()}
-        assert used == {"by-option": 2, "by-meta": 1, "by-environment": 1}
+        assert used == {"by-option": 1, "by-meta": 1, "by-environment": 1}
+
+
+def test_a_client_that_is_bound_to_a_task_gets_no_other_budget(tmp_path: Path) -> None:
+    """Neither by `_meta` nor by resuming another task's checkpoint; its own it may name."""
+    with Workspace(tmp_path, "allow *", "budget calls=2") as work:
+        other = work.client("--task", "other", foreign=True)
+        other.call("echo")
+        other.meta("aex.checkpoint", name="elsewhere")
+        other.close()
+        client = work.client("--task", "bound", foreign=True)
+        assert not refused(client.call("echo", _meta={"dev.adjourn/task": "bound"}))
+        answer = client.call("echo", _meta={"dev.adjourn/task": "free"})
+        assert refused(answer)
+        assert "bound to task bound" in text_of(answer)
+        assert refused(client.call("aex.resume", {"name": "elsewhere"}))
+        assert [refused(client.call("echo")) for _ in range(2)] == [False, True]
+        assert work.executed() == ["echo"] * 3
+
+
+def test_hooks_work_on_the_task_that_their_client_is_bound_to(tmp_path: Path) -> None:
+    """A client whose proxy was given a task has one budget for it and for its own tools."""
+    with Workspace(tmp_path, "allow echo", "use file.read", "budget calls=2") as work:
+        work.client("--task", "bound").call("echo")
+        request = json.dumps({"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": str(work.root)})
+        hook = [sys.executable, "-m", "adjourn", "hook"]
+        environment = {key: value for key, value in work.environment.items() if not key.startswith("CLAUDE")}
+        said = [
+            subprocess.run(
+                hook, input=request, capture_output=True, text=True, env=environment, check=True
+            ).stdout
+            for _ in range(2)
+        ]
+        assert ['"allow"' in one for one in said] == [True, False]
+        assert work.ledger("bound").calls_used == 2
 
 
 def test_meta_names_the_task_of_each_call_of_one_write(tmp_path: Path) -> None:

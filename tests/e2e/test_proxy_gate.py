@@ -471,3 +471,34 @@ def test_a_line_longer_than_the_limit_is_refused_and_the_proxy_goes_on(tmp_path:
         assert client.find(lambda body: "error" in body)["error"]["code"] == -32700
         assert not refused(client.call("echo"))
         assert len(work.forwarded()) == before + 1
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+def test_a_batch_has_at_most_a_thousand_elements(tmp_path: Path, size: int) -> None:
+    """A longer one is refused as one message, whatever is in it."""
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client(era="2025-03-26")
+        before = len(work.forwarded())
+        client.post([client.message("ping") for _ in range(size)])
+        if size == 1000:
+            answers = client.find(lambda body: "batch" in body)["batch"]
+            assert len(answers) == size
+        else:
+            refusal = client.find(lambda body: "error" in body)
+            assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
+            assert "1,000" in refusal["error"]["message"]
+            assert len(work.forwarded()) == before
+            assert len(work.facts("message.refused")) == 1
+
+
+def test_a_flood_of_refused_messages_is_answered_and_not_all_of_it_written_down(tmp_path: Path) -> None:
+    """The store must not grow by what a client gets wrong; how much it was is told by powers of ten."""
+    with Workspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        client.send(b"1\n" * 1500)
+        client.call("echo")
+        assert sum(b"-32600" in line for line in client.received) == 1500
+        facts = work.facts("message.refused")
+        assert len(facts) == 101
+        assert {fact.reason for fact in facts[:-1]} == {"a message must be an object"}
+        assert facts[-1].reason == "a message must be an object (number 1,000 of those refused)"

@@ -14,6 +14,7 @@ from harness import MODERN, NEW, OLD, Workspace, refused, text_of
 from requirements import requirement
 
 from adjourn.engine.records import CRStore
+from adjourn.state.record import CRAuthor
 
 NOTING = ("adjourn.note", "adjourn.record", "adjourn.ask")
 
@@ -95,6 +96,35 @@ def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(w
     ]
     assert document["record"] == client.meta("adjourn.record")["contentHash"]
     assert adjourn(work, "verify")["valid"]
+
+
+@requirement("Record")
+def test_what_was_due_takes_effect_when_somebody_resumes(work: Workspace) -> None:
+    """A question whose time is up is expired in the record as soon as the task is resumed, in the system's name."""
+    client = work.client()
+    client.call("echo", {"a": 1})
+    asked = client.meta("adjourn.ask", question="Keep the old file?")["question"]
+    client.meta("aex.checkpoint", name="asked")
+    client.close()
+    with work.store() as store:
+        records = CRStore(store)
+        record = records.resolve(task_of(work))
+        [question] = record["questionsForUser"]
+        expiring = {
+            **question,
+            "id": "q-2",
+            "question": "Keep the new one?",
+            "expiresAt": question["askedAt"],
+        }
+        records.update(
+            record["id"], {"questionsForUser": [question, expiring]}, CRAuthor(id="ann", type="human")
+        )
+    other = work.client()
+    other.meta("aex.resume", name="asked")
+    items = other.meta("adjourn.record", section="questionsForUser")["items"]
+    assert {item["id"]: item["status"] for item in items} == {asked: "open", "q-2": "expired"}
+    with work.store() as store:
+        assert CRStore(store).resolve(task_of(work))["lastModifiedBy"]["type"] == "system"
 
 
 @requirement("Record", "D42")

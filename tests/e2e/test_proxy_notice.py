@@ -52,6 +52,43 @@ def test_a_session_killed_before_its_first_checkpoint_is_offered_all_the_same(wo
     assert second.meta("aex.resume", name=made.name)["callsUsed"] == 1
 
 
+@pytest.mark.parametrize("tool", ["adjourn.note", "adjourn.ask"])
+def test_what_was_only_noted_or_asked_waits_too(work: Workspace, tool: str) -> None:
+    """A session that ended or was killed before its first call, and had written something down, has left work behind."""
+    first = work.client()
+    first.meta(tool, **({"facts": ["it rains"]} if tool == "adjourn.note" else {"question": "Which way?"}))
+    if tool == "adjourn.note":
+        first.close()
+    else:
+        first.kill()
+    second = work.client(foreign=True)
+    [task] = [name for name in work.tasks() if "/" not in name]
+    [made] = work.facts("checkpoint.created", task)
+    assert f'checkpoint "{made.name}"' in said(second.greeting)
+    assert "0 calls used" in said(second.greeting)
+    told = json.dumps(second.meta("aex.resume", name=made.name))
+    assert ("it rains" if tool == "adjourn.note" else "Which way?") in told
+
+
+def test_archived_work_that_is_noted_for_waits_again(work: Workspace) -> None:
+    """What was put away is not offered, until somebody writes something down in it."""
+    first = work.client()
+    first.call("echo", {"a": 1})
+    first.meta("adjourn.note", facts=["it rains"])
+    first.meta("aex.checkpoint", name="milk")
+    first.close()
+    [task] = [name for name in work.tasks() if "/" not in name]
+    subprocess.run(
+        [sys.executable, "-m", "adjourn", "archive"],
+        cwd=work.root, env=work.environment, capture_output=True, check=True, timeout=30,
+    )  # fmt: skip
+    assert said(work.client(foreign=True).greeting) == ""
+    again = work.client("--task", task)
+    again.meta("adjourn.note", facts=["it stopped"])
+    again.kill()
+    assert "work waits" in said(work.client(foreign=True).greeting)
+
+
 def test_nothing_is_said_of_work_that_cannot_be_resumed(work: Workspace) -> None:
     """Another client sits on it; or the policy denies the tool; or this client was given another task."""
     first = work.client(foreign=True)

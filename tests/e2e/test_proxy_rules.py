@@ -60,6 +60,26 @@ def test_a_scoped_allow_holds_for_what_the_paths_lead_to(tmp_path: Path, era: st
 
 
 @requirement("D11")
+def test_walking_back_from_a_link_escapes_neither_scope_nor_protection(tmp_path: Path) -> None:
+    """A server that takes `..` out of a path before it opens it gets no other file than one that follows links first."""
+    with workspace(tmp_path, "allow file.write", "allow file.read:docs/**") as work:
+        (work.root / "docs" / "v1" / "api").mkdir(parents=True)
+        (work.root / "docs" / "latest").symlink_to("v1/api")
+        (work.root / "l").symlink_to("docs/v1")
+        client = work.client()
+        for path in (
+            f"{work.root}/l/../.aex/policy.aex",
+            f"{work.root}/a\n/../.aex/policy.aex",
+            "./" * 2100 + ".aex/policy.aex",
+        ):
+            assert "protected" in text_of(client.call("file.write", {"path": path})), path[:40]
+        assert refused(client.call("file.read", {"path": "docs/latest/../../secret.txt"}))
+        assert refused(client.call("file.read", {"path": f"{work.root}/docs/latest/../../secret.txt"}))
+        assert not refused(client.call("file.read", {"path": "docs/latest/../a.txt"}))
+        assert len(work.forwarded_calls()) == 1
+
+
+@requirement("D11")
 def test_every_path_argument_counts_under_whatever_name(tmp_path: Path) -> None:
     with workspace(tmp_path, *SCOPED) as work:
         client = work.client()

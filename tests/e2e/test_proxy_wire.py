@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -160,6 +161,15 @@ def test_an_answer_that_is_not_strict_json_becomes_an_error(tmp_path: Path, odd:
         assert not work.ledger().doubts
 
 
+def test_lines_that_are_no_json_all_pass_and_not_all_are_written_down(tmp_path: Path) -> None:
+    """A server that prints what it does must not fill the store with it."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        client.begin("send", {"lines": ["Loading ..."] * 1100})
+        wait_for(lambda: client.received.count(b"Loading ...\n") == 1100)
+        assert len(work.facts("upstream.non_jsonrpc")) == 101
+
+
 def test_an_answer_in_another_encoding_passes_as_it_is(tmp_path: Path) -> None:
     with Workspace(tmp_path, "allow *") as work:
         client = work.client()
@@ -204,7 +214,7 @@ def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> N
         client = work.client()
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children").read_text().split()
+        children = _children(client.process.pid)
         os.kill(int(children[0]), signal.SIGKILL)
         assert client.answer(call)["error"]["code"] == -31001
         assert client.ended() == 1
@@ -241,6 +251,34 @@ def test_an_upstream_that_ends_at_once_leaves_no_request_without_an_answer(tmp_p
         assert client.ended() == 1
 
 
+@pytest.mark.parametrize("size", [1, 300_000])
+def test_an_upstream_that_lives_but_reads_no_more_leaves_no_request_without_an_answer(
+    tmp_path: Path, size: int
+) -> None:
+    """What cannot have reached it has had no effect; of a longer message nobody knows how much it has read."""
+    with Workspace(tmp_path, "allow *", "confirm before file.write") as work:
+        client = work.client(upstream=[sys.executable, "-c", _DEAF, "shut"])
+        effect, reading, other = (
+            client.call_message("echo", {"text": "x" * size}),
+            client.call_message("file.read"),
+            client.message("x/other"),
+        )
+        client.post(effect, reading, other)
+        held = client.call_message("file.write", {"text": "x" * size})
+        for message in (effect, reading, other):
+            error = client.answer(message["id"])["error"]
+            assert error["code"] == -31001
+            assert "does not read" in error["message"]
+        client.post(held)
+        wait_for(lambda: work.facts("confirm.required"))
+        work.decide(yes=True)
+        assert client.answer(held["id"])["error"]["code"] == -31001
+        ledger = work.ledger()
+        assert ledger.open_calls == {}
+        assert [call.tool for call in ledger.doubts.values()] == ([] if size == 1 else ["echo"])
+        assert client.close() == 0
+
+
 # --- the end: the client's
 
 
@@ -250,7 +288,7 @@ def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: 
     with Workspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         client.call("echo")
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children").read_text().split()
+        children = _children(client.process.pid)
         assert client.close() == 0
         assert not Path(f"/proc/{children[0]}").exists()
         (task,) = work.tasks()
@@ -281,7 +319,7 @@ def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
         client = work.client(server=["--ignore-end"])
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children").read_text().split()
+        children = _children(client.process.pid)
         assert client.close() == 0
         assert not Path(f"/proc/{children[0]}").exists()
         assert client.answer(call)["error"]["code"] == -31001
@@ -364,15 +402,82 @@ def test_a_client_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path)
         assert work.ledger().calls_used == 4
 
 
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
+def test_an_upstream_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path, how: str) -> None:
+    """Not even while the thread that keeps time writes to it; the session is closed in order all the same."""
+    with Workspace(tmp_path, "allow *", "confirm before echo") as work:
+        client = work.client(python=("-c", _IMPATIENT), upstream=[sys.executable, "-c", _DEAF, "deaf"])
+        client.begin("echo", {"text": "x" * 300_000})
+        wait_for(lambda: work.tasks() and work.facts("confirm.required"))
+        work.decide(yes=True)
+        wait_for(lambda: "confirm.approved" in client.stderr())
+        (child,) = _children(client.process.pid)
+        if how == "SIGTERM":
+            client.process.send_signal(signal.SIGTERM)
+        else:
+            client.stdin.close()
+        assert client.process.wait(10) == 0
+        assert not Path(f"/proc/{child}").exists()
+        assert not work.ledger().sessions
+        assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["echo"]
+
+
+def test_a_client_that_left_while_its_last_lines_hang_leaves_no_proxy_behind(tmp_path: Path) -> None:
+    """The thread that reads its lines hangs in writing them to an upstream that reads no more: it sees no end of input."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client(python=("-c", _IMPATIENT), upstream=[sys.executable, "-c", _DEAF, "deaf"])
+        call = client.begin("echo", {"text": "x" * 300_000})
+        wait_for(lambda: work.tasks() and work.ledger().open_calls)
+        client.stdin.close()
+        assert client.process.wait(10) == 0
+        assert client.answer(call)["error"]["code"] == -31001
+        assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["echo"]
+
+
+def test_a_client_that_stops_reading_refusals_cannot_keep_the_proxy_alive(tmp_path: Path) -> None:
+    """The thread that keeps time hangs in writing them; every call that was taken in is in the store."""
+    with Workspace(tmp_path, "allow *", "confirm before echo") as work:
+        client = work.client("--confirm-timeout", "1", python=("-c", _IMPATIENT))
+        client.paused.set()
+        client.post(*(client.call_message("echo", {"n": n, "text": "x" * 300}) for n in range(400)))
+        wait_for(lambda: work.tasks() and work.facts("confirm.denied"))
+        (child,) = _children(client.process.pid)
+        client.stdin.close()
+        client.process.wait(10)
+        wait_for(lambda: not Path(f"/proc/{child}").exists())
+        assert len(work.facts("confirm.required")) == 400
+
+
+_DEAF = """
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for line in os.fdopen(0, "rb", closefd=False):
+    message = json.loads(line)
+    version = message.get("params", {}).get("protocolVersion")
+    info = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "deaf", "version": "1"}}
+    if message["method"] == "ping" and sys.argv[1] == "shut":
+        os.close(0)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": info if version else {}}), flush=True)
+    if message["method"] == "ping":
+        time.sleep(60)
+        break
+"""
+
 _IMPATIENT = """
 import sys
 from adjourn.proxy import main, upstream
 main.SHUT_DOWN_SECONDS = 1.0
+main.LAST_LINES_SECONDS = 1.0
 upstream.GRACE_SECONDS = 0.2
 from adjourn.__main__ import main
 sys.argv = sys.argv[sys.argv.index("adjourn"):]
 main()
 """
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def _resident(pid: int) -> int:

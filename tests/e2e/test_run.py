@@ -280,6 +280,12 @@ def test_a_signal_stops_cleanly(work: Workspace, number: signal.Signals) -> None
     status = json.loads(work.adjourn("status", "stop", "--json").stdout)
     assert status["sessions"] == []
     assert [one["tool"] for one in status["inDoubt"]] == ["tests.run"]
+    page = (work.root / "tmp" / "checkpoint-active.md").read_text()
+    assert "Checkpoint made: interrupted" in page
+    assert "adjourn run --resume --task stop" in page
+    assert "In doubt: tests.run" in page
+    assert work.adjourn("verify").returncode == 0
+    assert (work.root / ".aex" / "checkpoints" / "stop" / "checkpoint.json").exists()
     assert work.adjourn("settle", status["inDoubt"][0]["call"], "--done").returncode == 0
     done = work.adjourn("run", "--resume")
     assert (done.returncode, events(done.stdout)) == (0, ["run.finished"])
@@ -380,3 +386,22 @@ def test_the_examples_do_what_they_say(work: Workspace) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         expected: Any = json.loads(path.with_suffix(".output.json").read_text())
         assert json.loads(done.stdout.split("runtime success\n")[1]) == expected, path.name
+
+
+def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(work: Workspace) -> None:
+    """The last thing written is a checkpoint that says how to go on; what is to be said of its page is on stderr."""
+    work.write("a.txt", "a")
+    (work.root / "tmp").write_text("no folder")
+    (work.root / ".aex" / "policy.aex").write_text(
+        'policy work v0\ngoal "g"\nallow file.read\nbudget calls=1\n'
+    )
+    read = 'do file.read(paths="a.txt") -> t'
+    blocked = work.adjourn("run", work.contract(read, read, "return 1"), "--task", "spent")
+    assert blocked.returncode == 1
+    assert "budget exhausted" in blocked.stderr
+    assert "it has no page" in blocked.stderr
+    folder = work.root / ".aex" / "checkpoints" / "spent" / "checkpoint.json"
+    assert "adjourn run --resume --task spent" in json.loads(folder.read_text())["description"]
+    (work.root / "tmp").unlink()
+    assert work.adjourn("run", work.contract(read, "return 1"), "--task", "well").returncode == 0
+    assert not (work.root / ".aex" / "checkpoints" / "well").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_diff_is_readable_at_a_glance(run: Shell) -> None:
     assert run("record", "diff", "line", "line").startswith("line@1 → line@1: identical")
 
 
-def test_merge_with_flags(run: Shell) -> None:
+def test_merge_with_flags(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clash is shown with both sides, kept, and resolved by a flag; the exit code tells what is open."""
     store = run.store()
     head = store.resolve("line")
@@ -141,11 +142,34 @@ def test_merge_with_flags(run: Shell) -> None:
     assert "/task/goal: UNRESOLVED" in out
     assert "  b     theirs\n" in out
     assert "no side" in run("record", "merge", "line", "--take", "/task/goal=c", code=2)
+    assert "  a is line@1, b is fork@1\n" in out
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert "left as they are" in run("record", "merge", "line", "--interactive", code=1)
+    assert "+ /task/goal" in run("record", "diff", "line")
     assert run("record", "merge", "line", "--set", '/task/goal="all of it"').startswith("resolved in line@3")
     assert store.resolve("line")["task"]["goal"] == "all of it"
     assert run("record", "merge", "line", "fork").startswith("nothing to merge")
     told = run.json("record", "merge", "fork", "line", "--strategy", "prefer-b")
     assert (told["success"], told["unresolved"], told["record"]) == (True, [], "fork")
+
+
+def test_a_clash_that_is_resolved_at_once_is_not_told_as_open(run: Shell) -> None:
+    """With --take in the same command the merge is done, and nothing is left to do."""
+    store = run.store()
+    head = store.resolve("line")
+    store.fork(head["contentHash"], {"task": {**head["task"], "goal": "theirs"}}, AGENT, cr_id="fork")
+    store.update("line", {"task": {**head["task"], "goal": "ours"}}, AGENT)
+    out = run("record", "merge", "line", "fork", "--take", "/task/goal=b")
+    assert out == "merged into line@3\n"
+    assert store.resolve("line")["task"]["goal"] == "theirs"
+
+
+def test_views_of_a_decision_are_told_one_by_one(run: Shell) -> None:
+    """Where a decision was contested, the difference has who holds what, and why."""
+    run("decide", "d1", "--contest", "Delete them", "--because", "nobody reads them")
+    out = run("record", "diff")
+    assert "  ~ d1.status: accepted → contested\n" in out
+    assert re.search(r"  \+ d1.variants:\n      .*\n      .*: Delete them \(nobody reads them\)\n", out), out
 
 
 def test_answer_approve_deny(run: Shell) -> None:
@@ -171,9 +195,17 @@ def test_the_same_id_in_two_records_is_told_apart(run: Shell) -> None:
     """After a fork the id alone is not enough, and --record says which."""
     store = run.store()
     store.fork(store.resolve("line")["contentHash"], {}, AGENT, cr_id="fork")
+    assert "resume point 'go' may be go in fork, go in line" in run("deny", "go", code=1)
     assert "--record" in run("deny", "go", code=1)
     out = run("deny", "go", "--record", "fork", "--because", "not today")
     assert out.startswith("denied: Move them\n")
+    store.fork(store.resolve("line")["contentHash"], {}, AGENT, cr_id="line-2")
+    assert run("answer", "q1", "no", "--record", "line-2").startswith("answered")
+    assert run("answer", "q1", "yes", "--record", "line").startswith("answered")
+    assert run("answer", "q1", "no").startswith("answered")  # only one is open by now
+    assert [store.resolve(name)["questionsForUser"][0]["answer"] for name in ("line", "line-2", "fork")] == [
+        "yes", "no", "no",
+    ]  # fmt: skip
     assert "instead, no time: leave them" in out
     assert store.resolve("fork")["resumePoints"][0]["deniedReason"] == "not today"
     assert store.resolve("line")["resumePoints"][0]["approvalStatus"] == "pending"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.cap import MAX_REPLY, capped, size, to_json
+from adjourn.code.cap import MAX_REPLY, MOST, capped, size, to_json
 from adjourn.errors import InvalidError
 
 _json = st.recursive(
@@ -61,6 +61,25 @@ def test_the_rest_comes_by_cursors() -> None:
         reply = capped(result, ["search_text", "p"], cursor=reply["cursor"])
         assert reply["results"]["p"]["matches"][0] == matches[so_far]
     assert got == matches
+
+
+def test_a_long_list_comes_in_parts_though_it_fits() -> None:
+    """A few hundred references are enough for one reply; cursors bring the others, and the total is told at once."""
+    uses = [{"file": "a.py", "line": i} for i in range(2 * MOST["references"] + 1)]
+    result = {"references": uses, "total": 9_999}
+    got: list[dict[str, Any]] = []
+    reply = capped(result, "q")
+    sizes = []
+    while True:
+        sizes.append(len(reply["references"]))
+        got += reply["references"]
+        if "cursor" not in reply:
+            break
+        assert (reply["truncated"], reply["total_matches"]) == (True, 9_999)
+        assert reply["returned_matches"] == sizes[-1]
+        reply = capped(result, "q", cursor=reply["cursor"])
+    assert got == uses
+    assert sizes == [MOST["references"], MOST["references"], 1]
 
 
 def test_a_foreign_cursor_is_refused() -> None:

@@ -13,7 +13,7 @@ from adjourn.code.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
 from adjourn.code.grammars import has_grammar, load
 from adjourn.code.languages import LANGUAGES, language_of, spoken_as
 from adjourn.code.marks import Marks
-from adjourn.code.outline import COMMENT, STRING, TYPE, Region, outline
+from adjourn.code.outline import COMMENT, REGIONS, STRING, Region, outline
 from adjourn.code.repository import Repository
 from adjourn.code.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.code.words import parts, split
@@ -48,6 +48,44 @@ def test_definitions_of_each_language(language: str) -> None:
     found = outline(text.encode(), language)
     assert found is not None
     assert [(s.name, s.kind, s.scope) for s in found.symbols] == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        (
+            "python",
+            (
+                "class A:\n    f: int\n    def m(self, o):\n        self.x = o.y = v = 1\n        self.f, self.z = 2, 3\n"
+                "    def n(self):\n        def inner():\n            self.x = self.w = 4\n"
+            ),
+            [("A", 1, ""), ("f", 2, "A"), ("m", 3, "A"), ("x", 4, "A"), ("z", 5, "A"), ("n", 6, "A"), ("inner", 7, "A.n"),
+             ("w", 8, "A")],
+        ),
+        (
+            "javascript",
+            "class A {\n  constructor() { this.x = 1; }\n  m() { this.x = 2; }\n}\nfunction B() { this.y = 1; }\n",
+            [("A", 1, ""), ("constructor", 2, "A"), ("x", 2, "A"), ("m", 3, "A"), ("B", 5, ""), ("y", 5, "B")],
+        ),
+    ],
+)  # fmt: skip
+def test_a_field_belongs_to_its_class(language: str, text: str, expected: list[tuple[str, int, str]]) -> None:
+    """What a method assigns to its object is the class's field, defined where that is first done."""
+    found = outline(text.encode(), language)
+    assert found is not None
+    assert [(s.name, s.line, s.scope) for s in found.symbols] == expected
+
+
+def test_a_definition_under_a_condition_is_one() -> None:
+    """Variables of a module or class under `if` and `try` are found, and so are names that an import gives."""
+    text = (
+        "if A:\n  b = 1\nelif C:\n  d = 1\ntry:\n  e, e2 = 1, 2\nexcept F:\n  g = g2 = g3 = 1\nclass H:\n  if A:\n    i = 1\n"
+        "import j as k\ndef f():\n  x = y = 1\n"
+    )
+    found = outline(text.encode(), "python")
+    assert found is not None
+    names = [s.name for s in found.symbols if s.kind in {"variable", "field", "alias"}]
+    assert names == ["b", "d", "e", "e2", "g", "g2", "g3", "i", "k"]
 
 
 @pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
@@ -116,17 +154,21 @@ def test_comments_strings_and_code_are_told_apart() -> None:
     found = outline(code, "python")
     assert found is not None
     marks = Marks.unpacked(Marks.of(found.regions).packed())
-    assert marks.mention(code.index(b"in ")) == STRING
-    assert marks.mention(code.index(b"name}")) is None
-    assert marks.mention(code.index(b"# name")) == COMMENT
+    assert marks.at(code.index(b"in ")) == {STRING}
+    assert marks.at(code.index(b"name}")) == set()
+    assert marks.at(code.index(b"# name")) == {COMMENT}
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(1, 40)), max_size=30), st.integers(0, 600))
-def test_marks_survive_packing(spans: list[tuple[int, int]], place: int) -> None:
-    """The compact form answers as the regions do."""
-    regions = [Region(TYPE, start, start + size) for start, size in sorted(spans)]
-    plain, packed = Marks.of(regions), Marks.unpacked(Marks.of(regions).packed())
-    assert plain.at(place, TYPE) == packed.at(place, TYPE)
+@given(
+    st.lists(st.tuples(st.sampled_from(REGIONS), st.integers(0, 60), st.integers(0, 40)), max_size=30),
+    st.integers(0, 110),
+)
+def test_marks_answer_as_the_regions_do(spans: list[tuple[str, int, int]], place: int) -> None:
+    """However regions nest and overlap, a place is of those kinds that are around it, packed or not."""
+    regions = [Region(kind, start, start + size) for kind, start, size in spans]
+    marks = Marks.of(regions)
+    expected = {one.kind for one in regions if one.start <= place < one.end}
+    assert marks.at(place) == Marks.unpacked(marks.packed()).at(place) == expected
 
 
 def test_words_come_apart() -> None:

@@ -169,4 +169,3 @@ def test_what_is_expected_is_shown_in_words() -> None:
     }
     assert payloads.expected(payloads.BranchChoice) == {"choice": "delete | merge | continue"}
     assert payloads.expected(payloads.Nothing) == {}
-    assert "tools_used" in payloads.optional(payloads.Plan)

@@ -8,7 +8,11 @@ from pathlib import Path
 import msgspec
 
 from adjourn.code import payloads, phases
+from adjourn.code.analysis import MAX_PARSED
+from adjourn.code.cap import MAX_REPLY, MOST
 from adjourn.code.flags import table
+from adjourn.code.languages import LANGUAGES
+from adjourn.code.search import MAX_LINE, MAX_PATTERNS
 from adjourn.code.tools import TOOLS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
@@ -46,3 +50,28 @@ def test_every_step_is_there_with_what_is_submitted() -> None:
 def test_the_flags_are_those_of_the_server() -> None:
     """The table of flags is made from the one that the server reads."""
     assert table() in TEXT
+
+
+def test_the_languages_are_those_of_the_table() -> None:
+    """One row a language, with its files."""
+    section = TEXT.partition("### Languages")[2].partition("### Limits")[0]
+    rows = re.findall(r"^\| (\w+) \| (`.*?) \|$", section, re.MULTILINE)
+    assert rows == [
+        (language.name, ", ".join(f"`{extension}`" for extension in language.extensions))
+        for language in LANGUAGES
+    ]
+
+
+def test_the_limits_are_those_that_hold() -> None:
+    """Each limit is told as it is."""
+    section = TEXT.partition("### Limits")[2].partition("### The index")[0]
+    rows = dict(re.findall(r"^\| (.*?) \| ([\d,]+) \|$", section, re.MULTILINE))
+    assert {name: int(value.replace(",", "")) for name, value in rows.items()} == {
+        "bytes of a reply": MAX_REPLY,
+        "definitions in a reply": MOST["definitions"],
+        "references in a reply": MOST["references"],
+        "symbols in a reply": MOST["symbols"],
+        "patterns at once": MAX_PATTERNS,
+        "characters shown of a line": MAX_LINE,
+        "bytes of a file that has symbols": MAX_PARSED,
+    }

@@ -11,15 +11,13 @@ import yaml
 
 from adjourn.code import agreements, context, vectors
 from adjourn.code.codebase import Codebase
-from adjourn.code.engines import engines
+from adjourn.code.engines import Engines, engines, findings
 from adjourn.code.impact import analyze_impact
-from adjourn.code.index import chunks
 from adjourn.code.languages import LANGUAGES
 from adjourn.code.pace import Pace
-from adjourn.code.routing import query, risk_level
+from adjourn.code.routing import query
 from adjourn.code.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.sync import sync_index
-from adjourn.code.words import split
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import SHAPES, USER, repository
 
@@ -57,6 +55,17 @@ def test_code_is_found_by_what_it_does(codebase: Codebase) -> None:
     detail = fetch_chunk_detail(codebase, first["id"])
     assert detail["content"].startswith("    def area(self)")
     assert detail["content"].rstrip().endswith("squared(self.radius)")
+
+
+def test_meaning_is_looked_for_where_it_is_asked_for(codebase: Codebase) -> None:
+    """A path narrows the search to a file or folder; one outside is refused."""
+    words = "shape circle area total"
+    files = {hit["metadata"]["file"] for hit in semantic_search(codebase, words)["hits"]}
+    assert len(files) > 1
+    for path in files:
+        assert {hit["metadata"]["file"] for hit in semantic_search(codebase, words, path)["hits"]} == {path}
+    with pytest.raises(RefusedError):
+        semantic_search(codebase, words, "..")
 
 
 def test_names_are_found_in_pieces_and_whole(codebase: Codebase) -> None:
@@ -176,7 +185,7 @@ def test_the_router_asks_less_when_more_is_known(codebase: Codebase) -> None:
     frame = {"target_feature": "total_area", "trigger_condition": "always", "desired_action": "fix"}
     answer = query(codebase, "it is wrong", frame=frame, file_path="shapes.py", symbol="Circle")
     assert [step["tool"] for step in answer["plan"]] == ["search_text", "analyze_structure"]
-    assert answer["risk_level"] == "LOW" == risk_level(1)
+    assert answer["risk_level"] == "LOW"
     assert any(one["symbol_name"] == "squared" for one in answer["results"])
 
 
@@ -223,23 +232,65 @@ def test_engines_are_told() -> None:
     assert found.missing_packages == []
 
 
+def test_doctor_says_what_cannot_be_searched_with() -> None:
+    """Each thing that is missing is named with what it costs; only without ripgrep is it an error."""
+    whole = Engines("/bin/rg", "/bin/ctags", {"python": True, "go": True}, [], watching=True, vectors=False)
+    assert list(findings(whole)) == []
+    bare = Engines(
+        None, None, {"python": True, "go": False}, ["tree-sitter-go"], watching=False, vectors=False
+    )
+    told = {one.code: one for one in findings(bare)}
+    assert [code for code, one in told.items() if one.severity == "error"] == ["code-ripgrep"]
+    assert "go: not installed are tree-sitter-go" in told["code-grammars"].message
+    assert told.keys() == {"code-ripgrep", "code-grammars", "code-watching", "code-ctags"}
+    assert all(one.help for one in told.values())
+
+
 @pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
-def test_vectors_put_the_hits_of_words_in_order(codebase: Codebase) -> None:
-    """Vectors are made once, kept by content, and used when all hits have one; until then words alone decide."""
+def test_vectors_find_what_words_do_not(codebase: Codebase) -> None:
+    """Vectors are made once and kept by content; when all are there, a question without a common word is answered."""
     index = codebase.index
     assert index is not None
-    question = "how much surface does something round have"
-    before = [hit["id"] for hit in semantic_search(codebase, question)["hits"]]
-    hits = chunks.search(index, split(question), 10)
-    assert vectors.reorder(index, question, hits) == hits
+    question = "geometric curve"
+    assert semantic_search(codebase, question)["hits"] == []
     assert vectors.embed(index, Pace(0)) == 0
-    assert vectors.embed(index, Pace()) > 3
+    assert codebase.meaning is None
+    codebase.embed(Pace())
     assert vectors.embed(index, Pace()) == 0
-    after = semantic_search(codebase, question)["hits"]
-    assert sorted(hit["id"] for hit in after) == sorted(before)
-    assert after[0]["metadata"]["name"] in {"Circle", "Circle.area"}
+    hits = semantic_search(codebase, question)["hits"]
+    assert "shapes.py" in [hit["metadata"]["file"] for hit in hits[:3]]
+    assert 0.5 < hits[0]["score"] <= 1
+    elsewhere = semantic_search(codebase, question, "docs")["hits"]
+    assert {hit["metadata"]["file"] for hit in elsewhere} == {"docs/design.md"}
     codebase.sync(force=True)
     assert vectors.embed(index, Pace()) == 0
+
+
+@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
+def test_vectors_follow_the_files(tmp_path: Path) -> None:
+    """They are read anew when files have changed, and only then; a repository without code has none."""
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        codebase.embed(Pace())
+        assert semantic_search(codebase, "anything")["hits"] == []
+        (tmp_path / "a.py").write_text("def cat(): pass\n")
+        codebase.sync()
+        codebase.embed(Pace())
+        before = codebase.meaning
+        assert "cat" in [hit["metadata"]["name"] for hit in semantic_search(codebase, "kitten")["hits"]]
+        codebase.sync()
+        codebase.embed(Pace())
+        assert codebase.meaning is before
+
+
+@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
+def test_a_vector_of_what_is_gone_is_not_used(codebase: Codebase) -> None:
+    """Numbers of chunks that mean another one since the vectors were read lead to no hit."""
+    codebase.embed(Pace())
+    meaning = codebase.meaning
+    assert meaning is not None
+    codebase.meaning = meaning._replace(keys=dict.fromkeys(meaning.keys, b"other"))
+    assert semantic_search(codebase, "geometric curve")["hits"] == []
 
 
 def test_chunks_follow_the_files(codebase: Codebase) -> None:

@@ -274,6 +274,13 @@ def test_sync_reports_and_can_be_stopped(codebase: Codebase, tmp_path: Path) -> 
     assert sync_index(codebase, force=True)["forest_sync"]["added"] == 32
 
 
+def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
+    """What was not looked at before the deadline is not therefore gone, and the next sync goes on."""
+    assert codebase.sync(Pace(0)).partial
+    assert find_definitions(codebase, "Circle", exact_match=True)["total"] == 1
+    assert not codebase.sync().partial
+
+
 @pytest.mark.skipif(ctags.program() is None, reason="Universal Ctags is not installed")
 def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A language without a grammar has definitions where Universal Ctags is installed, marked as heuristic."""

@@ -22,6 +22,7 @@ from adjourn.engine.desk import Desk
 from adjourn.engine.folder import verify
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, find_active, search
+from adjourn.engine.reflect import Reflection, remember
 from adjourn.engine.retention import DAY, Rules, plan, prune
 from adjourn.engine.task import Task
 from adjourn.engine.triggers import settled
@@ -29,6 +30,7 @@ from adjourn.engine.verify import verify_store
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.state.composing import NOTHING_SAID, Said, Step
+from adjourn.state.reflection import Statistic
 
 MINUTE = 60
 
@@ -411,3 +413,50 @@ def test_a_cache_of_a_task_that_rests_is_freed(one: Machine) -> None:
     freed = {each.what: each.number for each in collect(one.store, str(one.root), one.clock())}
     assert freed["old caches"] == 1
     assert Task(one.store, task, clock=one.clock, secret=b"x" * 32).ledger == ledger
+
+
+# --- what is not ours
+
+
+def test_a_folder_from_elsewhere_is_not_removed(machine: Machine) -> None:
+    """A checkpoint that came by git under the same name stays when the one of this store goes."""
+    desk = machine.desk()
+    for name in ("old", "new"):
+        session = machine.work(desk, "file.read")
+        make(session.task, str(machine.root), name, budget=20, sitting=session)
+    theirs = machine.folder("old") / "checkpoint.json"
+    theirs.write_text(theirs.read_text() + "\n")
+    root = str(machine.root)
+    prune(machine.store, root, plan(machine.store, root, Rules(keep_last=1), machine.clock()))
+    assert theirs.exists()
+
+
+def test_nothing_is_freed_behind_a_link(tmp_path: Path) -> None:
+    """A link in the workspace leads nobody to files outside of it."""
+    root, away = tmp_path / "w", tmp_path / "away"
+    (root / "output" / "project").mkdir(parents=True)
+    away.mkdir()
+    old = away / ".x.1.00000000"
+    old.write_text("not ours")
+    os.utime(old, (1, 1))
+    (root / "output" / "project" / "checkpoints").symlink_to(away)
+    (root / "tmp").symlink_to(away)
+    collect(None, str(root), 0)
+    assert old.exists()
+
+
+def test_the_memory_keeps_its_permissions_and_its_other_lines(tmp_path: Path) -> None:
+    """What only its owner may read stays so; so do the ends of lines, whatever wrote them."""
+    memory = tmp_path / "memory" / "MEMORY.md"
+    memory.parent.mkdir()
+    theirs = "# Mine\r\n\x0bone\u2028line\r\n\n"
+    memory.write_bytes(theirs.encode())
+    memory.chmod(0o600)
+    nothing = Reflection([], [], [])
+    assert not remember(str(tmp_path), nothing)
+    assert memory.read_bytes() == theirs.encode()
+    heuristic = Statistic(name="age", title="Age", n=5, value="", heuristic="never later", evidence=("t",))
+    assert remember(str(tmp_path), nothing._replace(statistics=[heuristic]))
+    assert memory.read_bytes().startswith(theirs.encode())
+    assert b"never later" in memory.read_bytes()
+    assert memory.stat().st_mode & 0o777 == 0o600

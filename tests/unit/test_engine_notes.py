@@ -355,6 +355,56 @@ def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: M
     assert len(msgspec.json.format(msgspec.json.encode(answer), indent=2)) <= ANSWER_BYTES
 
 
+def test_the_brief_tells_what_is_so_by_now(machine: Machine) -> None:
+    """Questions that expired and resume points that timed out are told as that before anybody has decided on anything; nothing is written."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    question = ask(desk, question="Which port?")["id"]
+    store = CRStore(machine.store, clock=machine.clock)
+    record = store.resolve(desk.task_id())
+    point = {
+        "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
+        "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": machine.clock(),
+        "approvalStatus": "pending", "nextSteps": [],
+    }  # fmt: skip
+    expiring = {
+        **record["questionsForUser"][0],
+        "id": "q2",
+        "question": "Which host?",
+        "expiresAt": machine.clock() + 600_000,
+    }
+    said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
+    written = store.update(record["id"], said, ANN)
+    made = machine.save(desk)
+    brief = recall.briefing(machine.store, made, machine.clock())(4000)
+    assert "waits for the approval of a person" in brief
+    later = recall.briefing(machine.store, made, machine.clock() + 900_000)(4000)
+    assert "question q2 was expired, not answered: Which host?" in later
+    assert "resume point go: Deploy was denied: timed out" in later
+    assert f"question {question} was" not in later
+    assert store.resolve(record["id"]) == written
+
+
+def test_an_approval_that_a_fork_used_is_told_as_used(machine: Machine) -> None:
+    """The steps were begun, whichever line of versions says so: they are to be looked at, not begun again."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    add(machine, desk, learnings=[{"content": "x"}])
+    store = CRStore(machine.store, clock=machine.clock)
+    point = {
+        "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
+        "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
+    }  # fmt: skip
+    name = desk.task_id()
+    store.update(name, {"resumePoints": [point]}, ANN)
+    approved = store.approve_resume_point(name, "go", ANN)
+    made = machine.save(desk)
+    assert "## VERIFY FIRST" not in recall.briefing(machine.store, made, machine.clock())(4000)
+    fork = store.fork(approved["contentHash"], {}, ANN)
+    store.consume_resume_point(fork["id"], "go", ANN)
+    assert "these steps were begun" in recall.briefing(machine.store, made, machine.clock())(4000)
+
+
 def test_a_record_that_did_not_come_along_is_missed(machine: Machine) -> None:
     """The checkpoint names a version that this store has not: the brief says so, and how to bring it."""
     desk = machine.desk()

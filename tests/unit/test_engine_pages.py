@@ -11,13 +11,15 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import page_writing, pages
+from adjourn.engine import artifacts, page_writing, pages
 from adjourn.engine.ending import end
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.state.composing import NOTHING_SAID, Said, Step
-from adjourn.state.page import parse
+from adjourn.log.canonical import digest
+from adjourn.state import composing
+from adjourn.state.composing import NOTHING_SAID, Product, Said, Step
+from adjourn.state.page import Artifact, parse
 
 AT = "2026-05-02-1530"
 
@@ -161,6 +163,7 @@ def test_a_page_that_is_older_does_not_replace_a_newer_one(machine: Machine) -> 
 def test_automatic_pages_are_few(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pages that nobody asked for the oldest go; those that somebody asked for, or changed, stay."""
     monkeypatch.setattr(page_writing, "MAX_AUTOMATIC", 3)
+    monkeypatch.setattr(page_writing, "LOOK_EVERY", 1)
     mark(machine, said=Said(resumption_point="kept"))
     for number in range(8):
         machine.clock.move(seconds=60)
@@ -464,3 +467,72 @@ def test_what_is_no_page_is_refused_by_name(machine: Machine) -> None:
     (machine.root / "x.md").write_text("# no")
     with pytest.raises(InvalidError):
         pages.read(str(machine.root), pages.check_inside(str(machine.root), "x.md"))
+
+
+# --- the artifacts, and other threads
+
+
+def test_the_next_session_is_told_which_artifacts_changed(machine: Machine, tmp_path: Path) -> None:
+    """What a listed file held is in the comment; one that holds something else since, or is gone, is named."""
+    root = str(machine.root)
+    (tmp_path / "outside.md").write_text("out")
+    for name in ("same.md", "edited.md", "longer.md", "gone.md", "linked.md"):
+        (machine.root / name).write_text(name)
+    paths = ["same.md", "edited.md", "longer.md", "gone.md", "linked.md", "never.md", "../outside.md", "tmp"]
+    made = mark(machine, said=Said(artifacts=tuple(Product(path=path) for path in paths)))
+    found = pages.read(root, made.page)
+    assert [one.path for one in found.page.artifacts] == paths
+    held = found.machine["artifacts"]
+    assert sorted(held) == ["edited.md", "gone.md", "linked.md", "longer.md", "same.md"]
+    assert held["same.md"] == {"size": 7, "sha256": digest(b"same.md")}
+    telling = told(root, found.task, found.at)
+    assert telling is not None
+    assert telling.notes == []
+    (machine.root / "edited.md").write_text("EDITED.md")
+    (machine.root / "longer.md").write_text("longer than it was")
+    (machine.root / "gone.md").unlink()
+    (machine.root / "linked.md").unlink()
+    (machine.root / "linked.md").symlink_to(tmp_path / "outside.md")
+    telling = told(root, found.task, found.at)
+    assert telling is not None
+    assert telling.notes == [
+        "changed since the page was written: edited.md, linked.md, longer.md",
+        "gone since the page was written: gone.md",
+    ]
+    assert "sha256" not in telling.text
+
+
+@pytest.mark.parametrize(
+    "comment", ["x", {"a": 1}, {"a": {"size": -1, "sha256": ""}}, {"a\0": {"size": 1, "sha256": ""}}]
+)
+def test_a_comment_that_is_not_ours_compares_nothing_and_breaks_nothing(tmp_path: Path, comment: Any) -> None:
+    """An agent can write in a page's comment."""
+    assert len(artifacts.changed(str(tmp_path), comment)) <= 1
+
+
+def test_more_than_fits_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page makes a checkpoint or a resume read without bound."""
+    monkeypatch.setattr(artifacts, "MAX_HELD", 10)
+    for name, size in (("a", 6), ("b", 6), ("c", 4)):
+        (tmp_path / name).write_text("x" * size)
+    listed = [Artifact(path=name) for name in "abc"]
+    assert sorted(artifacts.held(str(tmp_path), listed)) == ["a", "c"]
+    lie = {name: {"size": 9, "sha256": "0"} for name in "abc"}
+    assert artifacts.changed(str(tmp_path), lie) == ["changed since the page was written: a"]
+
+
+def test_a_page_is_of_one_moment(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other threads do while it is written stays out of it, or is in all of it."""
+    desk = machine.desk()
+    session = machine.work(desk, "file.read")
+    compose = composing.compose
+
+    def later(*given: Any, **named: Any) -> Any:
+        machine.work(desk, "file.read")
+        return compose(*given, **named)
+
+    monkeypatch.setattr(page_writing, "compose", later)
+    made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
+    found = pages.read(str(machine.root), made.page)
+    assert session.task.ledger.calls_used == 2
+    assert found.page.iterations_used == found.machine["used"] == 1

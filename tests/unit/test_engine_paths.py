@@ -65,7 +65,13 @@ def policy(*lines: str) -> Policy:
         ({"path": "../elsewhere/a"}, ["{up}/elsewhere/a"]),
         ({"path": "/etc/passwd"}, ["/etc/passwd"]),
         ({"path": "src/hidden/key"}, ["secrets/key"]),
-        ({"path": "src/hidden/../a"}, ["a"]),
+        ({"path": "src/hidden/../a"}, ["a", "src/a"]),
+        ({"path": "file://{root}/src/hidden/../a"}, ["a", "src/a", "file:{root}/src/a"]),
+        ({"path": "~/../a"}, ["{home}/../a", "a"]),
+        ({"document": "a\n/../../y"}, ["{up}/y"]),
+        ({"document": "import a from '/../x'\nimport b\n"}, []),
+        ({"path": "src/*/../../x"}, []),
+        ({"path": "src/[id]/../x"}, []),
         ({"path": "out/a"}, ["{up}/elsewhere/a"]),
         ({"path": "file-link"}, ["secrets/key"]),
         ({"path": "../back/a.py"}, ["src/a.py"]),
@@ -99,6 +105,7 @@ def policy(*lines: str) -> Policy:
 def test_the_places_of_a_call(root: str, arguments: dict[str, Any], expected: list[str]) -> None:
     """By the usual keys, at any depth, resolved; none where it cannot be told."""
     names = {
+        "{home}/..": os.path.dirname(os.path.realpath(os.path.expanduser("~"))).rstrip("/"),
         "{root}": root,
         "{up}": os.path.dirname(root),
         "{home}": os.path.realpath(os.path.expanduser("~")),
@@ -221,6 +228,29 @@ SCOPED = [
 def test_verdicts(root: str, tool: str, arguments: dict[str, Any], effect: str) -> None:
     """Allows hold every place and command, denies any; what is not known is refused."""
     assert judge(policy(*SCOPED), tool, arguments, root).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("path", "effect"),
+    [
+        ("docs/latest/x", "allow"),
+        ("docs/latest/../x", "allow"),  # docs/v1/x, or docs/x
+        ("docs/latest/../../x", "closed"),  # docs/x, or x
+        ("docs/latest/../../secrets/x", "deny"),  # docs/secrets/x, or secrets/x
+        ("down/../x", "closed"),  # docs/v1/x, or x
+        ("docs/out/../x", "closed"),
+        ("docs/*/../../x", "deny"),  # nobody knows
+    ],
+)
+def test_a_scope_holds_both_ways_to_walk_back(tmp_path: Path, path: str, effect: str) -> None:
+    """From behind a link `..` leads to two places: an allow has to hold both, a deny applies to either."""
+    work = os.path.realpath(tmp_path) + "/work"
+    os.makedirs(f"{work}/docs/v1/api")
+    for link, target in (("docs/latest", "v1/api"), ("down", "docs/v1/api"), ("docs/out", "../..")):
+        os.symlink(target, f"{work}/{link}")
+    rules = policy("allow file.read:docs/**", "deny file.read:secrets/**")
+    assert judge(rules, "file.read", {"path": path}, work).effect == effect
+    assert judge(rules, "file.read", {"path": f"{work}/{path}"}, work).effect == effect
 
 
 def test_letters_that_look_alike(root: str) -> None:

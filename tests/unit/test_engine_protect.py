@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.engine.protect import FOLDER, PROTECTED, SIGNATURES, protected_path
@@ -104,6 +106,95 @@ def test_links_are_followed(root: str, link: str, target: str, path: str, place:
     names = {"root": root, "outside": os.path.dirname(root)}
     os.symlink(target.format(**names), os.path.join(root, link))
     assert protected_path({"path": path.format(**names)}, root) == place
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/l/../.aex/policy.aex",
+        "{root}/src/l/../../.aex/policy.aex",
+        "file://{root}/src/l/../../.aex/policy.aex",
+        "file://{root}/src/l/%2e%2e/../.aex/policy.aex",
+        "file://{root}/.aex%2Fx/../policy.aex",
+        "file://{root}/.aex/policy.aex?x",
+        "file://{root}/.aex/policy.aex#x",
+        "file://{root}\\.aex\\policy.aex",
+        "file://{root}/.aex/pol\ticy.aex",
+        "file:/../.aex/policy.aex",
+        "~/../.aex/policy.aex",
+        " /../.aex/policy.aex",
+        "a\n/../.aex/policy.aex",
+        "a\n/../src/l/../../.aex/policy.aex",
+        ".aex/policy.aex\0.txt",
+        "./" * 2100 + ".aex/policy.aex",
+        "/" * 5000 + "{root}/.aex/policy.aex",
+        "x/../" * 1100 + ".aex/policy.aex",
+        "src/l/../../../" * 600 + "inner/../policy.aex",
+        "self/" * 1000 + ".aex/policy.aex",
+        "self/" * 1000 + "inner/../policy.aex",
+        "x/" * 3000 + "../" * 3000 + "inner/../policy.aex",
+    ],
+    ids=lambda path: path[:30] + path[-30:],
+)
+def test_both_ways_to_walk_back_are_judged(root: str, path: str) -> None:
+    """`..` leads back from where a link leads, and from where it stands; neither length nor a line end hides it."""
+    os.makedirs(f"{root}/src/deep/er")
+    os.makedirs(f"{root}/.aex/runs")
+    for link, target in (("src/l", "deep/er"), ("self", "."), ("inner", ".aex/runs")):
+        os.symlink(target, f"{root}/{link}")
+    found = protected_path({"path": path.replace("{root}", root)}, root)
+    assert found == (None if path == "src/l/../.aex/policy.aex" else POLICY)
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "place"),
+    [
+        ("src", "../.aex/policy.aex", POLICY),
+        ("{root}/src", "../.aex/policy.aex", POLICY),
+        ("{root}/.aex", "policy.aex", POLICY),
+        ("{root}/.aex", "./adjourn.db", ".aex/adjourn.db"),
+        ("{root}/.aex/checkpoints", "x", ".aex/checkpoints"),
+        ("{root}/.aex/checkpoints", "Go back to the workspace", None),
+        ("{root}/.aex", ".", FOLDER),
+        ("{root}/.aex", "src", None),
+        ("{root}/src", ".aex/policy.aex", POLICY),
+        ("{root}/src", "policy.aex", None),
+        ("{root}/up", "../.aex/policy.aex", POLICY),
+        ("{root}/up", "x/../../work/.aex/policy.aex", POLICY),
+        ("{root}/nowhere", "../.aex/policy.aex", POLICY),
+        ("/", "{root}/.aex/policy.aex", POLICY),
+        ("", ".aex/policy.aex", POLICY),
+        ("\0", ".aex/policy.aex", POLICY),
+    ],
+)
+def test_a_path_may_be_of_the_working_directory(root: str, folder: str, path: str, place: str | None) -> None:
+    """Where the client's shell has gone, or in the workspace: protected if it is by either."""
+    os.symlink("..", f"{root}/up")
+    arguments = {"path": path.replace("{root}", root)}
+    assert protected_path(arguments, root, working_directory=folder.replace("{root}", root)) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import a from '../../b/../c'\n" * 20_000,
+        "# .aex\n\nsee /.aex/policy.aex and src/../.aex/policy.aex\nor //example.org/./x\n",
+        ".aex/checkpoints/\nnode_modules/\n",
+        "tasks:\n- tasks/a.aex.signature.json\n",
+        "https://example.org/a//b/./c/../d\n" * 1000,
+        "x" * 1_000_000,
+        "x/" * 500_000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_long_content_is_no_path(root: str, text: str) -> None:
+    """A text of many lines, or a long one, that speaks of places is let pass."""
+    assert protected_path({"path": "README.md", "content": text}, root, [SIGNATURES]) is None
+
+
+def test_what_cannot_be_walked_to_its_end_is_refused(root: str) -> None:
+    """A path of more names than anybody writes might lead anywhere, and is not waited for."""
+    assert protected_path({"path": "./" * 600_000}, root) == FOLDER
 
 
 def test_links_elsewhere(root: str) -> None:
@@ -233,3 +324,68 @@ def test_an_ending_stands_for_every_file_of_the_workspace_that_has_it(
     given_ = {key: value.replace("{root}", root) for key, value in arguments.items()}
     assert protected_path(given_, root, [SIGNATURES]) == (SIGNATURES if found else None)
     assert protected_path(given_, root) is None
+
+
+@pytest.fixture(scope="module")
+def linked() -> Iterator[str]:
+    """A workspace full of links, in whose folders everything protected is."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = os.path.realpath(folder) + "/work"
+        for name in ("a/b/c", ".aex/checkpoints", ".aex/runs"):
+            os.makedirs(f"{work}/{name}")
+        for link, target in (
+            ("l", "a/b"), ("a/up", ".."), ("a/b/top", "{work}"), ("r", ".aex/runs"), ("s", "."), ("o", "o"), ("m", "l/../up"),
+            ("../back", "work/a"), ("k", ".aex"), ("p", ".aex/policy.aex"),
+        ):  # fmt: skip
+            os.symlink(target.format(work=work), f"{work}/{link}")
+        Path(work, ".aex", "policy.aex").touch()
+        yield work
+
+
+STEPS = st.sampled_from(
+    [
+        *(
+            "a",
+            "b",
+            "c",
+            "l",
+            "up",
+            "top",
+            "r",
+            "s",
+            "o",
+            "m",
+            "k",
+            "p",
+            "back",
+            "work",
+            "gone",
+            "runs",
+            "checkpoints",
+        ),
+        *(".aex", ".aex", "policy.aex", "policy.aex", "..", "..", "..", ".", "", "a\n", " ", "~", "file:"),
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    steps=st.lists(STEPS, min_size=1, max_size=9),
+    start=st.sampled_from(
+        ["", "{work}/", "{work}/l/../", "./" * 2100, "s/" * 2100, "x/../" * 900, "gone\n/../", "//"]
+    ),
+    cwd=st.sampled_from(["", "a", "l", ".aex", "a/b/top"]),
+)
+def test_however_a_protected_file_is_spelled(linked: str, steps: list[str], start: str, cwd: str) -> None:
+    """What leads there by `os.path.normpath` or by `os.path.realpath`, from the workspace or the working directory, is protected."""
+    path = start.format(work=linked) + "/".join(steps)
+    policy = f"{linked}/{POLICY}"
+    leads = set()
+    for base in (linked, os.path.join(linked, cwd), os.path.realpath(os.path.join(linked, cwd))):
+        full = os.path.join(base, path)
+        leads |= {os.path.realpath(full), os.path.normpath(full), os.path.realpath(os.path.normpath(full))}
+    found = protected_path({"path": path}, linked, working_directory=os.path.join(linked, cwd))
+    if policy in leads:
+        assert found is not None
+    elif path == path.strip() and not path.startswith(("~", "file:")):
+        assert found != POLICY or any(place.startswith(f"{policy}/") for place in leads)

@@ -282,6 +282,27 @@ def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore) ->
     assert answered["metadata"]["tags"] == ["other 0", "other 1"]
 
 
+def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(store: CRStore) -> None:
+    """A head that is kept in memory and is not the newest any more decides nothing: not a refusal, not what is new."""
+    made = store.create(fields(), author=AGENT)
+    other = CRStore(store.store)
+    answered = other.answer_question(made["id"], "q1", "this", ANN)
+    approved = store.approve_resume_point(
+        made["id"], "go", ANN
+    )  # refused, as far as the head in memory knows
+    assert approved["parentCRHash"] == answered["contentHash"]
+    tags = other.update(made["id"], tagged(approved, "x"), AGENT)["metadata"]
+    again = store.update(made["id"], {"metadata": tags}, AGENT)  # new, as far as the head in memory knows
+    assert (again["sequence"], again["metadata"]) == (3, tags)
+    with pytest.raises(ConflictError, match="has gone on"):
+        store.update(made["id"], tagged(again, "y"), AGENT, expected_head=approved["contentHash"])
+    assert (
+        other.update(made["id"], tagged(again, "z"), AGENT, expected_head=again["contentHash"])["sequence"]
+        == 4
+    )
+    assert store.verify_chain(made["id"]).valid
+
+
 # --- folds and the index
 
 
@@ -567,6 +588,17 @@ def test_events_come_after_the_write_in_order_and_once(store: CRStore) -> None:
     assert told[3].path == "/decisions/d1"
     assert len(store.failed_callbacks) == 5
     assert not isinstance(store.failed_callbacks[0], AssertionError)
+
+
+def test_what_subscribers_are_told_is_their_own(store: CRStore) -> None:
+    """Changing the details of an event changes nothing of the record."""
+    made = store.create(fields(questionsForUser=[]), author=AGENT)
+    store.subscribe(lambda event: event.detail["preconditions"].append("spoilt"))
+    approved = store.approve_resume_point(made["id"], "go", ANN)
+    after = store.update(made["id"], {"checkpointId": "c1"}, AGENT)
+    assert not store.failed_callbacks[1:]
+    for record in (approved, after, store.get(made["id"]) or {}):
+        assert record["resumePoints"][0]["preconditions"] == ["a backup"]
 
 
 def test_a_subscriber_that_writes_is_told_in_order(store: CRStore) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.effects import DONE, NOT_DONE, Call, Claim
-from adjourn.errors import RefusedError
+from adjourn.errors import InvalidError, RefusedError
 from adjourn.state.documents import Tree
 from adjourn.state.record import CRAuthor
 from adjourn.store.memory import MemoryStore
@@ -21,7 +22,8 @@ READ = Call("files", "read", {"path": "a"}, replayable=True)
 
 
 @pytest.fixture
-def store() -> CRStore:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CRStore:
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     return CRStore(MemoryStore())
 
 
@@ -150,9 +152,9 @@ def test_a_failure_that_was_done_after_all_is_not_run_again(store: CRStore, reco
     """A person's `done` stands, whatever the tool has said."""
     store.effects.fail(claim(store), "timed out", AGENT)
     store.answer_question("line", in_doubt(store), DONE, ANN)
-    for _ in range(2):
-        with pytest.raises(RefusedError):
-            claim(store)
+    again = claim(store)
+    assert (again.run, again.effect["status"]) == (False, "completed")
+    assert again.effect["settledBy"] == {"id": "ann", "type": "human"}
 
 
 def test_what_is_settled_stays_settled(store: CRStore, record: Tree) -> None:
@@ -169,7 +171,8 @@ def test_forks_and_older_versions_share_the_effects_of_their_task(store: CRStore
     fork = store.fork(record["contentHash"], {}, AGENT)
     assert fork["toolEffects"] == []
     again = claim(store, name=fork["id"])
-    assert (again.run, again.record, again.effect["outputs"]) == (False, "line", {"ok": 1})
+    assert (again.run, again.record, again.effect["outputs"]) == (False, fork["id"], {"ok": 1})
+    assert again.effect["inputs"] == PAY.inputs
     other = store.create({"task": {"id": "t2", "goal": "g"}}, author=AGENT)
     assert claim(store, name=other["id"]).run
 
@@ -195,8 +198,10 @@ def test_of_many_who_claim_one_runs(store: CRStore, record: Tree) -> None:
     assert len(store.resolve("line")["toolEffects"]) == 1
 
 
-def test_a_claim_that_was_cut_off_before_it_was_written_is_made(store: CRStore, record: Tree) -> None:
-    """A process died between taking the key and writing the effect: nothing ran, and the next one may."""
+def test_a_claim_that_was_cut_off_before_the_record_knew_of_it_is_in_doubt(
+    store: CRStore, record: Tree
+) -> None:
+    """A process died between claiming an effect and telling the record: the chain knows, so somebody has to look."""
 
     class Dies(CRStore):
         def act(self, *args: Any) -> Tree:
@@ -205,7 +210,52 @@ def test_a_claim_that_was_cut_off_before_it_was_written_is_made(store: CRStore, 
     with pytest.raises(KeyboardInterrupt):
         claim(Dies(store.store))
     assert store.resolve("line")["toolEffects"] == []
+    (effect,) = store.effects.unsettled("line")
+    assert effect["inputs"] == {"redacted": '{"amount":100}'}
+    question = in_doubt(store)
+    (effect,) = store.resolve("line")["toolEffects"]
+    assert (effect["inputs"], effect["idempotencyKey"]) == (PAY.inputs, PAY.key)
+    store.answer_question("line", question, NOT_DONE, ANN)
     assert claim(store).run
+
+
+def test_an_answer_that_was_cut_off_before_the_record_knew_of_it_is_given(
+    store: CRStore, record: Tree
+) -> None:
+    """A process died between settling an effect and telling the record: it is done, and its outputs are kept."""
+
+    class Dies(CRStore):
+        def act(self, *args: Any) -> Tree:
+            raise KeyboardInterrupt
+
+    first = claim(store)
+    with pytest.raises(KeyboardInterrupt):
+        Dies(store.store).effects.complete(first, {"ok": 1}, AGENT)
+    again = claim(store)
+    assert (again.run, again.effect["outputs"], again.effect["status"]) == (False, {"ok": 1}, "completed")
+
+
+def test_an_effect_that_came_without_its_history_counts(store: CRStore, record: Tree) -> None:
+    """A record that was carried here by itself tells of its effects: done is done, the rest is in doubt."""
+    store.effects.complete(claim(store), {"ok": 1}, AGENT)
+    claim(store, Call("payments", "charge", {"amount": 7}, key="invoice:2"))
+    told = store.resolve("line")["toolEffects"]
+    other = CRStore(MemoryStore())
+    other.create({"task": {"id": "t1", "goal": "g"}, "toolEffects": told}, author=AGENT, cr_id="line")
+    again = claim(other)
+    assert (again.run, again.effect["outputs"]) == (False, {"ok": 1})
+    with pytest.raises(RefusedError, match="must not be done twice"):
+        claim(other, Call("payments", "charge", {"amount": 7}, key="invoice:2"))
+    with pytest.raises(RefusedError, match="is of another call"):
+        claim(other, PAY._replace(inputs={"amount": 1}))
+
+
+def test_a_name_that_no_task_can_have_is_refused(store: CRStore) -> None:
+    """Effects are claimed in the history of the record's task, so there has to be one."""
+    store.create({"task": {"id": "a task", "goal": "g"}}, author=AGENT, cr_id="odd")
+    assert store.effects.unsettled("odd") == []
+    with pytest.raises(InvalidError, match="not a task id"):
+        claim(store, name="odd")
 
 
 def test_the_way_back(store: CRStore, record: Tree) -> None:

@@ -299,3 +299,80 @@ def test_a_snapshot_that_fails_keeps_no_call(machine: Machine, monkeypatch: pyte
 
 def _broken(*_: object) -> None:
     raise StoreError("git is ill")
+
+
+# --- what an agent may have prepared
+
+
+def test_what_is_kept_nowhere_is_not_overwritten(repository: Path) -> None:
+    """A file that is ignored or too large by now, and a folder at a file's place, stay: no snapshot holds them."""
+    small, plain, moved = repository / "small", repository / "plain", repository / "moved"
+    for path in (small, plain, moved):
+        path.write_text("as it was")
+    (repository / "sub" / "deep").write_text("as it was")
+    kept = keep(str(repository), "t", 1, SMALL)
+    small.write_text("y" * 2000)
+    (repository / ".gitignore").write_text("ignored\nplain\nprecious\nsub\n")
+    plain.write_text("worked on, and ignored now")
+    moved.unlink()
+    moved.mkdir()
+    (moved / "precious").write_text("ignored")
+    (repository / "sub" / "deep").unlink()
+    (repository / "sub" / "ünï code").unlink()
+    (repository / "sub").rmdir()
+    (repository / "sub").write_text("ignored now")
+    found, _ = put_back(str(repository), kept.commit, "t", 2, SMALL)
+    kinds = {change.path: change.kind for change in found}
+    for name in ("small", "plain", "moved", "sub/deep", "sub/ünï code"):
+        assert kinds[name] == "avoid", name
+    assert small.read_text() == "y" * 2000
+    assert plain.read_text() == "worked on, and ignored now"
+    assert (moved / "precious").read_text() == "ignored"
+    assert (repository / "sub").read_text() == "ignored now"
+    assert (repository / ".gitignore").read_text() == "ignored\n"
+
+
+def test_a_filter_of_the_working_tree_is_not_run(repository: Path, tmp_path: Path) -> None:
+    """Git reads `.git/config.worktree`, too, where the repository says so."""
+    ran = tmp_path / "ran"
+    git(repository, "config", "extensions.worktreeConfig", "true")
+    git(repository, "config", "--worktree", "filter.bad.clean", f"touch {ran}; cat")
+    git(repository, "config", "--worktree", "filter.bad.smudge", f"touch {ran}; cat")
+    (repository / ".gitattributes").write_text("* filter=bad\n")
+    kept = keep(str(repository), "t", 1, SMALL)
+    (repository / "a").write_text("else")
+    put_back(str(repository), kept.commit, "t", 2, SMALL)
+    assert not ran.exists()
+
+
+def test_only_snapshots_are_let_go_of(repository: Path) -> None:
+    """The names come from pages, which an agent can write in: none leads to another ref."""
+    kept = keep(str(repository), "t", 1, SMALL)
+    hostile = [
+        f"{kept.ref}\ndelete refs/heads/main",
+        "refs/adjourn/checkpoints/../../heads/main",
+        "refs/heads/main",
+    ]
+    forget(str(repository), hostile)
+    assert git(repository, "rev-parse", "--verify", "refs/heads/main")
+    assert listed(str(repository), "t") == {kept.ref: kept.commit}
+
+
+def test_names_that_are_no_text_are_told_all_the_same(repository: Path) -> None:
+    """A page can hold what is said of the files that are left out, whatever their names, and however many."""
+    for number in range(30):
+        (repository / os.fsdecode(b"large-\xff-%d" % number)).write_text("x" * 2000)
+    told = keep(str(repository), "t", 1, SMALL).told()
+    assert len(told["leftOut"]) == 20
+    assert b"large" in msgspec.json.encode(told)
+
+
+def test_a_change_right_after_it_was_staged_is_seen(repository: Path) -> None:
+    """Git tells by the index's time which files it has to look into: our copy of the index has the time of the original."""
+    time.sleep(1 - time.time() % 1)  # all of it in one second, so that no file's time tells
+    (repository / "a").write_text("staged")
+    git(repository, "add", "a")
+    (repository / "a").write_text("spoilt")
+    time.sleep(1.1)
+    kept = keep(str(repository), "t", 1, SMALL)
+    assert git(repository, "show", f"{kept.commit}:a") == "spoilt"

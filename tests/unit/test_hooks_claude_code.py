@@ -168,6 +168,43 @@ def test_a_patch_names_its_files_in_its_text(patch: str, arguments: dict[str, An
     assert claude_code.arguments_of(Request("apply_patch", {"command": patch})) == arguments
 
 
+@pytest.mark.parametrize(
+    ("given", "paths", "known"),
+    [
+        ({"command": ["apply_patch", "{}"]}, ["a"], True),
+        ({"input": {"patch": [["{}"]]}}, ["a"], True),
+        ({"command": ["apply_patch", "{}"], "note": "*** Update File: b"}, ["a", "b"], False),
+        ({"command": "{}", "workdir": "src"}, ["a"], False),
+        ({"command": ["apply_patch"]}, None, False),
+    ],
+)
+def test_a_patch_is_found_wherever_it_stands(
+    given: dict[str, Any], paths: list[str] | None, known: bool
+) -> None:
+    """In lists and objects; beside something else nobody knows where it leads."""
+    text = json.dumps(given).replace("{}", "*** Begin Patch\\n*** Add File: a\\n+x")
+    found = claude_code.arguments_of(Request("apply_patch", json.loads(text)))
+    assert sorted(found.get("paths", [])) == (paths or [])
+    assert ("patch" not in found) == known
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "***  Update File: a",
+        "*** Update File:\ta",
+        "*** update file: a \t",
+        "***\u00a0Update File: a",
+        "  ***Update File : a\r",
+    ],
+)
+def test_a_patch_that_is_written_loosely_names_its_files_too(header: str) -> None:
+    """A reader of patches may take blanks and letters as they come."""
+    assert claude_code.arguments_of(
+        Request("apply_patch", {"command": f"*** Begin Patch\n{header}\n@@"})
+    ) == {"paths": ["a"]}
+
+
 @pytest.mark.parametrize("event", [event for event in claude_code.EVENTS if "ToolUse" not in event])
 def test_an_event_beside_the_calls_names_no_tool(event: str) -> None:
     """What it holds beside is not looked at."""

@@ -138,13 +138,24 @@ def test_a_changed_checkpoint_is_invalid() -> None:
     assert not validate_checkpoint({**checkpoint, "x": float("nan")}, expected_hash=known).valid
 
 
+KNOWN: Tree = {"facts": [], "assumptions": [], "openQuestions": [], "beliefs": []}
 WARNINGS: list[tuple[Tree, str]] = [
     ({"nodes": [node("n1", confidence=1.5)]}, "Node n1 has invalid confidence"),
     ({"nodes": [node("n1"), node("n2", parentId="n1")]}, "node n2 has parent n1, which does not list it"),
     ({"nodes": [node("n1", blockedBy=["x"])]}, "there is no node 'x'"),
     ({"intentGraph": {"goals": [], "rootIntentId": "g"}}, "there is no goal 'g'"),
     ({"nodes": []}, "The metrics do not agree with the nodes"),
-]
+    ({"nodes": [node("n1", confidence=float("nan"))]}, "Node n1 has invalid confidence"),
+    ({"nodes": [node("n1", childIds=["n2"]), node("n2")]}, "node n1 lists child n2, which has another parent"),
+    ({"epistemicState": {**KNOWN, "beliefs": [{"id": "b", "statement": "", "confidence": 1, "evidence": ["x"]}]}},
+     "there is no fact 'x'"),
+    ({"epistemicState": {**KNOWN, "openQuestions": [{"id": "q", "question": "", "priority": "low", "blocksNodes": ["x"]}]}},
+     "there is no node 'x'"),
+    ({"intentGraph": {"goals": [goal("g", subGoalIds=["h"]), goal("h")], "rootIntentId": "g"}},
+     "goal g lists h, which has another parent"),
+    ({"intentGraph": {"goals": [goal("g", subGoalIds=["h"], status="achieved"), goal("h", parentGoalId="g")],
+      "rootIntentId": "g"}}, "goal g is achieved, its part h is still active"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("members", "message"), WARNINGS)

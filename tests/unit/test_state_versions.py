@@ -15,7 +15,7 @@ from adjourn.errors import InvalidError, RefusedError
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.merkle import Frontier, root
 from adjourn.state.documents import Tree, same, tree_of, view, without
-from adjourn.state.record import ContinuationRecord, CRAuthor
+from adjourn.state.record import ContinuationRecord, CRAuthor, RecordContent
 from adjourn.state.versions import (
     ENVELOPE,
     Stored,
@@ -23,6 +23,7 @@ from adjourn.state.versions import (
     common_ancestor,
     empty_record,
     first_version,
+    following,
     head_message,
     link_of,
     next_version,
@@ -34,6 +35,7 @@ from adjourn.state.versions import (
     updated,
     verify_versions,
 )
+from adjourn.state.written import Written
 from strategies_cognition import ANN, NOW, record_of, records, sample
 
 AGENT = CRAuthor(id="agent-1", type="agent")
@@ -81,13 +83,16 @@ def test_the_hash_covers_all_but_the_seal(record: Tree) -> None:
 
 
 @given(records)
-def test_the_quick_way_to_write_gives_the_same_bytes(record: Tree) -> None:
-    """store_form gives the same with the version before as a help."""
+def test_the_quick_way_to_write_gives_the_same(record: Tree) -> None:
+    """A version that follows another has the stored form that it has alone; what breaks a rule is refused the same."""
     head_hash, content = store_form(record)
-    head = sealed(Stored(head_hash, content))
-    made = next_version(head, {**head, "x-new": 1.0}, AGENT, NOW)
+    written = Written(content, RecordContent)
+    made = next_version(sealed(Stored(head_hash, content)), {**written.tree, "x-new": 1.0}, AGENT, NOW)
     assert made is not None
-    assert store_form(made, like=(head, content)) == store_form(made)
+    stored, after = following(written, made)
+    assert (stored.hash, stored.content) == store_form(made) == (digest(after.content), after.content)
+    with pytest.raises(InvalidError, match="sequence 0 and parentCRHash do not agree"):
+        following(after, {**after.tree, "sequence": 0})
 
 
 def test_what_says_nothing_new_is_no_version() -> None:

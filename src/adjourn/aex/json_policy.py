@@ -28,7 +28,6 @@ from adjourn.findings import Finding, Span
 MAX_CHARACTERS: Final = 1_000_000
 MAX_POLICIES: Final = 16
 """A policy and its bases, inline ones included."""
-ENDING: Final = ".json"
 
 _TOO_MANY = f"more than {MAX_POLICIES} policies extend one another"
 _Meta = msgspec.Meta

@@ -13,8 +13,6 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.text import BLANK, LETTERS
 from adjourn.findings import Finding
 
-_MAX_EXACT = 2**53
-
 
 def known_type(name: str) -> bool:
     """Whether a `need` may have this type: a scalar, `list[T]` or `T?`, to any depth."""

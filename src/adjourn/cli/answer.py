@@ -70,12 +70,14 @@ def answer_(
 
     store = records_at(place)
     known = items(store, "question")
+    unanswered = [one for one in known if one.item["status"] == "open"]
     if not question:
-        _list_questions([one for one in known if one.item["status"] == "open"], as_json=as_json)
+        _list_questions(unanswered, as_json=as_json)
         return
     if bool(text) == bool(skip):
         raise UsageError("what is the answer?", "give it, or --skip with a reason")
-    found = one_item(known, question, "question", "`adjourn answer` lists the open ones", record)
+    meant = [one for one in unanswered if one.id.startswith(question)] or known
+    found = one_item(meant, question, "question", "`adjourn answer` lists the open ones", record)
     after = (
         store.skip_question(found.cr_id, found.id, skip, author())
         if skip

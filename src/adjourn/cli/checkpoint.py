@@ -144,6 +144,8 @@ def _said(source: str) -> Said:
 def show(page: str, *, as_json: bool) -> None:
     """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
     from adjourn.engine import pages  # noqa: PLC0415  # not for --help
+    from adjourn.engine.artifacts import changed  # noqa: PLC0415
+    from adjourn.engine.commit import moved  # noqa: PLC0415
     from adjourn.engine.desk import now  # noqa: PLC0415
 
     root = os.getcwd()
@@ -155,6 +157,9 @@ def show(page: str, *, as_json: bool) -> None:
         say(f"{safe(chosen.path)}: {summary(chosen, now())}")
         say(safe_lines(chosen.text.rstrip("\n")))
     _warn(found, chosen, now(), named=bool(page))
+    machine = chosen.machine
+    for note in [*changed(root, machine.get("artifacts")), *moved(root, machine.get("commit"))]:
+        complain(safe(note), "look at them before you go by the page")
 
 
 def _chosen(root: str, found: Search, page: str) -> Found:

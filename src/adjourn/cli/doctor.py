@@ -207,6 +207,13 @@ def _clients(place: Place) -> Iterator[Finding]:
     yield from findings(os.path.realpath(place.root), home(os.environ))
 
 
+def _code(place: Place) -> Iterator[Finding]:
+    if os.path.isdir(os.path.join(place.root, ".code-intel")):
+        from adjourn.code.engines import engines, findings  # noqa: PLC0415
+
+        yield from findings(engines())
+
+
 def _tasks(place: Place) -> Iterator[Finding]:
     from adjourn.cli import view  # noqa: PLC0415
 
@@ -250,5 +257,6 @@ CHECKS: dict[str, Callable[[Place], Iterator[Finding]]] = {
     "policy": _policy,
     "git": _git,
     "clients": _clients,
+    "code": _code,
     "tasks": _tasks,
 }

@@ -52,15 +52,24 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
 @at_store
 @for_machines
 def show(place: Place, name: str, *, as_json: bool) -> None:
-    """Show a record: where the task stands, what is decided, asked and known."""
+    """Show a record: where the task stands, what is decided, asked and known, and what its calls have done.
+
+    Effects that came after the newest version are shown too. In the JSON they stand beside it, as `effectsSince`, which is no part of
+    the version and of its hash.
+    """
     from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.record_view import say_record  # noqa: PLC0415
+    from adjourn.engine.records import current  # noqa: PLC0415
 
-    found = find_version(records_at(place), name)
+    store = records_at(place)
+    found = find_version(store, name)
+    is_head = store.lines.at(found["id"]).hash == found["contentHash"]
+    now = current(place.store, found) if is_head else found
     if as_json:
-        say_json(found)
+        since = [effect for effect in now["toolEffects"] if effect not in found["toolEffects"]]
+        say_json(found | ({"effectsSince": since} if since else {}))
     else:
-        say_record(found, place.now)
+        say_record(now, place.now)
 
 
 @click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))

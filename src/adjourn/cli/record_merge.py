@@ -76,7 +76,7 @@ def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
 @click.option(
     "--set", "values", multiple=True, metavar="PATH=JSON", help="Resolve a conflict with another value."
 )
-@click.option("--interactive", is_flag=True, help="Ask for each conflict that is left.")
+@click.option("--interactive", is_flag=True, help="Ask for each conflict that is left; not with --json.")
 @at_store
 @for_machines
 def merge(
@@ -105,45 +105,55 @@ def merge(
     before = store.resolve(name)
     conflicts: Sequence[CRConflict] = ()
     warnings: Sequence[str] = ()
+    sides = ""
     if b:
-        other = find_version(store, b)["contentHash"]
-        result = store.merge(name, other, cast("Strategy", strategy), author=author())
+        other = find_version(store, b)
+        result = store.merge(name, other["contentHash"], cast("Strategy", strategy), author=author())
         conflicts, warnings = result.conflicts, result.warnings
+        sides = f"a is {_name(before)}, b is {_name(other)}"
     for path, how in chosen:
         store.resolve_conflict(name, path, author(), **how)
-    if interactive:
-        _ask(store, name)
+    if interactive and not as_json:
+        _ask(store, name, sides)
     after = store.resolve(name)
     left = [conflict["path"] for conflict in after.get("conflicts", ())]
     if as_json:
-        told = [tree_of(conflict) for conflict in conflicts]
-        say_json(written(after, success=not left, unresolved=left, conflicts=told, warnings=list(warnings)))
+        all_ = [tree_of(conflict) for conflict in conflicts]
+        say_json(written(after, success=not left, unresolved=left, conflicts=all_, warnings=list(warnings)))
         return 1 if left else 0
-    done = "merged into" if b else "resolved in"
     if after["contentHash"] == before["contentHash"] and not left:
         say(f"nothing to merge: {_name(after)} has all of it")
-    elif left:
-        say(f"{done} {_name(after)}; {len(left)} unresolved", "yellow")
     else:
-        say(f"{done} {_name(after)}", "green")
+        done = f"{'merged into' if b else 'resolved in'} {_name(after)}"
+        say(f"{done}; {len(left)} unresolved" if left else done, "yellow" if left else "green")
     for warning in warnings:
         say(f"  warning: {warning}", "yellow")
-    say_conflicts(conflicts)
+    told = [one for one in conflicts if one.resolution != "unresolved" or one.path in left]
+    if told:
+        say(f"  {sides}")
+    say_conflicts(told)
     if left:
         say(f"\nresolve: adjourn record merge {name[:8]} --take {left[0]}=a   (or b, base)")
     return 1 if left else 0
 
 
-def _ask(store: CRStore, name: str) -> None:
-    """Ask at the terminal for what is unresolved."""
+def _ask(store: CRStore, name: str, sides: str) -> None:
+    """Ask at the terminal for what is unresolved, until the answers end: what is left then stays in the record."""
     from adjourn.cli.record_place import author  # noqa: PLC0415
     from adjourn.cli.record_view import brief  # noqa: PLC0415
 
-    for conflict in store.resolve(name).get("conflicts", ()):
+    conflicts = store.resolve(name).get("conflicts", ())
+    if conflicts and sides:
+        say(sides)
+    for conflict in conflicts:
         say(f"\n{brief(conflict['path'])}")
         for side in _SIDES:
             say(f"  {side:<4}  {brief(conflict[side]) if side in conflict else 'absent'}")
-        answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
+        try:
+            answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
+        except click.Abort:
+            say("\nleft as they are")
+            break
         if answer != "later":
             store.resolve_conflict(name, conflict["path"], author(), take=cast("Side", answer))
     sys.stdout.flush()

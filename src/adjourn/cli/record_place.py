@@ -109,11 +109,14 @@ def readable(store: CRStore) -> tuple[list[Tree], dict[str, IntegrityError]]:
 
 
 def one_item(found: list[Item], start: str, what: str, remedy: str, record: str = "") -> Item:
-    """The one whose id is, or begins with, `start`; in the record whose id begins with `record`."""
-    found = [one for one in found if one.cr_id.startswith(record)]
+    """The one whose id is, or begins with, `start`; in the record whose id is, or begins with, `record`."""
+    found = [one for one in found if one.cr_id == record] or [
+        one for one in found if one.cr_id.startswith(record)
+    ]
     named = [one for one in found if one.id == start] or [one for one in found if one.id.startswith(start)]
     if len(named) != 1:
-        count = f"{len(named)} of them are {what} {start!r}" if named else f"no {what} is {start!r}"
+        places = ", ".join(f"{one.id} in {one.cr_id}" for one in named[:5])
+        count = f"{what} {start!r} may be {places}" if named else f"no {what} is {start!r}"
         raise NotFoundError(count, f"{remedy}; --record names one of several records" if named else remedy)
     return named[0]
 

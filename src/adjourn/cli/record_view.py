@@ -15,6 +15,7 @@ from adjourn.cli.output import cut, facts, safe, say, width
 from adjourn.cli.record_place import stamp
 from adjourn.cli.when import ago
 from adjourn.state.documents import Tree, parts_of
+from adjourn.state.effects import OPERATION, THROUGH, omitted
 from adjourn.state.record import COLLECTIONS, CRChange, CRConflict, CRDiff
 
 _TITLES = {
@@ -28,6 +29,7 @@ _TITLES = {
     "toolEffects": "Effects",
     "executionSummary": "Progress",
     "metadata": "Planning",
+    "conflicts": "Unresolved",
 }
 """The parts of a record in the order in which they are told."""
 _TEXT = {
@@ -44,7 +46,8 @@ def summary(found: CRDiff) -> str:
         counts[name] = count.added + count.removed + count.modified
     for change in found.changes:
         name = parts_of(change.path)[0]
-        counts.setdefault(name, 1)
+        if name != THROUGH:
+            counts.setdefault(name, 1)
     parts = [_counted(_TITLES.get(name, name).lower(), counts[name], name) for name in _ordered(counts)]
     return ", ".join(parts) or "nothing"
 
@@ -54,6 +57,7 @@ def say_diff(found: CRDiff) -> None:
     by_part: dict[str, list[CRChange]] = {}
     for change in found.changes:
         by_part.setdefault(parts_of(change.path)[0], []).append(change)
+    by_part.pop(THROUGH, None)  # which events were read for it
     for part in _ordered(by_part):
         say(f"\n{_TITLES.get(part, part)}", "bold")
         # When something was done is told by the history; it is in the way here, unless it is all there is.
@@ -98,6 +102,8 @@ def say_record(record: Tree, now: int) -> None:
             say(f"\n{_TITLES[part]}", "bold")
             for line in lines:
                 say(cut(f"  {line}", width()))
+        if part == "toolEffects" and (rest := omitted(record)):
+            say(f"  and {rest:,} older ones that are settled; `adjourn log` has all")
     for conflict in record.get("conflicts", ()):
         say(f"\nunresolved: {safe(conflict['path'])}", "red")
 
@@ -113,8 +119,10 @@ def brief(value: Any) -> str:
         and "status" not in value
     ):
         return safe(str(value["id"]))  # an author
+    if isinstance(value, dict) and value.keys() >= {"author", "decision", "rationale"}:
+        return _variant(value)
     if isinstance(value, dict):
-        for name in ("description", "content", "question", "label", "toolName", "decision"):
+        for name in ("description", "content", "question", "label", "toolName", "path"):
             if isinstance(value.get(name), str):
                 return safe(value[name]) + (f" ({safe(_status(value))})" if _status(value) else "")
     return safe(msgspec.json.encode(value).decode())
@@ -139,6 +147,10 @@ def _change(part: str, change: CRChange) -> Iterator[str]:
     if part in COLLECTIONS and len(parts) == 2:
         yield f"{name}  {brief(change.after if change.kind != 'removed' else change.before)}"
         return
+    value = change.before if change.kind == "removed" else change.after
+    if isinstance(value, list) and change.kind != "modified":
+        yield from [f"{name}:", *(f"  {brief(one)}" for one in value)] if name else map(brief, value)
+        return
     if change.kind == "modified":
         before, after = brief(change.before), brief(change.after)
         if len(name) + len(before) + len(after) + 8 <= width():
@@ -148,22 +160,30 @@ def _change(part: str, change: CRChange) -> Iterator[str]:
             yield f"  was  {before}"
             yield f"  is   {after}"
         return
-    yield f"{name}: {brief(change.before if change.kind == 'removed' else change.after)}".removeprefix(": ")
+    yield f"{name}: {brief(value)}".removeprefix(": ")
 
 
 def _item(part: str, item: Tree) -> Iterator[str]:
     status = _status(item)
     text = safe(str(item[_TEXT[part]]))
     if part == "toolEffects":
-        text = f"{text} {safe(item['operation'])}"
+        does = safe(item["operation"])
+        text = (
+            f"{text} {safe(str(item['inputs'].get('redacted', '')))}".rstrip()
+            if does == OPERATION
+            else f"{text} {does}"
+        )
     yield f"{safe(item['id'])}  {text}{f' ({safe(status)})' if status else ''}"
     if part == "decisions":
-        for variant in item.get("variants", ()) if status == "contested" else ():
-            yield f"    {safe(variant['author']['id'])}: {safe(variant['decision'])} ({safe(variant['rationale'])})"
+        yield from (f"    {_variant(one)}" for one in item.get("variants", ()) if status == "contested")
     if part == "questionsForUser" and status == "answered":
         yield f"    {safe(item['answeredBy']['id'])}: {safe(item['answer'])}"
     if part == "resumePoints":
         yield from (f"    {number}. {safe(step)}" for number, step in enumerate(item["nextSteps"], 1))
+
+
+def _variant(variant: Tree) -> str:
+    return f"{safe(variant['author']['id'])}: {safe(variant['decision'])} ({safe(variant['rationale'])})"
 
 
 def _status(item: Tree) -> str:

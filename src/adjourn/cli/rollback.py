@@ -12,7 +12,12 @@ from adjourn.cli.place import Place, at_store, example, for_machines, person
 if TYPE_CHECKING:
     from adjourn.engine.rollback import Done, Plan
 
-_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays"}
+_KINDS = {
+    "restore": "restored",
+    "bring back": "brought back",
+    "leave": "made since, stays",
+    "avoid": "stays: what is there now is not kept anywhere",
+}
 
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))

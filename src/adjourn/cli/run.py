@@ -106,6 +106,7 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
             ask=Person(printer, settings["confirm_timeout"]),
             emit=printer.event,
             stop=stop,
+            tell=lambda note: complain(safe(note)),
             model=_model(place, settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )

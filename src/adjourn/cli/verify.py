@@ -53,7 +53,8 @@ def verify(
 ) -> int:
     """Check that history, or a contract, is what was written and signed, and say what does not hold.
 
-    WHAT is a task, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task of the store. Exit
+    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task and
+    record of the store. Exit
     code 1 when anything does not hold. In a history a signature by a key that is not trusted is a warning; a contract's is
     invalid.
 
@@ -114,6 +115,8 @@ def _told(report: Report) -> dict[str, Any]:
             "events": report.events,
             "checkpoints": report.checkpoints,
             "documents": report.documents,
+            "records": len(report.records),
+            "versions": report.versions,
         },
         "tasks": [
             {
@@ -124,6 +127,10 @@ def _told(report: Report) -> dict[str, Any]:
                 "valid": task.valid,
             }
             for task in report.tasks
+        ],
+        "records": [
+            {"record": one.record, "versions": one.versions, "head": one.head, "valid": one.broken is None}
+            for one in report.records
         ],
         "findings": [_finding(found) for found in report.findings],
     }
@@ -146,6 +153,8 @@ def _print(report: Report) -> None:
     parts = [_count(len(report.tasks), "task"), _count(report.events, "event")]
     if report.deep:
         parts += [_count(report.checkpoints, "checkpoint"), _count(report.documents, "document")]
+    if report.records:
+        parts += [_count(len(report.records), "record"), _count(report.versions, "version")]
     checked = ", ".join(parts) + ("" if report.deep else " (chain only)")
     if errors:
         say(f"BROKEN: {_where(errors[0])}: {errors[0].finding.code}", "red")
@@ -161,6 +170,8 @@ def _print(report: Report) -> None:
 
 
 def _where(found: Located) -> str:
+    if found.finding.code == "record-broken":
+        return "a record"
     task = safe(found.task) or "this folder"
     return f"event {found.seq} of task {task}" if found.seq >= 0 else f"task {task}" if found.task else task
 

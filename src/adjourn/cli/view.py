@@ -188,7 +188,8 @@ def state(one: Holder) -> str:
 
 def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
-    from adjourn.engine.run.journal import name_of  # noqa: PLC0415  # not for other views
+    from adjourn.code.journal import last_step  # noqa: PLC0415  # not for other views
+    from adjourn.engine.run.journal import name_of  # noqa: PLC0415
 
     waiting = questions(ledger, place.now)
     if waiting:
@@ -204,6 +205,10 @@ def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
         return "nothing; a session is at work"
     if place.store.ref(name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"
+    if step := last_step(place.store, ledger):
+        if not step.phase:
+            return "nothing; the coding session is over"
+        return f"go on in your client: /code --resume   (at step {step.step}, {step.phase})"
     if ledger.checkpoint:
         return f"go on in any client: call aex.resume with the name {ledger.checkpoint}"
     return "nothing to resume from yet: no checkpoint was made"

@@ -16,8 +16,6 @@ from adjourn.code.grammars import has_grammar
 from adjourn.code.languages import TEXT
 from adjourn.code.outline import Outline, Region, Symbol, outline
 
-VERSION = 1
-"""Goes up when the same bytes would be analysed otherwise."""
 MAX_PARSED = 2 << 20
 GRAMMAR, TAGS, WORDS, SKIPPED = "grammar", "ctags", "words", "skipped"
 _SNIFFED = 8_192
@@ -42,8 +40,8 @@ def dialect(language: str) -> str:
 
 
 def fingerprint(data: bytes, language: str) -> bytes:
-    """The key of an analysis: what was analysed, as what, and by which version."""
-    return hashlib.sha256(b"%d\0%s\0%s" % (VERSION, language.encode(), data)).digest()[:16]
+    """The key of an analysis: what was analysed, and as what."""
+    return hashlib.sha256(b"%s\0%s" % (language.encode(), data)).digest()[:16]
 
 
 def as_utf8(data: bytes) -> bytes | None:

@@ -1,63 +1,28 @@
-"""The branch of a session: its name, making it, merging it, and what became of those of sessions that are over.
+"""The branch of a session: its name, making it, going to another one.
 
-Owns: the naming, `start`, `merge`, `stale`, `clean`. Must never: leave a merge half done, or drop commits without a ref that keeps them.
+Owns: the naming, `start`, `go`, `delete`. Must never: overwrite what is not committed.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from adjourn.code import kept
-from adjourn.code.git import Git, GitError
+from adjourn.code.git import WITH_HOOKS, Git, GitError
 from adjourn.errors import AdjournError
 
 PREFIX = "llm_task_"
 _NAME = re.compile(rf"{PREFIX}(?P<session>.+?)(?:_from_(?P<base>.+))?")
 FALLBACKS = ("main", "master", "develop")
-Action = Literal["delete", "merge"]
 
 
 class BranchError(AdjournError):
     """A branch cannot be made or left; a person has to look."""
 
 
-class MergeError(BranchError):
-    """A merge did not go through, and was undone. `conflicts` are the files that both sides changed."""
-
-    def __init__(self, message: str, remedy: str, conflicts: list[str]) -> None:
-        super().__init__(message, remedy)
-        self.conflicts = conflicts
-
-
-class Stale(msgspec.Struct):
-    """A branch of a session that is over. `base_branch` is None where its name does not tell."""
-
-    name: str
-    session_id: str
-    base_branch: str | None
-    has_changes: bool
-    commit_count: int
-
-
 class Parsed(NamedTuple):
     session: str
     base: str
-
-
-class Cleaned(msgspec.Struct, omit_defaults=True):
-    """What cleaning up did."""
-
-    deleted_branches: list[str] = []
-    merged_branches: list[str] = []
-    checked_out_to: str = ""
-    errors: list[str] = []
-    kept: list[kept.Kept] = []
 
 
 def name_of(session: str, base: str) -> str:
@@ -80,7 +45,7 @@ def base_of(git: Git, branch: str) -> str:
         found = [name for name in others if name.replace("/", "__") == parsed.base]
     else:  # made before the name told it
         found = [name for name in FALLBACKS if name in others]
-    return min(found, key=lambda base: _count(git, base, branch), default="")
+    return min(found, key=lambda base: count(git, base, branch), default="")
 
 
 def start(git: Git, session: str) -> tuple[str, str]:
@@ -104,76 +69,18 @@ def start(git: Git, session: str) -> tuple[str, str]:
     branch = name_of(session, here)
     try:
         if git.commit(f"refs/heads/{branch}"):
-            git.run("checkout", "--quiet", branch, "--")
+            git.run("checkout", "--quiet", branch, "--", seconds=WITH_HOOKS)
         else:
-            git.run("checkout", "--quiet", "--no-track", "-b", branch)
+            git.run("checkout", "--quiet", "--no-track", "-b", branch, seconds=WITH_HOOKS)
     except GitError as error:
         raise BranchError(f"branch {branch} cannot be made: {error.message}", error.remedy) from error
     return branch, here
 
 
-def merge(git: Git, branch: str, base: str, *, message: str = "") -> bool:
-    """Merge a task branch into its base, and check that out. False when there was nothing to merge.
-
-    A merge that does not go through is undone, and the branch that was checked out is checked out again: `MergeError`.
-    """
-    here = git.branch()
-    if not git.commit(f"refs/heads/{base}"):
-        raise MergeError(
-            f"{base}, the base of {branch}, does not exist any more", "make it, then submit again", []
-        )
-    if here != base:
-        go(git, base)
-    if git.contains(base, branch):
-        return False
-    try:
-        with _set_aside(git, branch):
-            git.run("merge", "--no-ff", "--no-edit", "-m", message or f"Merge {branch}", branch)
-    except GitError as error:
-        conflicts = git.fields("diff", "--name-only", "--diff-filter=U", "-z")
-        if git.commit("MERGE_HEAD"):
-            git.run("merge", "--abort")
-        if here and here != base:
-            go(git, here)
-        what = f"conflicts in {', '.join(conflicts)}" if conflicts else error.message
-        raise MergeError(
-            f"{branch} was not merged into {base}: {what}. The merge was undone",
-            f"merge {base} into {branch}, resolve it there and commit, then submit again",
-            conflicts,
-        ) from error
-    return True
-
-
-@contextmanager
-def _set_aside(git: Git, branch: str) -> Iterator[None]:
-    """Take out of the index what is staged and not touched by a merge, and put it back: git merges into no other index."""
-    fields = git.fields("diff", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "HEAD")
-    merged = set(git.fields("diff", "--name-only", "--no-renames", "-z", "HEAD", branch))
-    staged = {
-        path: entry.split()
-        for entry, path in zip(fields[::2], fields[1::2], strict=True)
-        if path not in merged
-    }
-    if not staged:
-        yield
-        return
-    git.with_paths("reset", "--quiet", paths=staged)
-    try:
-        yield
-    finally:
-        lines = [f"{mode} {blob}\t{path}" for path, (_, mode, _, blob, _) in staged.items()]
-        git.run(
-            "update-index",
-            "-z",
-            "--index-info",
-            given=b"\0".join(os.fsencode(line) for line in lines) + b"\0",
-        )
-
-
 def go(git: Git, branch: str) -> None:
     """Check out a branch; what is not committed comes along, or nothing is done. Raises `BranchError`."""
     try:
-        git.run("checkout", "--quiet", branch, "--")
+        git.run("checkout", "--quiet", "--no-overwrite-ignore", branch, "--", seconds=WITH_HOOKS)
     except GitError as error:
         raise BranchError(
             f"{branch} cannot be checked out: {error.message}",
@@ -186,65 +93,5 @@ def delete(git: Git, branch: str) -> None:
     git.run("branch", "-D", "--", branch)
 
 
-def stale(git: Git, spared: frozenset[str] = frozenset()) -> list[Stale]:
-    """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `spared`."""
-    elsewhere = _checked_out_elsewhere(git)
-    found = []
-    for branch in git.branches(PREFIX):
-        parsed = parse(branch)
-        if parsed is None or branch in elsewhere or parsed.session in spared:
-            continue
-        base = base_of(git, branch)
-        count = _count(git, base, branch) if base else 0
-        dirty = branch == git.branch() and bool(git.run("status", "--porcelain", "-z"))
-        found.append(Stale(branch, parsed.session, base or None, bool(count) or dirty, count))
-    return found
-
-
-def clean(git: Git, session: str, action: Action, spared: frozenset[str] = frozenset()) -> Cleaned:
-    """Merge or delete every stale branch. One that cannot be merged stays; the commits of one that is deleted are kept under a ref."""
-    done = Cleaned()
-    branches = stale(git, spared)
-    here = git.branch()
-    for found in branches:
-        try:
-            _clean(git, session, action, found, done)
-        except AdjournError as error:
-            done.errors.append(error.message)
-    now = git.branch()
-    if now != here:
-        done.checked_out_to = now
-    return done
-
-
-def _clean(git: Git, session: str, action: Action, found: Stale, done: Cleaned) -> None:
-    here = git.branch()
-    base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
-    if not base:
-        raise BranchError(f"{found.name}: the branch that it came from is gone", "merge or delete it by hand")
-    if action == "merge":
-        if merge(git, found.name, base):
-            done.merged_branches.append(found.name)
-        if here not in (base, found.name):
-            go(git, here)
-    else:
-        if not git.contains(base, found.name):
-            done.kept.append(kept.keep_commit(git, session, found.name, f"branch {found.name}"))
-        if here == found.name:
-            go(git, base)
-    delete(git, found.name)
-    done.deleted_branches.append(found.name)
-
-
-def _count(git: Git, base: str, branch: str) -> int:
+def count(git: Git, base: str, branch: str) -> int:
     return int(git.line("rev-list", "--count", f"refs/heads/{base}..refs/heads/{branch}"))
-
-
-def _checked_out_elsewhere(git: Git) -> set[str]:
-    here = git.branch()
-    found = {
-        line.removeprefix("branch refs/heads/")
-        for line in git.lines("worktree", "list", "--porcelain")
-        if line.startswith("branch refs/heads/")
-    }
-    return found - {here}

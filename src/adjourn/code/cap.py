@@ -1,6 +1,6 @@
 """Every reply fits a model's context: at most 256 KiB of JSON, still valid.
 
-Owns: `capped`, `to_json` and cursors (seed: response size limit). Must never: cut inside a value that can be left out whole, or hide
+Owns: `capped`, `to_json` and cursors. Must never: cut inside a value that can be left out whole, or hide
 that something was.
 """
 
@@ -17,6 +17,8 @@ import msgspec
 from adjourn.errors import InvalidError
 
 MAX_REPLY = 262_144
+MOST = {"definitions": 200, "references": 500, "results": 500, "symbols": 2_000}
+"""Of lists of these names no more items at once, even where they fit: the rest is a cursor away."""
 _ROOM = 1_024
 _MAX_CURSOR = 2_048
 _LONGEST = 2_000
@@ -46,7 +48,7 @@ def size(value: Any) -> int:
 def capped(
     result: dict[str, Any], question: Any = None, *, cursor: str | None = None, limit: int = MAX_REPLY
 ) -> dict[str, Any]:
-    """The result itself where it fits; else a copy with whole items of its longest lists left out.
+    """The result itself where it fits; else a copy with whole items of its longest lists, or those named in `MOST`, left out.
 
     `question` is what the caller asked for (tool and arguments). A reply that had to leave something out has a `cursor`; asked
     the same again with it, the list goes on where it was cut. `InvalidError` where the cursor belongs to another question.
@@ -55,11 +57,11 @@ def capped(
     if cursor is not None:
         before = _decode(cursor)
         result = _rest(result, before, question)
-    if size(result) <= limit:
+    if not _long(result) and size(result) <= limit:
         return result
     reply = copy.deepcopy(result)
     room = limit - _ROOM - _MAX_CURSOR
-    cuts = _cut(reply, room)
+    cuts = _cut(reply, room, _long(reply))
     if size(reply) > room:
         _shorten(reply, max(_LONGEST, room // 64))
     if size(reply) > room:
@@ -76,7 +78,7 @@ def capped(
         "truncated": True,
         "total_matches": total,
         "returned_matches": returned,
-        "message": f"The reply was over {limit:,} bytes: {returned:,} of {total:,} items are here. "
+        "message": f"This would be too long in one reply: {returned:,} of {total:,} items are here. "
         "Narrow the question, or ask the same again with the cursor for the rest.",
     }
     if cuts:
@@ -87,16 +89,29 @@ def capped(
     return reply
 
 
-def _cut(reply: dict[str, Any], room: int) -> list[tuple[list[str], int, int]]:
-    """Shorten the longest lists until the reply fits. Of each: its place, how many items stayed, how many there were."""
+def _long(result: dict[str, Any]) -> list[list[str]]:
+    """The places of lists that have more items than are given at once."""
+    return [
+        place for place, items in _lists(result, []) if place and len(items) > MOST.get(place[-1], len(items))
+    ]
+
+
+def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[list[str], int, int]]:
+    """Shorten the long lists, and the longest until the reply fits. Of each: its place, how many items stayed, how many there were."""
     cuts = []
-    for place, items in sorted(_lists(reply, []), key=lambda found: -size(found[1])):
+    lists = _lists(reply, [])
+    counts = [len(items) for _, items in lists]
+    for place, items in lists:
+        if place in long:
+            del items[MOST[place[-1]] :]
+    for (place, items), count in sorted(
+        zip(lists, counts, strict=True), key=lambda found: -size(found[0][1])
+    ):
         over = size(reply) - room
-        if over <= 0:
-            break
-        count = len(items)
-        del items[_that_fit(items, len(place) + 1, over) :]
-        cuts.append((place, len(items), count))
+        if over > 0:
+            del items[_that_fit(items, len(place) + 1, over) :]
+        if len(items) < count:
+            cuts.append((place, len(items), count))
     return cuts
 
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
 from adjourn.code import kept
-from adjourn.code.git import Git, GitError
+from adjourn.code.git import WITH_HOOKS, Git, GitError, as_text
 from adjourn.engine.workspace import inside
 from adjourn.errors import AdjournError
 
 MAX_DIFF = 60_000
+MAX_SHOWN = 8 << 20
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=dirty")
 MAX_NOTED = 5_000
 """Files that were changed before a session began and are remembered one by one."""
 MAX_HASHED = 64 << 20
@@ -34,6 +36,10 @@ ChangeType = Literal["added", "modified", "deleted"]
 
 class CommitError(AdjournError):
     """git made no commit: a hook of the user said no, or nobody has said who commits."""
+
+
+class DiscardError(AdjournError):
+    """A file cannot be brought back without losing another one."""
 
 
 class Change(msgspec.Struct, kw_only=True):
@@ -57,12 +63,14 @@ def worth_keeping(git: Git, paths: Iterable[str]) -> list[str]:
     kept_paths, total = [], 0
     for path in paths:
         try:
-            size = os.lstat(os.path.join(git.root, path)).st_size
+            status = os.lstat(git.path_of(path))
         except OSError:  # it was deleted: that, too, is kept
-            size = 0
-        if size <= MAX_KEPT_FILE and total + size <= MAX_KEPT:
             kept_paths.append(path)
-            total += size
+            continue
+        readable = not stat.S_ISREG(status.st_mode) or os.access(git.path_of(path), os.R_OK)
+        if readable and status.st_size <= MAX_KEPT_FILE and total + status.st_size <= MAX_KEPT:
+            kept_paths.append(path)
+            total += status.st_size
     return kept_paths
 
 
@@ -82,16 +90,13 @@ def listed(git: Git, base: str, before: dict[str, str]) -> list[Change]:
 
 
 def shown(git: Git, base: str, change: Change) -> Change:
-    """The change with its difference to `base`, cut where it is long."""
+    """The change with its difference to `base`, cut where it is long; that of a very large file is left out."""
     untracked = change.change_type == "added" and not git.fields("ls-files", "-z", "--", change.path)
-    if untracked:
-        arguments = ("diff", "--no-index", "--no-ext-diff", "--no-color", "--", "/dev/null", change.path)
-    else:
-        arguments = ("diff", "--no-ext-diff", "--no-color", "--no-renames", base, "--", change.path)
-    try:
-        text = git.run(*arguments)
-    except GitError as error:  # `--no-index` says by its exit code that there is a difference
-        text = error.output.encode()
+    against = (
+        ("--no-index", "--", "/dev/null", f"./{change.path}") if untracked else (base, "--", change.path)
+    )
+    large = f"core.bigFileThreshold={MAX_SHOWN}"
+    text = git.run(*_DIFF, *against, settings=("-c", large), fine=1)  # 1: there is a difference
     binary = b"\nBinary files " in text or b"\0" in text
     cut = text[:MAX_DIFF].decode("utf-8", "ignore")
     more = f"\n… {len(text) - MAX_DIFF} bytes more" if len(text) > MAX_DIFF else ""
@@ -99,19 +104,50 @@ def shown(git: Git, base: str, change: Change) -> Change:
 
 
 def discard(git: Git, session: str, base: str, changes: Sequence[Change]) -> kept.Kept | None:
-    """Bring files back to what they were in `base`: what they are now is kept under a ref first."""
+    """Bring files back to what they were in `base`: what they are now is kept under a ref first. Raises `DiscardError`."""
     if not changes:
         return None
-    held = kept.keep_files(git, session, [change.path for change in changes], "discarded in the review")
-    known = [change.path for change in changes if change.change_type != "added"]
-    if known:
-        git.with_paths("restore", f"--source={base}", "--staged", "--worktree", paths=known)
+    paths = [change.path for change in changes]
+    _check_room(git, paths)
+    held = kept.keep_files(git, session, paths, "discarded in the review")
     new = [change.path for change in changes if change.change_type == "added"]
     if new:
         git.with_paths("rm", "--cached", "--quiet", "--force", "--ignore-unmatch", paths=new)
     for path in new:
         _remove(git, path)
+    known = [change.path for change in changes if change.change_type != "added"]
+    if known:
+        git.with_paths("restore", f"--source={base}", "--staged", "--worktree", paths=known)
     return held
+
+
+def _check_room(git: Git, discarded: Sequence[str]) -> None:
+    """Bringing a file back must not delete what nobody discards: git clears whatever is in its place."""
+    gone = set(discarded)
+    for path in discarded:
+        if kept.is_module(git.path_of(path)):
+            raise DiscardError(
+                f"{path} is a repository of its own, and is not brought back here",
+                f"run `git submodule update -- {path}`, or keep it",
+            )
+        other = next((other for other in _in_place_of(git, path) if other not in gone), None)
+        if other is not None:
+            raise DiscardError(
+                f"{path} cannot come back while {other} is in its place", "discard both, or keep both"
+            )
+
+
+def _in_place_of(git: Git, path: str) -> Iterator[str]:
+    """Files that are where a file would have to be: a folder of its name, or a file with the name of its folder."""
+    parts = path.split("/")
+    above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+    yield from (
+        part for part in above if os.path.lexists(git.path_of(part)) and not _is_folder(git.path_of(part))
+    )
+    if _is_folder(git.path_of(path)):
+        for place, folders, files in os.walk(git.path_of(path)):
+            links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+            yield from (git.named(os.path.join(place, name)) for name in [*files, *links])
 
 
 def commit(git: Git, paths: Sequence[str], message: str) -> str:
@@ -120,11 +156,12 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
     wanted = [path for path in paths if path in waiting]
     if not wanted:
         return ""
-    there = [path for path in wanted if os.path.lexists(os.path.join(git.root, path))]
+    there = [path for path in wanted if kept.is_there(git.path_of(path))]
     try:
         if there:
-            git.with_paths("add", "--all", "--force", paths=there)
-        git.with_paths("commit", "--quiet", "--only", "-m", message, paths=wanted)
+            git.with_paths("add", "--force", paths=there)
+        text = as_text(message.encode("utf-8", "replace"))
+        git.with_paths("commit", "--quiet", "--only", "-m", text, paths=wanted, seconds=WITH_HOOKS)
     except GitError as error:
         said = f"{error.message}\n{error.output}".strip()
         raise CommitError(
@@ -135,13 +172,13 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
 
 def content_id(git: Git, path: str) -> str:
     """What tells a file's content from another one; "" for one that is not there."""
-    full = os.path.join(git.root, path)
+    full = git.path_of(path)
     try:
         status = os.lstat(full)
         if stat.S_ISLNK(status.st_mode):
-            return "link:" + os.readlink(full)
+            return f"link:{os.readlink(full)!a}"
         if not stat.S_ISREG(status.st_mode):
-            return "other"
+            return Git(full).commit() if kept.is_module(full) else "other"
         if status.st_size > MAX_HASHED:
             return f"large:{status.st_size}:{status.st_mtime_ns}"
         with open(full, "rb") as file:
@@ -157,7 +194,7 @@ def is_ours(path: str) -> bool:
 
 def _against(git: Git, base: str) -> dict[str, str]:
     """Path → letter, of tracked files that are not as they are in `base`."""
-    fields = git.fields("diff", "--name-status", "--no-renames", "--no-ext-diff", "-z", base, "--")
+    fields = git.fields(*_DIFF, "--name-status", "-z", base, "--")
     return dict(zip(fields[1::2], fields[::2], strict=True))
 
 
@@ -168,7 +205,10 @@ def _untracked(git: Git) -> list[str]:
 
 
 def _remove(git: Git, path: str) -> None:
-    full = os.path.join(inside(git.root, os.path.dirname(path) or "."), os.path.basename(path))
+    full = git.path_of(path)
+    full = os.path.join(inside(git.root, os.path.dirname(full)), os.path.basename(full))
+    if _is_folder(full):
+        return
     with suppress(FileNotFoundError):
         os.unlink(full)
     folder = os.path.dirname(full)
@@ -176,3 +216,7 @@ def _remove(git: Git, path: str) -> None:
         while folder != os.path.realpath(git.root):
             os.rmdir(folder)
             folder = os.path.dirname(folder)
+
+
+def _is_folder(full: str) -> bool:
+    return os.path.isdir(full) and not os.path.islink(full)

@@ -27,6 +27,8 @@ class Codebase:
     def __init__(self, path: str = ".") -> None:
         self.repository = Repository(path)
         self.index: Index | None = None
+        self.meaning: vectors.Meaning | None = None
+        self._meant: tuple[Any, ...] = ()
         self.hits = self.misses = 0
         self._reason = ""
         self._wake = threading.Event()
@@ -111,7 +113,8 @@ class Codebase:
             try:
                 self._update(pace)
                 self._reason = ""
-                self._embed()
+                # Vectors come last, and give way to the next change.
+                self.embed(Pace(cancelled=self._interrupted))
             except CancelledError:
                 return
             except _LaterError:
@@ -131,11 +134,16 @@ class Codebase:
             self.sync(pace)
         self._progress = (0, 0)
 
-    def _embed(self) -> None:
-        """Vectors come last, and give way to the next change."""
-        assert self.index is not None
-        if vectors.available():
-            vectors.embed(self.index, Pace(cancelled=self._interrupted))
+    def embed(self, pace: Pace) -> None:
+        """Make the vectors that are missing, where there is a model, and have them used."""
+        if self.index is None or not vectors.available():
+            return
+        contents = self.index.contents()
+        if self._meant == contents:
+            return
+        vectors.embed(self.index, pace)
+        if not pace.over():
+            self.meaning, self._meant = vectors.load(self.index), contents
 
     def _interrupted(self) -> bool:
         if self._stop.is_set():

@@ -22,8 +22,9 @@ from adjourn.code.reading import open_source
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_SYMBOL = 200
-_DEFAULT_RESULTS = 200
 _MAX_RESULTS = 5_000
+_MAX_SYMBOLS = 250_000
+_MAX_LISTED = 20_000
 _FALLBACK_FILES = 300
 _FALLBACK_SECONDS = 5.0
 _ENOUGH_NAMES = 1_000
@@ -38,7 +39,7 @@ def find_definitions(
     *,
     language: str | None = None,
     exact_match: bool = False,
-    max_results: int = _DEFAULT_RESULTS,
+    max_results: int = _MAX_RESULTS,
     pace: Pace | None = None,
 ) -> dict[str, Any]:
     """Definitions whose name is or, unless `exact_match`, contains `symbol`, whatever the case; the nearest first.
@@ -87,7 +88,7 @@ def get_symbols(
     *,
     kind: str | None = None,
     language: str | None = None,
-    max_results: int = 2_000,
+    max_results: int = _MAX_LISTED,
     pace: Pace | None = None,
 ) -> dict[str, Any]:
     """The symbols of a file, or of all files of a folder, in order."""
@@ -96,9 +97,7 @@ def get_symbols(
     index = codebase.index
     found: list[Definition] = []
     if index is not None:
-        found = current(
-            codebase, index, lookup.symbols_under(index, under, 50 * _MAX_RESULTS), lambda _: True
-        )
+        found = current(codebase, index, lookup.symbols_under(index, under, _MAX_SYMBOLS), lambda _: True)
     if not found and not codebase.complete():
         found = _live(
             codebase,

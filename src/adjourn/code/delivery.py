@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import branches, changes, payloads, phases
-from adjourn.code.branches import MergeError
+from adjourn.code import branches, changes, merging, payloads, phases
 from adjourn.code.changes import Change
+from adjourn.code.merging import MergeError
 from adjourn.code.outcome import Outcome, onward
 from adjourn.code.place import QUALITY_REVIEW, Place
 from adjourn.code.refusals import FlowError, mismatch, needs_a_person
@@ -38,7 +38,6 @@ def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
     except AdjournError as error:
         raise needs_a_person("commit_execution_failed", error) from error
     if held is not None:
-        state.kept.append(msgspec.to_builtins(held))
         extras["kept"] = msgspec.to_builtins(held)
     state.pre_commit_review = PreCommitReview(len(found), list(reviewed.values()), kept_files, discarded)
     state.prepared_commit_message = message
@@ -52,7 +51,7 @@ def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
         state.commit_prepared = True
         return onward(state, {**extras, "commit_hash": None, "prepared": True})
     state.quality_review_completed = True
-    return onward(state, {**extras, **_commit(place, state), "prepared": False})
+    return onward(state, {**extras, **_commit(place, state, **extras), "prepared": False})
 
 
 def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
@@ -93,24 +92,18 @@ def merge(place: Place, state: State) -> Outcome:
         )
     if state.quality_review_enabled and not state.quality_review_completed:
         raise FlowError("quality_review_required", "the quality review is not done")
-    git = place.git
-    merged = True
-    if git.commit(f"refs/heads/{branch}"):
-        base = base or branches.base_of(git, branch)
+    extras: dict[str, Any] = {}
+    merged = bool(state.commit_hash)
+    if place.git.commit(f"refs/heads/{branch}"):
+        base = base or branches.base_of(place.git, branch)
         if not base:
             raise FlowError(
                 "merge_failed", f"the branch that {branch} came from is gone", requires_user_intervention=True
             )
-        if git.branch() != base:
+        if place.git.branch() != base:
             place.check_branch(state)
-        try:
-            merged = branches.merge(git, branch, base) or bool(state.commit_hash)
-            branches.delete(git, branch)
-        except MergeError as error:
-            raise needs_a_person("merge_failed", error, conflicts=error.conflicts) from error
-        except AdjournError as error:
-            raise needs_a_person("merge_failed", error) from error
-    elif not (state.commit_hash and git.contains(f"refs/heads/{base}", state.commit_hash)):
+        extras, merged = _merge(place, state, branch, base)
+    elif state.commit_hash and not place.git.contains(base, state.commit_hash):
         raise FlowError(
             "merge_failed",
             f"branch {branch} is gone, and {base} does not have its commit",
@@ -124,9 +117,23 @@ def merge(place: Place, state: State) -> Outcome:
         if merged
         else f"nothing was committed on {branch}: there was nothing to merge"
     )
-    return Outcome(
-        None, {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}, over=True
-    )
+    told = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
+    return Outcome(None, {**extras, **told}, over=True)
+
+
+def _merge(place: Place, state: State, branch: str, base: str) -> tuple[dict[str, Any], bool]:
+    """Merge and delete the branch. What is to be said of work that was in the way, and whether the base has the session's commit."""
+    extras: dict[str, Any] = {}
+    try:
+        if held := merging.undo_half(place.git, state.session_id, branch):
+            extras["kept"] = msgspec.to_builtins(held)
+        merged = merging.merge(place.git, branch, base) or bool(state.commit_hash)
+        branches.delete(place.git, branch)
+    except MergeError as error:
+        raise needs_a_person("merge_failed", error, conflicts=error.conflicts, **extras) from error
+    except AdjournError as error:
+        raise needs_a_person("merge_failed", error, **extras) from error
+    return extras, merged
 
 
 def _reviewed(state: State, payload: payloads.Commit, found: dict[str, Change]) -> dict[str, ReviewedFile]:
@@ -165,13 +172,13 @@ def _check_nothing_new(place: Place, state: State) -> None:
         )
 
 
-def _commit(place: Place, state: State) -> dict[str, Any]:
-    """Make the commit that was prepared. One that a killed server had already made is found again."""
+def _commit(place: Place, state: State, **more: Any) -> dict[str, Any]:
+    """Make the commit that was prepared. One that a killed server had already made is found again. `more` is what an error says, too."""
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
     try:
         made = changes.commit(place.git, paths, state.prepared_commit_message or "")
     except AdjournError as error:
-        raise needs_a_person("commit_execution_failed", error) from error
+        raise needs_a_person("commit_execution_failed", error, **more) from error
     head = place.git.commit()
     state.commit_prepared = False
     state.commit_hash = made or (head if head != place.base_commit(state) else "")

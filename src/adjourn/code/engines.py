@@ -1,16 +1,20 @@
 """What this machine can search with, for `doctor` and for replies.
 
-Owns: `engines`. Must never: load a grammar.
+Owns: `engines`, and what is said where one is missing. Must never: load a grammar.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 
 import msgspec
 
 from adjourn.code import ctags, grammars, ripgrep, vectors
 from adjourn.code.languages import LANGUAGES
+from adjourn.findings import Finding
+
+_EXTRA = "pip install 'adjourn[code]'"
 
 
 class Engines(msgspec.Struct, frozen=True):
@@ -34,3 +38,37 @@ def engines() -> Engines:
         watching=importlib.util.find_spec("watchfiles") is not None,
         vectors=vectors.available(),
     )
+
+
+def findings(found: Engines) -> Iterator[Finding]:
+    """What coding sessions have to do without. Only ripgrep is needed for all of them."""
+    if found.ripgrep is None:
+        yield Finding(
+            code="code-ripgrep",
+            message="ripgrep is not installed: text and files cannot be searched",
+            severity="error",
+            help=_EXTRA,
+        )
+    unread = [name for name, readable in found.languages.items() if not readable]
+    if unread:
+        yield _warning(
+            "code-grammars",
+            f"no symbols of {', '.join(unread)}: not installed are {', '.join(found.missing_packages)}",
+            _EXTRA,
+        )
+    if not found.watching:
+        yield _warning(
+            "code-watching",
+            "watchfiles is not installed: the index follows changes only after a question",
+            _EXTRA,
+        )
+    if found.ctags is None:
+        yield _warning(
+            "code-ctags",
+            f"Universal Ctags is not installed: symbols are those of the {len(LANGUAGES)} languages with a grammar",
+            "install it for the symbols of others, such as Lua, Perl or Kotlin; nothing else needs it",
+        )
+
+
+def _warning(code: str, message: str, remedy: str) -> Finding:
+    return Finding(code=code, message=message, severity="warning", help=remedy)

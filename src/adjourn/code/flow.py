@@ -175,17 +175,16 @@ def _branch(place: Place, state: State) -> dict[str, Any]:
     if not place.is_git:
         raise FlowError(
             "branch_creation_failed",
-            f"{place.repository.root} is not a git repository: run `git init` and commit, or work with --quick",
+            f"{place.why_no_git}, or work with --quick",
             requires_user_intervention=True,
         )
     git = place.git
     try:
-        state.dirty_before = changes.dirty(git)
         extras: dict[str, Any] = {}
-        before = changes.worth_keeping(git, state.dirty_before)
-        if before and git.commit():
+        if git.commit():
+            state.dirty_before = changes.dirty(git)
+        if before := changes.worth_keeping(git, state.dirty_before):
             held = kept.keep_files(git, state.session_id, before, "as it was before the session")
-            state.kept.append(msgspec.to_builtins(held))
             extras["kept"] = msgspec.to_builtins(held)
         here = git.branch()
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):

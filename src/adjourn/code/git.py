@@ -1,30 +1,58 @@
 """Running git.
 
-Owns: the command line and environment that make git answer the same everywhere, its time-out, and its errors in words. Must never: change
-a configuration, ask anything of a terminal, or be led elsewhere by the environment of the caller.
+Owns: the command line and environment that make git answer the same everywhere, its time-out, its errors in words, and how names that are
+not UTF-8 are written. Must never: change a configuration, ask anything of a terminal, or be led elsewhere by the environment of the
+caller.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 
 SECONDS = 60.0
+WITH_HOOKS = 600.0
+"""For commands that run hooks of the repository: those may run its tests."""
 MAX_OUTPUT = 64 << 20
-_FOREIGN = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
+_TO_END = 5.0
+_USERS = (
+    "GIT_AUTHOR_",
+    "GIT_COMMITTER_",
+    "GIT_CONFIG_",
+    "GIT_SSH",
+    "GIT_EXEC_PATH",
+    "GIT_CEILING_DIRECTORIES",
 )
-_OURS = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no", "LC_ALL": "C.UTF-8"}
-_ALWAYS = ("-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "--literal-pathspecs")
-_NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+"""What of the caller's variables holds for our calls; any other of git's may name another repository, or change what is printed."""
+_OURS = {
+    "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8",
+}  # fmt: skip
+_ALWAYS = (
+    "-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "-c", "core.fsmonitor=false",
+    "-c", "submodule.recurse=false", "-c", "merge.autoStash=false", "--literal-pathspecs",
+)  # fmt: skip
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
+
+
+def as_text(name: bytes) -> str:
+    r"""A name as text: itself, or with `\xNN` for the bytes that are no UTF-8 (and then for backslashes). `as_bytes` is the way back."""
+    with suppress(UnicodeDecodeError):
+        text = name.decode()
+        if not _ESCAPED.search(text):
+            return text
+    return name.replace(b"\\", b"\\x5c").decode("utf-8", "backslashreplace")
+
+
+def as_bytes(name: str) -> bytes:
+    """The bytes of a name that `as_text` wrote."""
+    data = name.encode("utf-8", "replace")
+    return re.sub(_ESCAPED.pattern.encode(), lambda found: bytes.fromhex(found[1].decode()), data)
 
 
 class GitError(AdjournError):
@@ -46,55 +74,66 @@ class Git:
         *arguments: str,
         given: bytes = b"",
         environment: Mapping[str, str] | None = None,
-        hooks: bool = True,
         seconds: float = SECONDS,
+        settings: Iterable[str] = (),
+        fine: int = 0,
     ) -> bytes:
-        """What a command prints. Raises `GitError` when it fails; hooks are the user's, and run unless told otherwise."""
-        kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-        command = ["git", *_ALWAYS, *(() if hooks else _NO_HOOKS), *arguments]
+        """What a command prints. Every text is as `as_text` writes it. Raises `GitError` where the exit code is above `fine`."""
+        code, printed, said = self._done((*settings, *arguments), given, environment or {}, seconds)
+        if not 0 <= code <= fine:
+            told, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
+            raise GitError(
+                f"git {arguments[0]}: {(told or text or 'failed')[:2000]}",
+                "see the message of git",
+                text[:8000],
+            )
+        if len(printed) > MAX_OUTPUT:
+            raise InvalidError(
+                f"git {arguments[0]} printed {len(printed)} bytes", "the repository has too many changes"
+            )
+        return printed
+
+    def _done(
+        self, arguments: tuple[str, ...], given: bytes, environment: Mapping[str, str], seconds: float
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, output, errors."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_") or name.startswith(_USERS)
+        }
         try:
-            done = subprocess.run(
-                command,
+            process = subprocess.Popen(
+                ["git", *_ALWAYS, *map(as_bytes, arguments)],
                 cwd=self.root,
-                input=given,
-                capture_output=True,
-                env={**kept, **_OURS, **(environment or {})},
-                timeout=seconds,
-                check=False,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**kept, **_OURS, **environment},
                 start_new_session=True,  # Ctrl-C at the server must not stop git half-way
             )
         except FileNotFoundError as error:
-            raise NotFoundError(
-                "git is not installed", "install git, or work without a branch (--quick)"
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise GitError(
-                f"git {arguments[0]} took longer than {seconds:.0f} s", "see what it waits for"
-            ) from error
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            printed = done.stdout.decode("utf-8", "replace").strip()
-            raise GitError(
-                f"git {arguments[0]}: {(said or printed or 'failed')[:2000]}",
-                "see the message of git",
-                printed[:8000],
-            )
-        if len(done.stdout) > MAX_OUTPUT:
-            raise InvalidError(
-                f"git {arguments[0]} printed {len(done.stdout)} bytes", "the repository has too many changes"
-            )
-        return done.stdout
+            raise NotFoundError("git is not installed", "install git") from error
+        with process:
+            try:
+                printed, said = process.communicate(given, timeout=seconds)
+            except subprocess.TimeoutExpired as error:
+                _end(process)
+                raise GitError(
+                    f"git {arguments[0]} took longer than {seconds:.0f} s", "see what it waits for"
+                ) from error
+        return process.returncode, printed, said
 
     def line(self, *arguments: str) -> str:
         """The one line that a command prints."""
-        return self.run(*arguments).decode("utf-8", "replace").strip()
+        return as_text(self.run(*arguments).strip())
 
     def lines(self, *arguments: str) -> list[str]:
-        return [line for line in self.run(*arguments).decode("utf-8", "surrogateescape").split("\n") if line]
+        return [as_text(line) for line in self.run(*arguments).split(b"\n") if line]
 
     def fields(self, *arguments: str) -> list[str]:
         """What a command prints with `-z`."""
-        return [os.fsdecode(field) for field in self.run(*arguments).split(b"\0") if field]
+        return [as_text(field) for field in self.run(*arguments).split(b"\0") if field]
 
     def succeeds(self, *arguments: str) -> bool:
         try:
@@ -103,25 +142,28 @@ class Git:
             return False
         return True
 
-    def with_paths(
-        self, *arguments: str, paths: Iterable[str], environment: Mapping[str, str] | None = None
-    ) -> bytes:
+    def with_paths(self, *arguments: str, paths: Iterable[str], seconds: float = SECONDS) -> bytes:
         """A command that takes any number of paths, each as it is."""
-        listed = b"\0".join(os.fsencode(path) for path in paths)
+        listed = b"\0".join(as_bytes(path) for path in paths)
         return self.run(
-            *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", given=listed, environment=environment
+            *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", given=listed, seconds=seconds
         )
 
-    # --- looking
+    def path_of(self, path: str) -> str:
+        """Where a path that git names is."""
+        return os.path.join(self.root, os.fsdecode(as_bytes(path)))
 
-    def is_repository(self) -> bool:
-        return self.succeeds("rev-parse", "--is-inside-work-tree")
+    def named(self, full: str) -> str:
+        """How git names what is at a place."""
+        return as_text(os.fsencode(os.path.relpath(full, self.root)))
+
+    # --- looking
 
     def branch(self) -> str:
         """The branch that is checked out; "" where HEAD is detached."""
         try:
-            return self.line("symbolic-ref", "--quiet", "--short", "HEAD")
-        except GitError:
+            return self.line("symbolic-ref", "--quiet", "HEAD").removeprefix("refs/heads/")
+        except GitError:  # `--short` would say `heads/main` where a tag is called `main`
             return ""
 
     def commit(self, name: str = "HEAD") -> str:
@@ -137,4 +179,15 @@ class Git:
         return [name for name in found if name.startswith(pattern)]
 
     def contains(self, branch: str, commit: str) -> bool:
-        return self.succeeds("merge-base", "--is-ancestor", commit, branch)
+        """Whether a commit (its hash, or a whole ref) is in a local branch."""
+        return self.succeeds("merge-base", "--is-ancestor", commit, f"refs/heads/{branch}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and what it started: politely, so that it takes its lock files away."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_TO_END)
+            return

@@ -161,6 +161,7 @@ def semantic(call: Call) -> dict[str, Any]:
     return semantic_search(
         call.tree,
         given.query,
+        given.path,
         target_feature=given.target_feature or (frame.target_feature if frame else None),
         collection=given.collection,
         n_results=given.n_results,
@@ -217,7 +218,7 @@ def sync(call: Call) -> dict[str, Any]:
     from adjourn.code.sync import sync_index  # noqa: PLC0415
 
     given: inputs.SyncIndex = call.given
-    return sync_index(call.tree, force=given.force, sync_map=given.sync_map, pace=call.pace)
+    return sync_index(call.tree, given.path, force=given.force, sync_map=given.sync_map, pace=call.pace)
 
 
 def context(call: Call) -> dict[str, Any]:

@@ -7,7 +7,7 @@ decide what a phase permits.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.aex.policy import Policy
@@ -22,6 +22,7 @@ from adjourn.engine.workspace import make_folder, write_file
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
+from adjourn.state.ledger import Ledger
 from adjourn.store.base import Store
 
 MAX_TEXT = 2_000
@@ -84,23 +85,33 @@ class Journal:
             self.session.change(policy, policy_text, b"")
 
     def tools_since_step(self) -> list[str]:
-        """The tools called since the last step was done: what a server that was killed had not saved."""
-        ledger = self.task.refresh()
-        called: dict[str, None] = {}
-        for entry in self.task.store.read(self.task.id, max(0, ledger.seq - _TAIL)):
-            event = decode(entry.data)
-            data = kinds.data_of(event)
+        """The tools called since the last step was done, without those that are known to have failed: what a server that was killed had not saved."""
+        called: dict[str, str] = {}
+        for data in _tail(self.task.store, self.task.refresh()):
             if isinstance(data, kinds.PhaseEntered):
                 called.clear()
             elif isinstance(data, kinds.ToolAllowed):
-                called[data.tool] = None
-        return list(called)
+                called[data.call] = data.tool
+            elif isinstance(data, kinds.ToolSettled) and data.outcome != "ok":
+                called.pop(data.call, None)
+        return list(dict.fromkeys(called.values()))
 
     def heartbeat(self) -> None:
         self.session.heartbeat()
 
     def close(self, reason: str) -> None:
         self.session.close(reason)
+
+
+def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
+    """Where the chain of a coding session says that it stands; None for another task."""
+    steps = [data for data in _tail(store, ledger) if isinstance(data, kinds.PhaseEntered)]
+    return steps[-1] if steps else None
+
+
+def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
+    for entry in store.read(ledger.task, max(0, ledger.seq - _TAIL)):
+        yield kinds.data_of(decode(entry.data))
 
 
 def make_room(root: str) -> None:

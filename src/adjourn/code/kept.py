@@ -6,14 +6,19 @@ Owns: making such refs, and listing those of a session. Must never: change the w
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Sequence
 
 import msgspec
 
-from adjourn.code.git import Git
+from adjourn.code.git import Git, as_bytes
 
 FOLDER = "refs/adjourn/kept"
+_SUBJECT = "Kept by adjourn: "
+_FILES = "git restore --source={ref} -- <file>"
+_BRANCH = "git branch <name> {ref}"
+_LINK, _MODULE = "120000", "160000"
 _AUTHOR = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -31,37 +36,102 @@ class Kept(msgspec.Struct):
 
 
 def keep_files(git: Git, session: str, paths: Sequence[str], why: str) -> Kept:
-    """Keep files as they are in the work tree now. One that is not there is kept as gone."""
+    """Keep files as they are in the work tree now, byte by byte. One that is not there is kept as gone."""
     with tempfile.TemporaryDirectory(prefix="adjourn-") as folder:
         environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         git.run("read-tree", "HEAD", environment=environment)
-        there = [path for path in paths if os.path.lexists(os.path.join(git.root, path))]
-        gone = [path for path in paths if path not in set(there)]
-        if there:
-            git.with_paths("add", "--all", "--force", paths=there, environment=environment)
-        if gone:
-            git.with_paths(
-                "rm", "--cached", "--quiet", "--ignore-unmatch", paths=gone, environment=environment
-            )
+        git.run("update-index", "-z", "--index-info", given=_entries(git, paths), environment=environment)
         tree = git.run("write-tree", environment=environment).decode().strip()
-    commit = git.run("commit-tree", "-p", "HEAD", "-m", f"Kept by adjourn: {why}", tree, environment=_AUTHOR)
-    ref = _next(git, session, commit.decode().strip())
-    return Kept(ref, why, list(paths), f"git restore --source={ref} -- <file>")
+    return _keep_tree(git, session, tree, why, paths)
+
+
+def keep_index(git: Git, session: str, paths: Sequence[str], why: str) -> Kept:
+    """Keep the index, of which `paths` are not as they were committed last."""
+    return _keep_tree(git, session, git.line("write-tree"), why, paths)
 
 
 def keep_commit(git: Git, session: str, name: str, why: str) -> Kept:
     """Keep a branch's commits."""
     ref = _next(git, session, git.commit(f"refs/heads/{name}"))
-    return Kept(ref, why, [], f"git branch <name> {ref}")
+    return Kept(ref, why, [], _BRANCH.format(ref=ref))
+
+
+def drop(git: Git, held: Kept) -> None:
+    """Give up what was kept, because it is back where it was."""
+    git.run("update-ref", "-d", held.ref)
+
+
+def all_of(git: Git, session: str) -> list[Kept]:
+    """Everything that is kept of a session."""
+    return [_found(git, ref) for ref in _refs(git, session)]
+
+
+def _found(git: Git, ref: str) -> Kept:
+    subject = git.line("log", "-1", "--format=%s", ref)
+    if not subject.startswith(_SUBJECT):
+        return Kept(ref, "commits of a branch", [], _BRANCH.format(ref=ref))
+    files = git.fields("diff-tree", "-r", "--name-only", "--no-renames", "-z", f"{ref}^", ref)
+    return Kept(ref, subject.removeprefix(_SUBJECT), files, _FILES.format(ref=ref))
+
+
+def _entries(git: Git, paths: Sequence[str]) -> bytes:
+    """Lines of an index: neither filters nor settings of line ends have a say in what is kept."""
+    modes = {path: _mode(git.path_of(path)) for path in paths}
+    plain = [path for path, mode in modes.items() if mode.startswith("100")]
+    quoted = "\n".join('"' + "".join(f"\\{byte:03o}" for byte in as_bytes(path)) + '"' for path in plain)
+    hashes = git.run("hash-object", "-w", "--no-filters", "--stdin-paths", given=quoted.encode()).split()
+    blobs = dict(zip(plain, [each.decode() for each in hashes], strict=True))
+    for path, mode in modes.items():
+        if mode == _LINK:
+            target = os.fsencode(os.readlink(git.path_of(path)))
+            blobs[path] = git.run("hash-object", "-w", "--stdin", given=target).decode().strip()
+        elif mode == _MODULE:
+            blobs[path] = Git(git.path_of(path)).commit()
+    gone = "0" * len(git.commit())
+    lines = [
+        f"{modes[path] if blobs.get(path) else 0} {blobs.get(path) or gone}\t".encode() + as_bytes(path)
+        for path in paths
+    ]
+    return b"".join(line + b"\0" for line in lines)
+
+
+def _mode(path: str) -> str:
+    """What git would call a file; "0" for what it has no name for, or is not there."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return "0"
+    if stat.S_ISREG(mode):
+        return "100755" if mode & stat.S_IXUSR else "100644"
+    if stat.S_ISLNK(mode):
+        return _LINK
+    return _MODULE if is_module(path) else "0"
+
+
+def is_module(path: str) -> bool:
+    """Whether a repository of its own is there."""
+    return os.path.isdir(path) and not os.path.islink(path) and os.path.lexists(os.path.join(path, ".git"))
+
+
+def is_there(path: str) -> bool:
+    """Whether git would have something to say of what is at a place."""
+    return _mode(path) != "0"
+
+
+def _keep_tree(git: Git, session: str, tree: str, why: str, paths: Sequence[str]) -> Kept:
+    commit = git.run("commit-tree", "-p", "HEAD", "-m", _SUBJECT + why, tree, environment=_AUTHOR)
+    ref = _next(git, session, commit.decode().strip())
+    return Kept(ref, why, list(paths), _FILES.format(ref=ref))
 
 
 def _next(git: Git, session: str, commit: str) -> str:
-    number = 1 + max((int(name.rpartition("/")[2]) for name in refs_of(git, session)), default=0)
+    number = 1 + max((int(name.rpartition("/")[2]) for name in _refs(git, session)), default=0)
     ref = f"{FOLDER}/{session}/{number}"
     git.run("update-ref", "--create-reflog", ref, commit, "0" * len(commit))
     return ref
 
 
-def refs_of(git: Git, session: str) -> list[str]:
+def _refs(git: Git, session: str) -> list[str]:
     found = git.lines("for-each-ref", "--format=%(refname)", f"{FOLDER}/{session}/")
-    return [name for name in found if name.rpartition("/")[2].isdigit()]
+    numbered = [name for name in found if name.rpartition("/")[2].isdigit()]
+    return sorted(numbered, key=lambda name: int(name.rpartition("/")[2]))

@@ -61,7 +61,15 @@ def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
 
 def _changed_lines(git: Git, state: State, path: str) -> list[tuple[int, int]]:
     text = git.line(
-        "diff", "--unified=0", "--no-color", "--no-ext-diff", state.base_commit, state.commit_hash, "--", path
+        "diff",
+        "--unified=0",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        state.base_commit,
+        state.commit_hash,
+        "--",
+        path,
     )
     hunks = [(int(first), int(count or 1)) for first, count in _HUNK.findall(text)]
     return [(first, first + max(count, 1) - 1) for first, count in hunks]

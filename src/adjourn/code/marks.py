@@ -8,66 +8,58 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Sequence
+from typing import Final, Self
 
-import msgspec
+from adjourn.code.outline import REGIONS, Region
 
-from adjourn.code.outline import COMMENT, STRING, Region
-
-_NEAR = 3
-_TYPE = "I"
+_BITS = {kind: 1 << number for number, kind in enumerate(REGIONS)}
+_KINDS = [frozenset(kind for kind, bit in _BITS.items() if mask & bit) for mask in range(1 << len(REGIONS))]
+_TYPE: Final = "I"
+_WIDTH = array(_TYPE).itemsize
 
 
 class Marks:
-    """Stretches of bytes by kind, each kind as its starts and its ends, in the order of the starts."""
+    """The places in a file where the kinds of region around them change, in order, and the kinds from each on, as bits."""
 
-    def __init__(self, stretches: dict[str, tuple[array[int], array[int]]]) -> None:
-        self._stretches = stretches
+    def __init__(self, places: Sequence[int], masks: bytes) -> None:
+        self._places = places
+        self._masks = masks
 
     @classmethod
     def of(cls, regions: Iterable[Region]) -> Self:
-        stretches: dict[str, tuple[array[int], array[int]]] = {}
-        for region in regions:
-            starts, ends = stretches.setdefault(region.kind, (array(_TYPE), array(_TYPE)))
-            starts.append(region.start)
-            ends.append(region.end)
-        return cls(stretches)
+        changes: list[tuple[int, int, int]] = []
+        for kind, start, end in ((_BITS[region.kind], region.start, region.end) for region in regions):
+            changes += ((start, 1, kind), (end, -1, kind))
+        changes.sort()
+        depth = dict.fromkeys(_BITS.values(), 0)
+        places, masks, mask = array(_TYPE), bytearray(), 0
+        for place, step, kind in changes:
+            depth[kind] += step
+            mask = mask | kind if depth[kind] else mask & ~kind
+            if places and places[-1] == place:
+                masks[-1] = mask
+            else:
+                places.append(place)
+                masks.append(mask)
+        return cls(places, bytes(masks))
 
     def packed(self) -> bytes:
-        return msgspec.msgpack.encode(
-            {kind: (_packed(starts), _packed(ends)) for kind, (starts, ends) in self._stretches.items()}
-        )
+        places = array(_TYPE, self._places)
+        if sys.byteorder == "big":
+            places.byteswap()
+        return places.tobytes() + self._masks
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        raw = msgspec.msgpack.decode(data, type=dict[str, tuple[bytes, bytes]])
-        return cls({kind: (_unpacked(starts), _unpacked(ends)) for kind, (starts, ends) in raw.items()})
+        size = len(data) // (_WIDTH + 1) * _WIDTH
+        places: Sequence[int] = memoryview(data)[:size].cast(_TYPE)
+        if sys.byteorder == "big":
+            places = array(_TYPE, places)
+            places.byteswap()
+        return cls(places, data[size:])
 
-    def at(self, place: int, kind: str) -> bool:
-        """Whether a place is in a stretch of that kind."""
-        if kind not in self._stretches:
-            return False
-        starts, ends = self._stretches[kind]
-        last = bisect_right(starts, place)
-        # Types hold types: the one that begins last before the place need not be the one around it.
-        return any(place < ends[i] for i in range(last - 1, max(last - 1 - _NEAR, -1), -1))
-
-    def mention(self, place: int) -> str | None:
-        """`comment` or `string` where a place is only spoken of."""
-        return next((kind for kind in (COMMENT, STRING) if self.at(place, kind)), None)
-
-
-def _packed(numbers: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _unpacked(data: bytes) -> array[int]:
-    numbers = array(_TYPE)
-    numbers.frombytes(data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    def at(self, place: int) -> frozenset[str]:
+        """The kinds of region that a place is in."""
+        last = bisect_right(self._places, place) - 1
+        return _KINDS[self._masks[last]] if last >= 0 else _KINDS[0]

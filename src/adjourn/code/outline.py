@@ -22,15 +22,18 @@ PARSE_SECONDS = 5.0
 _MAX_NAME = 200
 _MAX_SYMBOLS = 20_000
 _MAX_COMMENTS = 30
-_STEP = 1 << 20
+_STEP = (
+    1 << 12
+)  # the library asks anew for the text of each node that a query compares: a longer part costs more
 _MAX_DEPTH = 2_000
 _MAX_BROKEN = 5_000
 _SAMPLES = 256
 
 COMMENT, STRING, IMPORT, TYPE, EXPORT = "comment", "string", "import", "type", "export"
-_REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
+REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
 CLASSES = frozenset({"class", "interface", "struct", "trait", "enum"})
 FUNCTIONS = frozenset({"function", "method"})
+_FIELD, _VARIABLE = "field", "variable"
 _DOCUMENTED = CLASSES | FUNCTIONS
 _WRAPPERS = frozenset(
     {"decorated_definition", "export_statement", "template_declaration", "lexical_declaration"}
@@ -96,7 +99,7 @@ def outline(data: bytes, language: str) -> Outline | None:
     regions: list[Region] = []
     for pattern, captures in matches:
         for label, nodes in captures.items():
-            if label in _REGIONS:
+            if label in REGIONS:
                 regions += [Region(label, node.start_byte, node.end_byte) for node in nodes]
             elif label == "within":
                 node = nodes[0]
@@ -163,15 +166,35 @@ def _keep(
 def _nested(data: bytes, found: list[_Found]) -> list[Symbol]:
     symbols: list[Symbol] = []
     around: list[_Found] = []
+    fields: set[tuple[str, str]] = set()
     for one in found:
         while around and (around[-1].end <= one.start or around[-1].end < one.end):
             around.pop()
         if one.name_start >= 0:
             # Two names of one statement are neighbours, not parent and child.
             parents = [p for p in around if (p.start, p.end) != (one.start, one.end)]
-            symbols.append(_symbol(data, one, parents))
+            owners = _owners(one, parents)
+            symbol = _symbol(data, one, owners)
+            field = (symbol.scope, symbol.name)
+            # Neither a later assignment of a field nor a function's own variable is a definition.
+            again = len(owners) < len(parents) and field in fields
+            local = one.kind == _VARIABLE and bool(owners) and owners[-1].kind in FUNCTIONS
+            if not (again or local):
+                symbols.append(symbol)
+            if one.kind == _FIELD:
+                fields.add(field)
         around.append(one)
     return symbols
+
+
+def _owners(one: _Found, parents: list[_Found]) -> list[_Found]:
+    """What a definition belongs to. A field is its class's, whichever method assigns it."""
+    if one.kind == _FIELD:
+        last = max((i for i, parent in enumerate(parents) if parent.kind in CLASSES), default=len(parents))
+        return parents[: last + 1]
+    if one.kind == _VARIABLE:  # of `a = b = 1` neither is in the other
+        return [parent for parent in parents if parent.kind not in {_FIELD, _VARIABLE}]
+    return parents
 
 
 def _symbol(data: bytes, one: _Found, parents: list[_Found]) -> Symbol:

@@ -184,16 +184,6 @@ def expected(payload: type[Payload]) -> dict[str, str]:
     }
 
 
-def optional(payload: type[Payload]) -> dict[str, str]:
-    """Member → type, of what may be given."""
-    hints = get_type_hints(payload, include_extras=True)
-    return {
-        field.encode_name: _shown(get_args(hints[field.name])[0])
-        for field in msgspec.structs.fields(payload)
-        if _is_optional(hints[field.name]) and field.name != "phase"
-    }
-
-
 def as_object(data: Any) -> dict[str, Any]:
     """The object that a client meant, also where it sent JSON text. Raises `InvalidError`."""
     if isinstance(data, str):

@@ -223,7 +223,8 @@ STEPS: tuple[Step, ...] = (
         skipped=_ends_before,
         instruction=(
             "Call review_changes and look at every file: keep what the task needs, discard what does not belong (left-over"
-            " debugging, stray files), with the reason. Submit a decision for every file, and the commit message."
+            " debugging, stray files), with the reason. Submit a decision for every file, and the commit message. Leave out files"
+            " with `before`: they were the user's before the session, and stay as they are."
         ),
     ),
     Step(

@@ -5,7 +5,6 @@ Owns: `Place`. Must never: hold anything of a session.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cached_property
 
@@ -13,7 +12,6 @@ from adjourn.code.git import Git
 from adjourn.code.refusals import FlowError
 from adjourn.code.repository import FOLDER, Repository
 from adjourn.code.state import State
-from adjourn.engine.workspace import read_file
 from adjourn.errors import AdjournError
 
 QUALITY_REVIEW = "review_prompts/quality_review.md"
@@ -37,16 +35,26 @@ class Place:
         self.spared = spared
         self.learn = learn
 
-    @cached_property
+    @property
     def is_git(self) -> bool:
-        return self.repository.is_git and self.git.is_repository()
+        return not self.why_no_git
+
+    @cached_property
+    def why_no_git(self) -> str:
+        """Why there can be no branch here, and what to do; "" where there can."""
+        root = self.repository.root
+        if not self.repository.is_git:
+            return f"{root} is not a git repository: run `git init` and commit"
+        try:
+            inside = self.git.line("rev-parse", "--is-inside-work-tree") == "true"
+        except AdjournError as error:
+            return f"git does not work in {root}: {error.message}"
+        return "" if inside else f"{root} is not a work tree of git"
 
     def prompt(self, name: str) -> str:
         """A text of `.code-intel/`; "" where the project has none."""
         try:
-            return read_file(os.path.join(self.repository.root, FOLDER, name), MAX_PROMPT).decode(
-                "utf-8", "replace"
-            )
+            return self.repository.read(f"{FOLDER}/{name}", MAX_PROMPT).decode("utf-8", "replace")
         except AdjournError:
             return ""
 

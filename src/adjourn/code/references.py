@@ -5,7 +5,7 @@ Owns: `find_references`, and what is said of each use. Must never: read the symb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from adjourn.code import ripgrep, words
@@ -28,10 +28,11 @@ _LETTERS = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256))
 )
 _SECONDS = 10.0
-_DEFAULT_RESULTS = 500
 _MAX_RESULTS = 5_000
 _MAX_KEPT = 20_000
 _MAX_LINE = 300
+_BATCH = 200
+_OF_OBJECT = (b".", b">", b":")
 
 
 class _Use(NamedTuple):
@@ -48,7 +49,7 @@ def find_references(
     path: str = ".",
     *,
     language: str | None = None,
-    max_results: int = _DEFAULT_RESULTS,
+    max_results: int = _MAX_RESULTS,
     pace: Pace | None = None,
 ) -> dict[str, Any]:
     """Lines that use a symbol, its definitions left out; the surest first.
@@ -65,14 +66,12 @@ def find_references(
     search = _Search(codebase, index, scope, name)
     places = _candidates(codebase, search.text, under, pace)
     complete = True
-    for done, place in enumerate(places):
-        if pace.over():
-            complete = False
+    wanted = [place for place in places if spoken is None or place.language in spoken]
+    for done in range(0, len(wanted), _BATCH):
+        complete = search.look_at(wanted[done : done + _BATCH], pace)
+        if not complete:
             break
-        if spoken is None or place.language in spoken:
-            search.look(place)
-        if not done % 100:
-            pace.tell(done, len(places))
+        pace.tell(done, len(wanted))
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
         search.look_at_long(long, pace)
     answered = codebase.complete()
@@ -126,9 +125,19 @@ class _Search:
             self._defined.setdefault(one.place.content, set()).add(one.symbol.name_start)
         self._alone = len({(d.place.content, d.symbol.name_start) for d in definitions}) == 1
 
-    def look(self, place: Place) -> None:
+    def look_at(self, places: list[Place], pace: Pace) -> bool:
+        """Look through some files. Whether there was time for all of them."""
+        contents = [place.content for place in places if place.content]
+        marks = lookup.marks(self._index, contents) if self._index is not None else {}
+        for place in places:
+            if pace.over():
+                return False
+            self._look(place, marks.get(place.content, b""))
+        return True
+
+    def _look(self, place: Place, packed: bytes) -> None:
         index = self._index
-        raw = lookup.read_current(index, place) if index is not None and place.content else None
+        raw = lookup.read_current(index, place) if index is not None and packed else None
         known = raw is not None
         if raw is None:
             try:
@@ -138,16 +147,15 @@ class _Search:
         data = as_utf8(raw)
         if data is None:
             return
-        if known and index is not None:
-            marks, defined = lookup.marks(index, place.content), self._defined.get(place.content, set())
-            parsed = place.engine == GRAMMAR
+        if known:
+            defined: Collection[int] = self._defined.get(place.content, ())
+            marks, parsed = Marks.unpacked(packed), place.engine == GRAMMAR
         else:
             found = outline(data, place.language) if has_grammar(place.language) else None
             marks = Marks.of(found.regions if found else ())
-            symbols = found.symbols if found else []
-            defined = {one.name_start for one in symbols if one.name == self._name}
+            defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
             parsed = found is not None
-        self._add(place, data, marks, defined, parsed=parsed)
+        self._add(place.path, data, marks, defined, parsed=parsed)
 
     def look_at_long(self, paths: list[str], pace: Pace) -> None:
         """Files too long to be indexed: what ripgrep finds in them."""
@@ -162,36 +170,30 @@ class _Search:
                     _Use(data["path"].get("text", ""), data["line_number"], line.strip(), HEURISTIC, "name")
                 )
 
-    def _add(self, place: Place, data: bytes, marks: Marks, defined: set[int], *, parsed: bool) -> None:
+    def _add(self, path: str, data: bytes, marks: Marks, defined: Collection[int], *, parsed: bool) -> None:
         """The uses of one file, one for a line: the surest of it."""
-        hits = [hit for hit in self._word.places(data) if hit + self._name_offset not in defined]
-        if not hits:
-            return
+        offset = self._name_offset
+        hits = [(hit, marks.at(hit)) for hit in self._word.places(data) if hit + offset not in defined]
         # A file that defines the name or imports it means that one, unless it is some object's.
-        local = bool(defined) or any(marks.at(hit, IMPORT) for hit in hits)
+        local = bool(defined) or any(IMPORT in kinds for _, kinds in hits)
+        lines: dict[int, tuple[str, int, frozenset[str]]] = {}
         line, counted = 1, 0
-        best: _Use | None = None
-        best_at = 0
-        for start in hits:
+        for start, kinds in hits:
             line += data.count(b"\n", counted, start)
             counted = start
-            if parsed:
-                of_object = data[start - 1 : start] in (b".", b">", b":") and start > 0
-                match = marks.mention(start) or (
-                    EXACT if self._alone or (local and not of_object) else HEURISTIC
-                )
-            else:
-                match = HEURISTIC
-            use = _Use(place.path, line, "", match, _kind(marks, data, start, start + self._size))
-            if best is not None and best.line == line:
-                if _ORDER[match] < _ORDER[best.match]:
-                    best = use
-                continue
-            if best is not None:
-                self._keep(best._replace(content=_line(data, best_at)))
-            best, best_at = use, start
-        if best is not None:
-            self._keep(best._replace(content=_line(data, best_at)))
+            match = self._match(data, start, kinds, local=local) if parsed else HEURISTIC
+            if line not in lines or _ORDER[match] < _ORDER[lines[line][0]]:
+                lines[line] = match, start, kinds
+        for line, (match, start, kinds) in lines.items():
+            kind = _kind(kinds, data, start + self._size)
+            self._keep(_Use(path, line, _line(data, start), match, kind))
+
+    def _match(self, data: bytes, start: int, kinds: frozenset[str], *, local: bool) -> str:
+        if kinds and (mention := next((kind for kind in (COMMENT, STRING) if kind in kinds), None)):
+            return mention
+        if self._alone or (local and data[start - 1 : start] not in _OF_OBJECT):
+            return EXACT
+        return HEURISTIC
 
     def _keep(self, use: _Use) -> None:
         self.total += 1
@@ -221,10 +223,10 @@ class _Word:
             place = data.find(text, after)
 
 
-def _kind(marks: Marks, data: bytes, start: int, end: int) -> str:
-    if marks.at(start, IMPORT):
+def _kind(kinds: frozenset[str], data: bytes, end: int) -> str:
+    if IMPORT in kinds:
         return "import"
-    if marks.at(start, TYPE):
+    if TYPE in kinds:
         return "type"
     return "call" if data[end : end + 2].lstrip()[:1] == b"(" else "name"
 

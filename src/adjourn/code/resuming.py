@@ -9,7 +9,7 @@ import re
 
 from adjourn.code import branches, phases
 from adjourn.code.place import Place
-from adjourn.code.state import State
+from adjourn.code.state import Phase, State
 
 _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -40,11 +40,9 @@ def fit(state: State, place: Place) -> list[str]:
         return [f"branch {branch} is gone"]
     state.base_branch = state.base_branch or branches.base_of(git, branch)
     here = git.branch()
-    return (
-        []
-        if here == branch
-        else [f"{here or 'no branch'} is checked out; the session works on {branch}: check that out first"]
-    )
+    if here == branch or (here == state.base_branch and state.current_phase == Phase.MERGE):
+        return []
+    return [f"{here or 'no branch'} is checked out; the session works on {branch}: check that out first"]
 
 
 def _distrust(state: State, place: Place) -> None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions, get_symbols
 from adjourn.code.pace import Pace
 from adjourn.code.references import find_references
 from adjourn.code.search import search_text
+from adjourn.code.state import SLOTS, Intent, risk_of
 from adjourn.code.structure import analyze_structure
 from adjourn.errors import AdjournError, InvalidError
 
-SLOTS = ("target_feature", "trigger_condition", "observed_issue", "desired_action")
-INTENTS = ("IMPLEMENT", "MODIFY", "INVESTIGATE", "QUESTION")
 _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
     "target_feature": (
         ("find_definitions", "find where the feature is defined"),
@@ -67,11 +66,11 @@ def query(
     """Runs the tools that the unanswered parts of a question (slots of `frame`) call for, and puts their results in one list."""
     if not question.strip():
         raise InvalidError("the question is empty", "ask something")
-    if intent not in INTENTS:
-        raise InvalidError(f"there is no intent {intent!r}", f"use one of {', '.join(INTENTS)}")
+    if intent not in get_args(Intent):
+        raise InvalidError(f"there is no intent {intent!r}", f"use one of {', '.join(get_args(Intent))}")
     pace = pace or Pace(_SECONDS)
     known = frame or {}
-    missing = [slot for slot in SLOTS if not known.get(slot)]
+    missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
     target = symbol or known.get("target_feature") or _target(question)
     plan = _plan(missing, target, path, file_path)
     results: list[dict[str, Any]] = []
@@ -93,7 +92,7 @@ def query(
         "intent": intent,
         "reasoning": f"not said yet: {', '.join(missing) or 'nothing'}; looked for {target!r}",
         "needs_bootstrap": not codebase.complete(),
-        "risk_level": risk_level(len(missing)),
+        "risk_level": risk_of(len(missing)),
         "missing_slots": missing,
         "results": _different(results)[:_MAX_RESULTS],
     }
@@ -103,11 +102,6 @@ def query(
     answer["step_outputs"] = outputs
     answer["index_state"] = codebase.state()
     return answer
-
-
-def risk_level(missing: int) -> str:
-    """How risky it is to go on with so many parts of a question unknown (seed: query frame)."""
-    return "HIGH" if missing >= 3 else "MEDIUM" if missing == 2 else "LOW"
 
 
 def _target(question: str) -> str:

@@ -26,6 +26,7 @@ _MAX_DETAIL = 100_000
 def semantic_search(
     codebase: Codebase,
     query: str,
+    path: str = ".",
     *,
     target_feature: str | None = None,
     collection: str = "auto",
@@ -42,6 +43,7 @@ def semantic_search(
         raise InvalidError("there is no word in the query", "say what the code does")
     if len(text) > _MAX_QUERY:
         raise InvalidError(f"the query has more than {_MAX_QUERY} characters", "ask for one thing")
+    under = codebase.repository.existing(path)
     codebase.nudge()
     limit = max(1, min(n_results, _MAX_RESULTS))
     asked = {"query": query, "target_feature": target_feature}
@@ -51,7 +53,7 @@ def semantic_search(
         fits = bool(found) and found[0]["score"] >= MAP_ENOUGH
         if fits or collection == "map":
             return _answer(codebase, asked, "map", found, "high" if fits else "medium" if found else "low")
-    hits = [] if codebase.index is None else _forest(codebase, text, limit)
+    hits = [] if codebase.index is None else _forest(codebase, text, under, limit)
     return _answer(codebase, asked, "forest", hits, "medium" if hits else "low")
 
 
@@ -69,12 +71,11 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": _metadata(hit)}
 
 
-def _forest(codebase: Codebase, text: str, limit: int) -> list[dict[str, Any]]:
+def _forest(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
-    found = chunks.search(codebase.index, words.split(text), max(limit, vectors.CANDIDATES))
-    if vectors.available():
-        few = found[: vectors.CANDIDATES]
-        found = [*vectors.reorder(codebase.index, text, few), *found[len(few) :]]
+    found = chunks.search(codebase.index, words.split(text), max(limit, vectors.CANDIDATES), under)
+    if codebase.meaning is not None:
+        found = vectors.fused(codebase.index, codebase.meaning, text, found, under)
     return [
         {
             "id": f"{hit.place.path}:{hit.name}:{hit.line}",

@@ -27,21 +27,14 @@ from adjourn.code.handlers import Call
 from adjourn.code.inputs import schema
 from adjourn.code.pace import CancelledError, Pace
 from adjourn.code.refusals import FlowError
+from adjourn.code.replies import error_of, is_failure, written
 from adjourn.code.saved import stamp
 from adjourn.code.sessions import Sessions
 from adjourn.code.state import Strictness, ToolCall
 from adjourn.code.tools import BY_NAME, TOOLS, Tool
 from adjourn.code.tree import Trees
 from adjourn.code.work import Client
-from adjourn.errors import (
-    AdjournError,
-    HeldError,
-    InvalidError,
-    NotFoundError,
-    RefusedError,
-    StoreError,
-    UsageError,
-)
+from adjourn.errors import AdjournError
 
 NAME = "code-intel"
 INSTRUCTIONS = (
@@ -49,18 +42,11 @@ INSTRUCTIONS = (
     " call get_session_status first: the work goes on where it stopped. The search tools also work without a session."
 )
 MAX_CLIENTS = 1_000
+_SESSION = "mcp-session-id"
 _BEAT = 20.0
 _TOLD_EVERY = 0.2
 _THREADS = 16
 _MAX_PARAMS = 300
-_CODES: tuple[tuple[type[AdjournError], str], ...] = (
-    (HeldError, "session_held"),
-    (RefusedError, "refused"),
-    (NotFoundError, "not_found"),
-    (InvalidError, "invalid_arguments"),
-    (UsageError, "invalid_arguments"),
-    (StoreError, "store_failed"),
-)
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -94,7 +80,10 @@ class CodeServer:
         import uvicorn  # noqa: PLC0415  # not for stdio
 
         app = self.mcp.streamable_http_app(host=host)
-        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
+        served = partial(self._until_goodbye, app)
+        server = uvicorn.Server(
+            uvicorn.Config(served, interface="asgi3", host=host, port=port, log_level="warning")
+        )
         async with anyio.create_task_group() as background:
             background.start_soon(self._beat)
             background.start_soon(self._announce, server, host, ready)
@@ -111,11 +100,20 @@ class CodeServer:
             await anyio.sleep(_BEAT)
             await anyio.to_thread.run_sync(self.sessions.heartbeat)
 
+    async def _until_goodbye(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
+        """A request; after that by which a client ends its MCP session, what it worked on can be taken up by another one."""
+        await app(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] == "DELETE":
+            key = dict(scope["headers"]).get(_SESSION.encode(), b"").decode("latin-1")
+            if (client := self._clients.pop(key, None)) is not None:
+                await anyio.to_thread.run_sync(self.sessions.leave, client)
+
     async def _announce(self, server: Any, host: str, ready: Callable[[str], None]) -> None:
         while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
             await anyio.sleep(0.02)
         port = server.servers[0].sockets[0].getsockname()[1]
-        ready(f"http://{host}:{port}/mcp")
+        name = f"[{host}]" if ":" in host else host
+        ready(f"http://{name}:{port}/mcp")
 
     # --- handlers
 
@@ -129,7 +127,7 @@ class CodeServer:
         given = dict(params.arguments or {})
         tool = BY_NAME.get(params.name)
         if tool is None:
-            text, failed = _written({"error": f"Unknown tool: {params.name}"})
+            text, failed = written({"error": f"Unknown tool: {params.name}"})
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
         cancelled = Event()
         told: list[tuple[int, int]] = []
@@ -152,13 +150,14 @@ class CodeServer:
 
     def _answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> tuple[str, bool]:
         """The reply to a call as text, cut to size, and whether it says that the call failed."""
-        reply = self.answer(client, tool, given, pace)
+        with client.calling():
+            reply = self.answer(client, tool, given, pace)
         asked = {name: value for name, value in given.items() if name != "cursor"}
         cursor = given.get("cursor") or None
         try:
-            return _written(reply, (tool.name, asked), None if _failed(reply) else cursor)
+            return written(reply, (tool.name, asked), None if is_failure(reply) else cursor)
         except AdjournError as error:
-            return _written(_error(error))
+            return written(error_of(error))
 
     def answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> dict[str, Any]:
         """The reply to a call, before it is cut to size."""
@@ -176,7 +175,7 @@ class CodeServer:
         except FlowError as refusal:
             reply = refusal.reply()
         except AdjournError as error:
-            reply = _error(error)
+            reply = error_of(error)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             reply = {
@@ -195,7 +194,7 @@ class CodeServer:
     def _client(self, context: _Context) -> Client:
         """Who calls: over HTTP by the id of its MCP session; without one, all are one client."""
         headers = getattr(context.request, "headers", None)
-        key = (headers.get("mcp-session-id") or "") if headers is not None else ""
+        key = (headers.get(_SESSION) or "") if headers is not None else ""
         client = self._clients.pop(key, None)
         if client is None:
             client = Client(_name_of(context))
@@ -244,23 +243,6 @@ def _described(tool: Tool) -> types.Tool:
     )
 
 
-def _written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
-    """A reply as text, cut to size, and whether it says that the call failed."""
-    from adjourn.code.cap import capped, to_json  # noqa: PLC0415  # the server answers before this is needed
-
-    return to_json(capped(reply, question, cursor=cursor)), _failed(reply)
-
-
-def _failed(reply: dict[str, Any]) -> bool:
-    """An answer that something is not allowed is no failure."""
-    return "error" in reply and "allowed" not in reply
-
-
-def _error(error: AdjournError) -> dict[str, Any]:
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), "failed")
-    return {"error": code, "message": error.message, **({"hint": error.remedy} if error.remedy else {})}
-
-
 def _name_of(context: _Context) -> str:
     try:
         params = context.session.client_params
@@ -278,7 +260,7 @@ def _record(
         for name in ("total_matches", "total", "total_files", "total_results")
         if isinstance(value := reply.get(name), int)
     ]
-    failed = _failed(reply)
+    failed = is_failure(reply)
     detail: dict[str, Any] = {"status": "error" if failed else "success"}
     if failed:
         detail["error_type"] = str(reply["error"])

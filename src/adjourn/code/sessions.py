@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import branches, flow, frames, gate, journal, phases, saved
-from adjourn.code.branches import Action
+from adjourn.code import flow, frames, gate, journal, leftovers, phases, saved
 from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
+from adjourn.code.leftovers import Action
 from adjourn.code.place import Place
 from adjourn.code.refusals import FlowError
 from adjourn.code.repository import Repository
@@ -34,6 +34,7 @@ from adjourn.store.base import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")
 NO_SESSION = "there is no active session, and no checkpoint was found in {root}: start one with start_session"
+HELD = "there is no active session; those of {root} are worked on by others. One is free when its client or server has ended, or is silent"
 INACTIVE = "there is no active session: get_session_status goes on with one that was cut off, start_session begins one"
 
 
@@ -45,7 +46,7 @@ class Sessions:
         self._strictness = strictness
         self._url = store
         self._stores: dict[str, Store] = {}
-        self._open: dict[str, Work] = {}
+        self._open: dict[str, Client] = {}
         self._lock = RLock()
 
     # --- starting and finding again
@@ -57,8 +58,7 @@ class Sessions:
         if not place.is_git and wanted.needs_branch:
             raise FlowError(
                 "branch_setup_failed",
-                f"{repository.root} is not a git repository, and {wanted.intent} works on a branch: run `git init` and"
-                " commit, or start with the flag quick; searching works without",
+                f"{wanted.intent} works on a branch: {place.why_no_git}, or start with the flag quick; searching works without",
             )
         with self._lock:
             self._leave(client, "another session was started")
@@ -67,13 +67,13 @@ class Sessions:
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
             place = self._place(repository, state.session_id)
-            stale = branches.stale(place.git, place.spared()) if place.is_git else []
+            stale = leftovers.stale(place.git, place.spared()) if place.is_git else []
             flow.begin(state, phases.first(state, stale=bool(stale)))
             work = Work(state, place, Journal(store, state, client=client.name))
             work.journal.open()
             work.journal.entered(None, state)
             saved.save(repository.root, state)
-            self._open[state.session_id] = client.work = work
+            self._open[state.session_id], client.work = client, work
         reply = {"success": True, "session_id": state.session_id, **wanted.told(), **phases.block(state)}
         reply |= {
             "strictness": state.strictness,
@@ -99,7 +99,9 @@ class Sessions:
             root = self.repository(repo_path).root
             found = self._resumable(root)
             if not found:
-                raise FlowError("no_active_session", NO_SESSION.format(root=root), recoverable_sessions=[])
+                others = [one.session_id for one in saved.all_of(root)]
+                why = (HELD if others else NO_SESSION).format(root=root)
+                raise FlowError("no_active_session", why, sessions_of_others=others)
             newest = found[-1]
             if is_fresh(newest) and self._has_offer(newest):
                 return self._take_offer(client, newest)
@@ -119,18 +121,20 @@ class Sessions:
         repository = self.repository(state.repo_path)
         place = self._place(repository, state.session_id)
         state.offered = ""
+        if (silent := self._open.get(state.session_id)) is not None:
+            self._leave(silent, "another client took it up")
         warnings = fit(state, place)
         work = Work(state, place, Journal(self._store(repository.root), state, client=client.name))
         work.journal.open()
         for tool in work.journal.tools_since_step():
             if tool not in state.tools_in_step:
                 state.tools_in_step.append(tool)
-        self._open[state.session_id] = client.work = work
+        self._open[state.session_id], client.work = client, work
         reply = status(state, place)
         reply |= {
             "recovered_from_checkpoint": True,
             "checkpoint_session_id": state.session_id,
-            "known": known(state),
+            "known": known(state, place),
         }
         return reply | ({"warnings": warnings} if warnings else {})
 
@@ -182,9 +186,9 @@ class Sessions:
             repository = self.repository(repo_path)
             self._leave(client, "cleaned up")
             place = self._place(repository, "")
-            cleaned = branches.Cleaned()
+            cleaned = leftovers.Cleaned()
             if place.is_git:
-                cleaned = branches.clean(place.git, self._new_id(repository.root), action, place.spared())
+                cleaned = leftovers.clean(place.git, self._new_id(repository.root), action, place.spared())
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
                 saved.delete(repository.root, session)
@@ -232,9 +236,10 @@ class Sessions:
         return Repository(os.path.join(self.root, path or "."))
 
     def heartbeat(self) -> None:
-        for work in list(self._open.values()):
-            with suppress(AdjournError):
-                work.journal.heartbeat()
+        for client in list(self._open.values()):
+            if (work := client.work) is not None:
+                with suppress(AdjournError):
+                    work.journal.heartbeat()
 
     def leave(self, client: Client) -> None:
         """A client went away: its session can be taken up by another one."""
@@ -244,10 +249,8 @@ class Sessions:
     def close(self) -> None:
         """End every sitting. Sessions stay where they are."""
         with self._lock:
-            for work in self._open.values():
-                with suppress(AdjournError):
-                    work.journal.close("the server ends")
-            self._open.clear()
+            for client in list(self._open.values()):
+                self._leave(client, "the server ends")
             for store in self._stores.values():
                 store.close()
             self._stores.clear()
@@ -263,7 +266,8 @@ class Sessions:
 
     def _resumable(self, root: str) -> list[State]:
         """Sessions of a work tree that nobody works on, the oldest first."""
-        found = [one for one in saved.all_of(root) if one.session_id not in self._open]
+        worked_on = {session for session, client in self._open.items() if not client.silent}
+        found = [one for one in saved.all_of(root) if one.session_id not in worked_on]
         if not found:
             return []
         held = journal.living(self._store(root), [one.session_id for one in found])

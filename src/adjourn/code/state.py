@@ -11,12 +11,6 @@ from typing import Any, Literal, get_args
 import msgspec
 
 VERSION = "1.12"
-_RENAMED = {
-    "fast": "fast_mode",
-    "quick": "quick_mode",
-    "phase": "current_phase",
-    "branch": "task_branch_name",
-}
 MAX_SUMMARY = 400
 
 Strictness = Literal["lenient", "standard", "strict"]
@@ -45,6 +39,11 @@ class Phase(StrEnum):
     PRE_COMMIT = "PRE_COMMIT"
     QUALITY_REVIEW = "QUALITY_REVIEW"
     MERGE = "MERGE"
+
+
+def risk_of(missing: int) -> str:
+    """How risky it is to go on with so many slots of a request unknown."""
+    return "HIGH" if missing >= 3 else "MEDIUM" if missing == 2 else "LOW"
 
 
 class SlotEvidence(msgspec.Struct, omit_defaults=True):
@@ -82,8 +81,7 @@ class QueryFrame(msgspec.Struct):
 
     @property
     def risk(self) -> str:
-        """By how much of the request is unknown."""
-        return ("LOW", "LOW", "MEDIUM")[len(self.missing)] if len(self.missing) < 3 else "HIGH"
+        return risk_of(len(self.missing))
 
 
 class Exploration(msgspec.Struct):
@@ -257,7 +255,6 @@ class State(msgspec.Struct, kw_only=True):
     base_commit: str = ""
     commit_hash: str = ""
     dirty_before: dict[str, str] = {}
-    kept: list[dict[str, Any]] = []
     added_files: list[str] = []
     tools_in_step: list[str] = []
     offered: str = ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import phases
+from adjourn.code import kept, phases
 from adjourn.code.place import Place
 from adjourn.code.state import SLOTS, State
 from adjourn.code.tasks import progress
@@ -40,7 +40,7 @@ def status(state: State, place: Place) -> dict[str, Any]:
     return found
 
 
-def known(state: State) -> dict[str, Any]:
+def known(state: State, place: Place) -> dict[str, Any]:
     """What was found out and done so far, for a client that starts with an empty head."""
     frame, exploration, verification = state.query_frame, state.exploration, state.verification
     found: dict[str, Any] = {
@@ -64,8 +64,8 @@ def known(state: State) -> dict[str, Any]:
         found["impact_summary"] = state.impact_analysis.summary
     if state.prepared_commit_message:
         found["commit_message"] = state.prepared_commit_message
-    if state.kept:
-        found["kept"] = state.kept
+    if place.is_git and (held := kept.all_of(place.git, state.session_id)):
+        found["kept"] = msgspec.to_builtins(held)
     return found
 
 

@@ -16,9 +16,15 @@ from adjourn.errors import StoreError
 
 
 def sync_index(
-    codebase: Codebase, *, force: bool = False, sync_map: bool = True, pace: Pace | None = None
+    codebase: Codebase,
+    path: str = ".",
+    *,
+    force: bool = False,
+    sync_map: bool = True,
+    pace: Pace | None = None,
 ) -> dict[str, Any]:
-    """Index what changed, or everything anew, and say what there is."""
+    """Index what changed, or everything anew, and say what there is. The whole work tree, whichever part `path` names."""
+    codebase.repository.existing(path)
     if codebase.index is None:
         raise StoreError(f"there is no index: {codebase.state()['reason']}", "make the folder writable")
     report = codebase.sync(pace, force=force)

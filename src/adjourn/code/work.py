@@ -5,6 +5,9 @@ Owns: `Client`, `Work`, and the record of calls. Must never: change a session's 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -14,6 +17,8 @@ from adjourn.code.place import Place
 from adjourn.code.state import SLOTS, ImpactAnalysis, State, ToolCall
 
 MAX_CALLS = 200
+SILENCE = 60.0
+"""Seconds without a call after which another client may take up what a client works on."""
 
 
 class Client:
@@ -22,6 +27,24 @@ class Client:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.work: Work | None = None
+        self.heard = time.monotonic()
+        self._calls: set[object] = set()
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """While a call of it is under way."""
+        call = object()
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+            self.heard = time.monotonic()
+
+    @property
+    def silent(self) -> bool:
+        """Whether it may be gone without having said so."""
+        return not self._calls and time.monotonic() - self.heard > SILENCE
 
 
 class Work:

@@ -1,6 +1,6 @@
-"""What is known of a call before it is decided on: whether its tool has an effect, and by which digest its arguments go.
+"""What is known of a call before it is decided on: whether its tool has an effect or is adjourn's own, and by which digest its arguments go.
 
-Owns: these two, for every way that calls come in. Must never: decide.
+Owns: these, for every way that calls come in. Must never: decide.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from adjourn.log.canonical import canonical, digest
 
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""
+META_TOOLS = (
+    "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+)  # fmt: skip
+"""The proxy's own tools, which it answers itself."""
+
+
+def spellings(name: str) -> tuple[str, str]:
+    """How a meta-tool may be called: by its name, and as clients spell it that take no dots."""
+    return name, name.replace(".", "_")
 
 
 def arguments_digest(arguments: object) -> str:

@@ -5,6 +5,7 @@ Owns: making checkpoints, finding them, checking their signatures. Must never: w
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ from adjourn.engine import keys
 from adjourn.engine.session import Session
 from adjourn.engine.task import SYSTEM, Fact, Task, Written
 from adjourn.engine.workspace import check_name
-from adjourn.errors import IntegrityError, InvalidError, NotFoundError
+from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode
@@ -96,11 +97,17 @@ def create(
 
 
 def _record_hash(task: Task) -> str:
-    """The hash of the newest version of the task's Continuation Record; "" where it has none."""
+    """The hash of the newest version of the task's Continuation Record, with its effects; "" where it has none."""
     from adjourn.engine.page_writing import record_of  # noqa: PLC0415  # it needs this module
 
     record = record_of(task.store, task.id)
-    return str(record["contentHash"]) if record else ""
+    if record is None:
+        return ""
+    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+
+    with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
+        record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
+    return str(record["contentHash"])
 
 
 def document_of(ledger: Ledger, name: str, description: str, record: str) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def _folders(root: str) -> Iterator[str]:
             yield path
             if place in (CHECKPOINTS, "output"):
                 inner = "checkpoints" if place == "output" else ""
-                yield from (os.path.join(path, name, inner) for name in _names(path))
+                inside_it = (os.path.join(path, name, inner).rstrip("/") for name in _names(path))
+                yield from (folder for folder in inside_it if os.path.realpath(folder) == folder)
 
 
 def _names(path: str) -> list[str]:
@@ -117,6 +118,8 @@ def _histories(root: str) -> Iterator[_History]:
         folder = inside(root, CHECKPOINTS)
         for name in _names(folder):
             path = os.path.join(folder, name, AUDIT_FILE)
+            if os.path.islink(os.path.dirname(path)):
+                continue
             with suppress(AdjournError), os.fdopen(open_regular(path, 1 << 40), "rb") as file:
                 status = os.fstat(file.fileno())
                 begin = file.readline(_TAIL * 16)

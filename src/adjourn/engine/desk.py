@@ -24,7 +24,7 @@ from adjourn.engine.paths import places
 from adjourn.engine.protect import PROTECTED, SIGNATURES
 from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task, check_task_id
-from adjourn.errors import AdjournError, ConflictError, UsageError
+from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.store.base import EMPTY, Store
@@ -32,6 +32,8 @@ from adjourn.store.url import open_store
 
 DEFAULT_STORE = ".aex/adjourn.db"
 MAX_MOVES = 5
+CLIENT, BOUND = "client/", "bound/"
+"""How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 
 
 def now() -> int:
@@ -94,7 +96,7 @@ class Desk:
         """The task of this client: given, or shared by all proxies that one client process started here."""
         with self._lock:
             if not self._task:
-                name = f"client/{self.group}"
+                name = f"{CLIENT}{self.group}"
                 self._task = self.store.ref(name) or ""
                 if not self._task:
                     self._forget_dead_clients()
@@ -106,10 +108,18 @@ class Desk:
                         self._task = self.store.ref(name) or task
             return self._task
 
+    def claim(self) -> str:
+        """The task of this client. Its hooks find it from now on, also where it is bound to one."""
+        task, name = self.task_id(), f"{BOUND}{self.group}"
+        if self.setting.task:
+            with suppress(ConflictError):  # another proxy of this client was faster
+                self.store.swap(name, task, expect=self.store.ref(name))
+        return task
+
     def _forget_dead_clients(self) -> None:
-        for name, task in self.store.refs("client/").items():
+        for name, task in {**self.store.refs(CLIENT), **self.store.refs(BOUND)}.items():
             with suppress(ValueError, ConflictError):  # a name of another make is left alone
-                host, pid, started, _ = name.removeprefix("client/").rsplit("/", 3)
+                host, pid, started, _ = name.partition("/")[2].rsplit("/", 3)
                 if process.lives(process.Process(host, int(pid), int(started))) is False:
                     self.store.swap(name, None, expect=task)
 
@@ -141,9 +151,11 @@ class Desk:
     def session(self, task: str = "", *, also: Sequence[kinds.Data] = ()) -> Session:
         """The open session on a task (default: the client's). Opens it, with `also`, when there is none.
 
-        Raises `HeldError` when another client's living session holds the task, `StoreError` when it cannot be written.
+        Raises `HeldError` when another client's living session holds the task, `StoreError` when it cannot be written,
+        `RefusedError` for another task than the one that a person bound this client to.
         """
         with self._lock:
+            self._check_bound(task)
             if not task and self._task not in self._sessions and not self.setting.task:
                 self._task = ""  # a sister proxy may have moved on meanwhile
             task = task or self.task_id()
@@ -153,12 +165,21 @@ class Desk:
                 session.open(take_over=self.setting.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
-                session.close("moved", to)
+                to = self.setting.task or to  # who is bound sits down again
+                session.close("moved", "" if to == task else to)
                 del self._sessions[task]
                 if task == self._task:
                     self._task = to
                 return self.session(to, also=also)
             return session
+
+    def _check_bound(self, task: str) -> None:
+        bound = self.setting.task
+        if bound and task not in ("", bound):
+            raise RefusedError(
+                f"this proxy is bound to task {bound}, and does not work on {task[:70]!r}",
+                "work on without naming a task; a person can start a proxy without --task",
+            )
 
     def _new_session(self, task: str) -> Session:
         opened = Task(self.store, task, clock=self.clock, secret=self.secret)
@@ -175,6 +196,7 @@ class Desk:
     def move(self, to: str, also: Sequence[kinds.Data]) -> Session:
         """Go on with another task: sit down there first (which may be refused), then get up here."""
         with self._lock:
+            self._check_bound(to)
             here = self.task_id()
             session = self._sessions.get(to)
             if session is not None and session.holds():
@@ -184,7 +206,7 @@ class Desk:
                 self._sessions.pop(to, None)  # fenced off or given up: sit down anew, if nobody else is there
                 session = self.session(to, also=also)
             self._task = to
-            name = f"client/{self.group}"
+            name = f"{CLIENT}{self.group}"
             if not self.setting.task:
                 with suppress(ConflictError):  # a sister proxy moves too; all follow through the chain
                     self.store.swap(name, to, expect=self.store.ref(name))

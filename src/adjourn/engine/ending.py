@@ -9,6 +9,8 @@ Owns: that order, the name of last checkpoints. Must never: keep a process from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adjourn.engine import checkpoint
 from adjourn.engine.milestone import make
 from adjourn.engine.pages import is_automatic
@@ -17,10 +19,18 @@ from adjourn.engine.task import Task
 from adjourn.engine.workspace import MAX_NAME
 
 
-def end(session: Session, reason: str, root: str) -> str:
+def end(
+    session: Session,
+    reason: str,
+    root: str,
+    *,
+    description: str = "",
+    tell: Callable[[str], object] = lambda _: None,
+) -> str:
     """Close a session, with a last checkpoint if calls were made. Returns the checkpoint's folder, "" for none.
 
-    Raises `AdjournError`; the next session then finds this process dead.
+    `description` says how to go on, `tell` is told what is to be said about the page. Raises `AdjournError`; the next session
+    then finds this process dead.
     """
     task = session.task
     task.flush()
@@ -34,10 +44,10 @@ def end(session: Session, reason: str, root: str) -> str:
     if last is not None:
         name, description = last.data.name, last.data.description
     elif task.ledger.calls_used:
-        name, description = name_of(task.id), ""
+        name = name_of(task.id)
     else:
         return ""
-    return make(
+    made = make(
         task,
         root,
         name,
@@ -46,14 +56,26 @@ def end(session: Session, reason: str, root: str) -> str:
         trigger=reason,
         by=session.actor,
         began=sitting.since if sitting else "",
-    ).folder
+    )
+    for note in made.notes:
+        tell(note)
+    return made.folder
 
 
 def keep(
-    task: Task, trigger: str, root: str, *, budget: int | None, sitting: Session | None = None
+    task: Task,
+    trigger: str,
+    root: str,
+    *,
+    budget: int | None,
+    sitting: Session | None = None,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> checkpoint.Checkpoint:
     """Make a checkpoint under the task's own name while the work may go on: the client may be gone before it ends."""
-    return make(task, root, name_of(task.id), budget=budget, trigger=trigger, sitting=sitting).checkpoint
+    made = make(task, root, name_of(task.id), budget=budget, trigger=trigger, sitting=sitting)
+    for note in made.notes:
+        tell(note)
+    return made.checkpoint
 
 
 def name_of(task: str) -> str:

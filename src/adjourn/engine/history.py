@@ -38,6 +38,7 @@ def recent(task: Task, root: str, *, since: int) -> Recent:
     began, last = "", None
     produced: dict[str, None] = {}
     ledger = task.ledger
+    sessions = list(ledger.sessions.values())  # at once, since other threads go on
     for event in _events(task, max(0, ledger.seq + 1 - WINDOW)):
         data = kinds.data_of(event)
         if isinstance(data, kinds.SessionOpened):
@@ -47,7 +48,7 @@ def recent(task: Task, root: str, *, since: int) -> Recent:
             if event.seq > since and data.arguments:
                 produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
     if not began:
-        began = max((session.since for session in ledger.sessions.values()), default="")
+        began = max((session.since for session in sessions), default="")
     return Recent(began, last, list(produced)[-MAX_PRODUCED:])
 
 

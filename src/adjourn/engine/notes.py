@@ -151,6 +151,13 @@ def ask(session: Session, question: Question) -> Asked:
     return Asked(after, found)
 
 
+def let_due(session: Session) -> None:
+    """Let what is due in the task's record take effect: who resumes goes on from what is so now (`state.timing`)."""
+    found = record_of(session.task.store, session.task.id)
+    if found is not None:
+        CRStore(session.task.store, clock=session.task.clock).tick(found["id"])
+
+
 def author_of(session: Session) -> CRAuthor:
     """The client as an author of records."""
     return CRAuthor(id=clean(session.actor.id)[:100] or "agent", type="agent", session_id=session.id)

@@ -9,21 +9,25 @@ Owns: those refs and what they say of an effect. Must never: decide.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from adjourn.aex.policy import Policy
+from adjourn.aex.rules import Rule
 from adjourn.aex.where import values_at
 from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Call, Claim
 from adjourn.engine.task import Task
 from adjourn.log import kinds
+from adjourn.log.canonical import digest
 from adjourn.log.event import Event
 from adjourn.state.ledger import Call as OpenCall
 from adjourn.state.ledger import Ledger
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
+NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
 _STRICTEST = ("open", "done", "doubt", "free")
 DONE = "done"
 """Stands for the answer of an effect that happened, but left no answer to keep."""
@@ -41,28 +45,48 @@ def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
 def look_up(
     task: Task, policy: Policy, ledger: Ledger, call: Call, changes: Mapping[str, str | None]
 ) -> Claim | None:
-    """What is known of the effect of a call; None where no rule limits it. `changes` are refs about to be written."""
-    if not policy.once or call.named_only:
+    """What is known of the effect of a call; None where no rule limits it, and nobody has claimed it beside the sessions.
+
+    `changes` are refs about to be written.
+    """
+    if not (policy.once or ledger.beside) or call.named_only:
         return None
     found: Claim | None = None
     keys: list[str] = []
     for rule in policy.once_of(call.tool):
-        named = values_at(call.given, rule.by.split("."))
-        if any(value is None or value == "" for value in named):
+        key = key_of(rule, call.given)
+        if not key:
             return Claim(missing=rule.by)
-        key = arguments_digest([rule.pattern, rule.by, *named])
         keys.append(key)
-        claim = _known(task, ledger, key, changes)
+    if ledger.beside and call.effectful:
+        key = call_key(call.tool, call.digest)
+        keys += [key] if task.store.ref(ref(task.id, key)) is not None else []
+    for key in keys:
+        claim = known(task, ledger, key, changes)
         if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):
             found = claim
     return msgspec.structs.replace(found, key=" ".join(keys)) if found is not None else None
 
 
-def _known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None]) -> Claim:
+def key_of(rule: Rule, given: Mapping[str, object]) -> str:
+    """The name of the effect of a call that a rule limits; empty where an argument that should say it is missing."""
+    named = values_at(given, rule.by.split("."))
+    if any(value is None or value == "" for value in named):
+        return ""
+    return arguments_digest([rule.pattern, rule.by, *named])
+
+
+def call_key(tool: str, arguments: str) -> str:
+    """The name of an effect that is claimed beside the sessions: the tool, and the digest of the arguments."""
+    return digest(f"{tool} {arguments}".encode())
+
+
+def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None] = NO_CHANGES) -> Claim:
     """What is known of one name of an effect. Where that does not say how a call ended, it is in doubt."""
     name = ref(task.id, key)
     if name in changes:
-        return Claim(key, "open", changes[name] or "")
+        taken = changes[name]
+        return Claim(key) if taken is None else Claim(key, "open", taken)
     earlier, _, answer = (task.store.ref(name) or "").partition(" ")
     if not earlier:
         return Claim(key)
@@ -85,21 +109,21 @@ def keep(
     changes: dict[str, str | None] = {}
     for one in settled:
         answer = one.answer if one.call in answers else DONE
-        changes |= _ended(task.ledger, one, answer, task.store.ref)
+        changes |= ended(task.ledger, one, answer, task.store.ref)
     return changes
 
 
-def _ended(
-    ledger: Ledger, settled: kinds.ToolSettled, answer: str, known: Callable[[str], str | None]
+def ended(
+    ledger: Ledger, settled: kinds.ToolSettled, answer: str, value_of: Callable[[str], str | None]
 ) -> dict[str, str | None]:
-    """What the end of a call makes of its claim. The ledger is as it was before that; `known` are the refs."""
+    """What the end of a call makes of its claim. The ledger is as it was before that; `value_of` has the refs."""
     call = ledger.open_calls.get(settled.call) or ledger.doubts.get(settled.call)
     if call is None or settled.outcome in ("no-answer", "input-required"):
         return {}
     if settled.outcome == "ok":
         return claimed(ledger.task, call.once, f"{call.call} {answer or DONE}")
     given_up = claimed(ledger.task, call.once, None)
-    return {name: None for name in given_up if (known(name) or "").partition(" ")[0] == call.call}
+    return {name: None for name in given_up if (value_of(name) or "").partition(" ")[0] == call.call}
 
 
 def settled_by_hand(task: str, call: OpenCall, *, happened: bool) -> dict[str, str | None]:
@@ -116,7 +140,7 @@ def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
         if isinstance(data, kinds.ToolAllowed):
             changes |= claimed(task, data.once, data.call)
         elif isinstance(data, kinds.ToolSettled):
-            changes |= _ended(ledger, data, data.answer, changes.get)
+            changes |= ended(ledger, data, data.answer, changes.get)
         elif isinstance(data, kinds.EffectSettled) and (call := ledger.doubts.get(data.call)) is not None:
             changes |= settled_by_hand(task, call, happened=data.outcome == "done")
         ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say

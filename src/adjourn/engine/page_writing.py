@@ -16,7 +16,12 @@ import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import UNSET
+
+from adjourn.engine import artifacts
 from adjourn.engine.checkpoint import Checkpoint
+from adjourn.engine.commit import commit
 from adjourn.engine.history import recent
 from adjourn.engine.pages import (
     ACTIVE,
@@ -37,12 +42,17 @@ from adjourn.engine.workspace import create_file, make_folder, sync_folder
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.log.event import milliseconds
 from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
-from adjourn.state.page import MAX_PAGE_BYTES, render
+from adjourn.state.ledger import Ledger
+from adjourn.state.page import MAX_PAGE_BYTES, Page, render
 from adjourn.store.base import Store
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100
 """Superseded pages of one task that nobody asked for and nobody changed: older ones go."""
+
+
+LOOK_EVERY = 16
+"""Pages after which it is looked for those: it means reading all of them."""
 
 
 class Written(NamedTuple):
@@ -84,8 +94,9 @@ def write(
             notes.append(f"{before.path} was edited since it was written; what it says now was taken over")
         at = milliseconds(made.event.timestamp)
         told = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
+        ledger = _as_it_is(task)
         happened = Happened(
-            ledger=task.ledger,
+            ledger=ledger,
             at=at,
             trigger=made.data.trigger,
             began=began or told.began,
@@ -101,10 +112,11 @@ def write(
             "seq": made.event.seq,
             "at": at,
             "trigger": made.data.trigger,
-            "used": task.ledger.calls_used,
+            "used": ledger.calls_used,
             **({"budget": budget} if budget is not None else {}),
             **({"parent": place.newest.id} if place.newest is not None else {}),
             **({"label": slug(label)} if label else {}),
+            **({"commit": at_commit} if (at_commit := commit(root)) else {}),
             **(more or {}),
         }
         page = compose(
@@ -116,6 +128,7 @@ def write(
             record=record_of(task.store, task.id),
             machine=machine,
         )
+        page = _with_artifacts(page, root)
         data = render(page).encode()
         if len(data) > MAX_PAGE_BYTES:
             raise InvalidError(
@@ -124,6 +137,21 @@ def write(
         place.replace(data)
         _forget_automatic(path, root, task.id)
     return Written(f"{FOLDER}/{place.target}", notes)
+
+
+def _as_it_is(task: Task) -> Ledger:
+    """The ledger at one moment, while other threads go on: all that a page says of it is of that moment."""
+    with task.lock:
+        ledger = task.ledger
+        return msgspec.structs.replace(ledger, doubts=dict(ledger.doubts))
+
+
+def _with_artifacts(page: Page, root: str) -> Page:
+    """The page with what the files that it lists hold."""
+    held = artifacts.held(root, page.artifacts)
+    if not held or page.machine is UNSET:
+        return page
+    return msgspec.structs.replace(page, machine={**page.machine, "artifacts": held})
 
 
 def put_active(root: str, found: Found) -> str:
@@ -144,18 +172,21 @@ def _keep_out_of_git(path: str) -> None:
 
 
 def record_of(store: Store, task: str) -> dict[str, Any] | None:
-    """The Continuation Record of a task, if there is one under the task's id or one of few records is of it."""
+    """The Continuation Record of a task, if there is one under the task's id or one of few records is of it.
+
+    Its effects are those of now, which its newest version may not have yet.
+    """
     names = store.refs("record/")
     if not names:
         return None
-    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+    from adjourn.engine.records import CRStore, current  # noqa: PLC0415  # few tasks have one
 
     records = CRStore(store)
     for name in dict.fromkeys([f"record/{task}", *list(names)[:50]]):
         with suppress(AdjournError):
             record = records.get(name.removeprefix("record/"))
             if record is not None and record["task"]["id"] == task:
-                return record
+                return current(store, record)
     return None
 
 
@@ -262,7 +293,7 @@ def _lives(store: Store, task: str) -> bool:
 def _forget_automatic(path: str, root: str, task: str) -> None:
     """Keep the folder small: of the superseded pages that nobody asked for or changed, the oldest go."""
     names = [name for name in names_in(path) if not name.startswith("checkpoint-active")]
-    if len(names) <= MAX_AUTOMATIC:
+    if len(names) <= MAX_AUTOMATIC or len(names) % LOOK_EVERY:
         return
     automatic = [
         found

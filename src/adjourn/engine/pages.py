@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from adjourn.engine import artifacts
+from adjourn.engine.commit import moved
 from adjourn.engine.workspace import inside, locked, make_folder, open_regular
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.log.canonical import digest
@@ -36,6 +38,7 @@ AUTOMATIC = ("before ", "after ", "failed ", "at ")
 """How the triggers of such pages begin."""
 _NAME = re.compile(r"checkpoint[\w.-]*\.md")
 _ARCHIVED = re.compile(r"\d{4}-\d\d-\d\d-\d{4}(?:-\d+)?\.md")
+_TASK = re.compile(r'"task":"([A-Za-z0-9_.-]+)"')
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -94,14 +97,22 @@ def word(machine: dict[str, Any], name: str) -> str:
 # --- finding
 
 
-def search(root: str, folder: str = FOLDER, task: str = "") -> Search:
-    """The pages of a folder of the workspace, of all tasks or of one (and those that name none)."""
+def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -> Search:
+    """The pages of a folder of the workspace, of all tasks or of one (and those that name none), or those that hold a text.
+
+    Reading a page whole is slow beside looking whether it can be one of them.
+    """
     pages: dict[str, Found] = {}
     broken: list[tuple[str, str]] = []
     path = os.path.join(os.path.realpath(root), folder)
+    if os.path.realpath(path) != path:
+        return Search([], [(folder, f"{folder} is reached by a link")])
     for name in names_in(path, archived=folder != FOLDER):
         try:
-            found = read(root, f"{folder}/{name}")
+            text = _read_text(os.path.join(path, name))
+            if holding not in text or (task and _is_of_another(text, task)):
+                continue
+            found = _parsed(f"{folder}/{name}", text)
         except AdjournError as error:
             broken.append((f"{folder}/{name}", error.message))
             continue
@@ -121,7 +132,7 @@ def find_active(root: str, task: str = "") -> Found | None:
 
 def by_id(root: str, checkpoint: str) -> Found | None:
     """The page of a checkpoint, by the checkpoint's hash."""
-    return next((found for found in search(root).pages if found.id == checkpoint), None)
+    return next((found for found in search(root, holding=checkpoint).pages if found.id == checkpoint), None)
 
 
 class Told(NamedTuple):
@@ -144,7 +155,16 @@ def told(root: str, task: str, now: int) -> Told | None:
         notes.append(f"{newest.path} was edited since it was written; what it says counts")
     if is_stale(newest, now):
         notes.append("the page is older than 24 hours: verify the state of the world outside before going on")
+    notes += artifacts.changed(root, newest.machine.get("artifacts"))
+    notes += moved(root, newest.machine.get("commit"))
     return Told(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
+
+
+def _is_of_another(text: str, task: str) -> bool:
+    """Whether a page's comment says so. What has none may be of any task."""
+    comment = text.rstrip().rpartition("\n")[2]
+    named = _TASK.search(comment) if comment.startswith("<!-- checkpoint ") else None
+    return named is not None and named[1] != task
 
 
 def is_stale(found: Found, now: int) -> bool:
@@ -153,7 +173,10 @@ def is_stale(found: Found, now: int) -> bool:
 
 def read(root: str, path: str) -> Found:
     """One page. Raises `NotFoundError`, `InvalidError` with the first thing that is wrong with it."""
-    text = _read_text(os.path.join(os.path.realpath(root), path))
+    return _parsed(path, _read_text(os.path.join(os.path.realpath(root), path)))
+
+
+def _parsed(path: str, text: str) -> Found:
     reading = parse(text, path)
     if reading.page is None:
         first = next(finding for finding in reading.findings if finding.severity == "error")

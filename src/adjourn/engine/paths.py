@@ -1,8 +1,9 @@
 """Where a call leads: the paths and the command that its arguments name, and the verdict of the rules on them.
 
 A rule with a scope (`file.write:src/**`, `shell.exec:git *`) is held against real places: links are followed, `..` is
-walked, `~` and `file:` URLs are taken for what they mean. Whatever cannot be told counts as unknown, and under unknown
-places a scoped deny applies and a scoped allow does not. What that means for a call:
+walked in both ways that there are (`protect.readings`), `~` and `file:` URLs are taken for what they mean. Whatever
+cannot be told counts as unknown, and under unknown places a scoped deny applies and a scoped allow does not. What that
+means for a call:
 
 - A place outside the workspace is in no scope of an allow, whatever its glob; a deny is held against its absolute path.
 - A directory stands for all that is beneath it: an allow must hold all of it, a deny applies when it holds any of it.
@@ -23,11 +24,10 @@ from typing import NamedTuple
 from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.engine.protect import as_path
+from adjourn.engine.protect import MAX_PATH, paths_in, readings
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
-MAX_PATH = 4096
 
 COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 """Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
@@ -105,12 +105,12 @@ def paths_of(arguments: Mapping[str, object], root: str, working_directory: str 
 def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -> tuple[str, ...] | None:
     """The same; None when there is more than can be told."""
     found: dict[str, None] = {}
+    base = os.path.join(root, working_directory or root)
     try:
         for text in _named(arguments):
             for spelling in dict.fromkeys((text, text.strip())):
-                found[_resolved(as_path(spelling), working_directory or root, root)] = None
-                if spelling.startswith("~"):  # a tool may know what it means, or not
-                    found[_resolved(spelling, working_directory or root, root)] = None
+                for path in paths_in(spelling):
+                    found |= dict.fromkeys(_resolved(path, base, root))
             if len(found) > MAX_PATHS:
                 return None
     except (_UnknownError, OSError, ValueError):
@@ -118,24 +118,27 @@ def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -
     return tuple(found)
 
 
-def _resolved(path: str, base: str, root: str) -> str:
+def _resolved(path: str, base: str, root: str) -> Iterator[str]:
     if "\0" in path or "\1" in path or len(path) > MAX_PATH:
         raise _UnknownError
     wild = _WILDCARD.search(path)
-    if wild and not os.path.lexists(os.path.join(base, path)):
-        path = path[
-            : path.rfind("/", 0, wild.start()) + 1
-        ]  # some tools expand it; the folder stands for what it names
-    real = os.path.realpath(os.path.join(base, path))
-    inside = real.startswith(root.rstrip("/") + "/")
-    place = "." if real == root else real[len(root.rstrip("/")) + 1 :] if inside else real
-    if wild and place == real:
+    if wild and "/.." in path[wild.start() :]:
         raise _UnknownError
-    if not place.isascii():
-        from unicodedata import normalize  # noqa: PLC0415  # few paths need it
+    if wild and not os.path.lexists(os.path.join(base, path)):
+        # some tools expand it; the folder stands for what it names
+        path = path[: path.rfind("/", 0, wild.start()) + 1]
+    for real in readings(path, base):
+        inside = real.startswith(root.rstrip("/") + "/")
+        place = "." if real == root else real[len(root.rstrip("/")) + 1 :] if inside else real
+        if wild and place == real:
+            raise _UnknownError
+        yield place if place.isascii() else _composed(place)
 
-        return normalize("NFC", place)
-    return place
+
+def _composed(text: str) -> str:
+    from unicodedata import normalize  # noqa: PLC0415  # few paths and scopes need it
+
+    return normalize("NFC", text)
 
 
 # --- what the arguments name
@@ -174,7 +177,9 @@ def _names_place(key: str, text: str) -> bool:
         return True
     if key in _MAYBE_KEYS:
         return "/" in text or "." in text or text.startswith("~")
-    return "\n" not in text and (text.startswith(("/", "~/", "../")) or "/../" in text or text == "..")
+    if "\n" in text:  # a text, unless what makes it one is taken back
+        return "/../" in text and "\n" not in os.path.normpath(text.strip())
+    return text.startswith(("/", "~/", "../")) or "/../" in text or text == ".."
 
 
 def _is_path_key(key: str) -> bool:
@@ -220,9 +225,7 @@ def _in_scope(scope: str, place: str) -> bool:
     if place == _OUTSIDE:
         return False
     if not scope.isascii():
-        from unicodedata import normalize  # noqa: PLC0415  # few scopes need it
-
-        scope = normalize("NFC", scope)
+        scope = _composed(scope)
     if place.endswith(_ANYTHING):
         return _reaches(scope, place.removesuffix(_ANYTHING))
     return glob_path(scope, place.removeprefix("./"))

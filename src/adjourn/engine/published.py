@@ -1,4 +1,4 @@
-"""The published shapes: what `checkpoint.json`, `toolHistory` and `auditSummary` say of an event (seeds of the format).
+"""The published shapes: what `checkpoint.json`, `toolHistory` and `auditSummary` say of an event.
 
 Owns: the projection of events to those shapes. Must never: add to them; what is ours goes beside them.
 """

@@ -23,6 +23,7 @@ from adjourn.state.documents import Tree
 from adjourn.state.quoting import one_line
 from adjourn.state.record import COLLECTIONS
 from adjourn.state.redact import preview
+from adjourn.state.timing import tick
 from adjourn.store.base import Store
 
 ANSWER_BYTES = 8 * 1024
@@ -87,23 +88,25 @@ def briefing(store: Store, checkpoint: Checkpoint, now: int) -> Callable[[int], 
 
 def _brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> str:
     """The brief of a task's record and state of mind as they are now, shown in at most `room` bytes; "" where there is none."""
-    due = one_line(checkpoint.data.record, HASH_CHARACTERS)
+    named = one_line(checkpoint.data.record, HASH_CHARACTERS)
     record = record_of(store, checkpoint.event.task)
     if record is None:
-        return cut_to(_MISSING.format(due), room) if due else ""
+        return cut_to(_MISSING.format(named), room) if named else ""
     records, warnings = CRStore(store), list[str]()
-    if due and records.lines.find(due) is None:
-        warnings.append(f"the version that the checkpoint names, {due}, is not in this store")
+    if named and records.lines.find(named) is None:
+        warnings.append(f"the version that the checkpoint names, {named}, is not in this store")
     try:
         mind = _mind(store, record)
     except AdjournError as error:
         mind = None
         warnings.append(f"what was noted of facts, questions and goals cannot be read: {error.message}")
+    due = tick(record, now)  # written when somebody resumes or decides; it is so now
     text = brief(
-        record,
+        due.record if due else record,
         mind,
         now=now,
         verified=records.verify_chain(record["id"]),
+        consumed=records.consumed,
         budget_bytes=room * 9 // 10,  # line breaks take two bytes where it is shown
         warnings=warnings,
     )

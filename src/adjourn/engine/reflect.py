@@ -6,6 +6,7 @@ Owns: reading the archives, writing the section, marking what was reflected on. 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,7 +64,8 @@ def remember(root: str, found: Reflection) -> bool:
         raise InvalidError(f"{MEMORY}/{FILE} is not UTF-8 text", "save it as UTF-8") from error
     after = remembered(before, found.statistics)
     if after != before:
-        write_file(make_folder(root, MEMORY), FILE, after.encode())
+        mode = stat.S_IMODE(os.lstat(path).st_mode) if os.path.lexists(path) else 0
+        write_file(make_folder(root, MEMORY), FILE, after.encode(), mode=mode)
     for project in projects(root):
         try:
             entries = read_index(root, project)

@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.engine import snapshot_git
 from adjourn.engine.checkpoint import as_checkpoint
-from adjourn.engine.folder import path_of
+from adjourn.engine.folder import is_as_written, path_of
 from adjourn.engine.pages import Found, changing, search
 from adjourn.engine.task import tasks_of
 from adjourn.errors import AdjournError, ConflictError
@@ -161,10 +161,12 @@ def prune(store: Store, root: str, pruned: Pruned) -> None:
     """Let go. When it is cut off, the next run finds what is left."""
     refs: list[str] = []
     for point in pruned.points:
+        if (
+            point.folder and is_as_written(store, root, point.name) is not False
+        ):  # else it came from elsewhere
+            shutil.rmtree(point.folder, ignore_errors=True)
         if point.named:
             _unname(store, point)
-        if point.folder:
-            shutil.rmtree(point.folder, ignore_errors=True)
         if point.page is not None:
             kept = point.page.machine.get("files")
             if isinstance(kept, dict) and isinstance(kept.get("ref"), str):

@@ -82,7 +82,7 @@ def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> D
         number = task.ledger.seq + 1
         changed, kept = snapshot_git.put_back(root, made.commit, task.id, number, read_settings(root))
         undo = kept.commit
-        more["files"] = {"commit": kept.commit, "ref": kept.ref, "leftOut": kept.left_out}
+        more["files"] = kept.told()
     if not state:
         return Done("", undo, changed)
     target = made.target

@@ -14,13 +14,14 @@ other program that the repository's own configuration names.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +32,8 @@ REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
 """How the paths begin of what is never kept or put back: the history and its pages have their own."""
 MAX_LISTED = 100_000
+MAX_TOLD, MAX_NAME = 20, 500
+"""Files that a page names as left out, and the characters of each."""
 _SAFE = (
     "-c",
     "core.fsmonitor=false",
@@ -41,6 +44,9 @@ _SAFE = (
     "-c",
     "core.quotePath=false",
 )
+_OF_PERSON = ("system", "global")
+"""The scopes of git's configuration that lie outside of the repository."""
+_REF = re.compile(rf"{REFS}[A-Za-z0-9_-]+/\d+")
 _NOBODY = {
     "GIT_AUTHOR_NAME": "adjourn", "GIT_AUTHOR_EMAIL": "adjourn@localhost",
     "GIT_COMMITTER_NAME": "adjourn", "GIT_COMMITTER_EMAIL": "adjourn@localhost",
@@ -54,9 +60,16 @@ class Kept(NamedTuple):
     ref: str
     left_out: list[str]
 
+    def told(self) -> dict[str, Any]:
+        """As a page can hold it: names that are text, and not too many."""
+        names = [os.fsencode(path).decode(errors="replace")[:MAX_NAME] for path in self.left_out[:MAX_TOLD]]
+        return {"commit": self.commit, "ref": self.ref, "leftOut": names}
+
 
 class Change(NamedTuple):
-    """What putting a snapshot back does to one file: `restore` its content, `bring back`, or `leave` (made since)."""
+    """What putting a snapshot back does to one file: `restore` its content, `bring back`, `leave` (made since), or `avoid`: what is
+    at its place now is not kept anywhere, and so it stays.
+    """
 
     kind: str
     path: str
@@ -101,16 +114,11 @@ class _Git:
     def distrust_filters(self) -> None:
         """Run no program that the repository's own configuration names: an agent may have written it."""
         found = self.run(
-            "config",
-            "--local",
-            "--includes",
-            "--name-only",
-            "--null",
-            "--get-regexp",
-            r"^filter\..*",
-            may_fail=True,
+            "config", "--show-scope", "--name-only", "--null", "--get-regexp", r"^filter\..*", may_fail=True
         )
-        drivers = {name.rpartition(".")[0] for name in os.fsdecode(found).split("\0") if name}
+        words = os.fsdecode(found).split("\0")  # scope and name in turn
+        named = zip(words[::2], words[1::2], strict=False)
+        drivers = {name.rpartition(".")[0] for scope, name in named if scope not in _OF_PERSON}
         for driver in sorted(drivers):
             for member in ("clean", "smudge", "process"):
                 self._settings += ["-c", f"{driver}.{member}="]
@@ -136,7 +144,7 @@ def _git(root: str, seconds: float) -> Iterator[_Git]:
         git.distrust_filters()
         with suppress(OSError):
             own = os.path.join(git.word("rev-parse", "--absolute-git-dir"), "index")
-            shutil.copyfile(own, index)
+            shutil.copy2(own, index)  # with its time: git compares it to those of files
         yield git
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -185,14 +193,38 @@ def changes(root: str, commit: str, settings: Settings) -> list[Change]:
 
 def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[Change]:
     _check(git, commit)
-    tree, _ = _tree(git, root, settings.max_file_bytes)
+    tree, left_out = _tree(git, root, settings.max_file_bytes)
+    unkept = set(left_out)
     listed = git.run(
         "diff-tree", "-r", "-z", "--no-renames", "--name-status", "--relative", tree, commit
     ).split(b"\0")
     pairs = zip(listed[::2], listed[1::2], strict=False)
     kinds = {b"A": "bring back", b"M": "restore", b"T": "restore", b"D": "leave"}
     found = [Change(kinds[kind], os.fsdecode(path)) for kind, path in pairs if kind in kinds]
-    return [change for change in found if not change.path.startswith(OURS)]
+    return [
+        change._replace(kind="avoid") if change.kind != "leave" and _in_way(root, change, unkept) else change
+        for change in found
+        if not change.path.startswith(OURS)
+    ]
+
+
+def _in_way(root: str, change: Change, unkept: set[str]) -> bool:
+    """Whether something is where a file would be put that no snapshot of the files as they are now holds: ignored, too large, a
+    folder with who knows what in it.
+    """
+    if change.path in unkept:
+        return True
+    place = root
+    *folders, name = change.path.split("/")
+    for folder in folders:
+        place = os.path.join(place, folder)
+        if not os.path.lexists(place):
+            return False
+        if os.path.islink(place) or not os.path.isdir(place):
+            return True
+    place = os.path.join(place, name)
+    there = os.path.lexists(place)
+    return there and (change.kind == "bring back" or (os.path.isdir(place) and not os.path.islink(place)))
 
 
 def _check(git: _Git, commit: str) -> None:
@@ -210,7 +242,7 @@ def put_back(root: str, commit: str, task: str, number: int, settings: Settings)
     kept = keep(root, task, number, patient)
     with _git(root, max(60.0, settings.keep_seconds)) as git:
         found = _changes(git, root, commit, settings)
-        paths = [change.path for change in found if change.kind != "leave"]
+        paths = [change.path for change in found if change.kind in ("restore", "bring back")]
         if paths:
             git.run("read-tree", commit)
             git.run("checkout-index", "--force", "-z", "--stdin", given=b"\0".join(map(os.fsencode, paths)))
@@ -229,5 +261,5 @@ def listed(root: str, task: str) -> dict[str, str]:
 def forget(root: str, refs: Sequence[str]) -> None:
     """Let go of snapshots; git reclaims their objects in its own time."""
     with _git(root, 30.0) as git:
-        given = "".join(f"delete {ref}\n" for ref in refs if ref.startswith(REFS))
+        given = "".join(f"delete {ref}\n" for ref in refs if _REF.fullmatch(ref))
         git.run("update-ref", "--stdin", given=given.encode())

@@ -26,7 +26,7 @@ from adjourn.store.base import EMPTY, NO_REFS, Entry, Head, Store
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
-MAX_FOLD_BYTES = 60_000
+MAX_FOLD_BYTES = 1_000_000
 MAX_ATTEMPTS = 200
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 

@@ -1,4 +1,4 @@
-"""What there is to work on in a workspace: contracts and checkpoints (seeds: `aex.list_tasks`, `aex.review_task`).
+"""What there is to work on in a workspace: contracts and checkpoints (`aex.list_tasks`, `aex.review_task`).
 
 Owns: finding them, inside the workspace only. Must never: tell whether a file outside exists.
 """

@@ -209,9 +209,9 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
 
         try:
             kept = keep(session.sitting.root, session.task.id, session.task.ledger.seq + 1, settings)
-            more["files"] = {"commit": kept.commit, "ref": kept.ref, "leftOut": kept.left_out}
+            more["files"] = told = kept.told()
             if kept.left_out:
-                notes.append(f"not kept, too large: {', '.join(kept.left_out[:10])}")
+                notes.append(f"not kept, too large: {', '.join(told['leftOut'][:10])}")
         except AdjournError as error:
             notes.append(f"the files as they are were not kept: {error}")
     named = label not in ("policy", "hint")

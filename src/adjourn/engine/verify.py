@@ -5,6 +5,7 @@ Then, unless only the chain was asked for: each event is one of this task and of
 ledger follows from them; each checkpoint has the Merkle root of what was before it, a signature that holds, and a document
 that says what the ledger said there; the text of the contract is kept; the cached fold is the true one. Last, every
 `checkpoint/*` ref points at that checkpoint. What follows the first broken event is not looked at: nothing vouches for it.
+Continuation Records are verified by their own rules (spec/record.md, section 6).
 
 A missing tail is only found through a ref, or with a head that was kept elsewhere (`expect_head`).
 
@@ -16,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from adjourn.engine import folder, keys
 from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of
 from adjourn.engine.task import tasks_of
-from adjourn.errors import IntegrityError, InvalidError
+from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.findings import Finding, Span
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
@@ -33,12 +34,16 @@ from adjourn.log.signing import fingerprint
 from adjourn.state.ledger import Ledger
 from adjourn.store.base import Entry, Store
 
+if TYPE_CHECKING:
+    from adjourn.engine.records import CRStore
+
 CHUNK = 4096
 
 Progress = Callable[[int, int], None]
 """Called with how many events are checked, and of how many."""
 
 _NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
+_NO_RECORD = "do not go on from it; compare with an export of the record, or a backup"
 _MADE_ANEW = "it is a cache: the next checkpoint makes it anew"
 
 CODES = MappingProxyType(
@@ -63,6 +68,7 @@ CODES = MappingProxyType(
         "stale-fold": "a cached ledger is not the one that follows from the events",
         "ref-mismatch": "a checkpoint's name points at something else",
         "folder-broken": "a checkpoint's folder does not hold together",
+        "record-broken": "a version of a Continuation Record is not what was written",
     }
 )
 """Every code of a finding here, and what it means."""
@@ -93,16 +99,27 @@ class TaskReport(msgspec.Struct, kw_only=True):
         return all(found.finding.severity != "error" for found in self.findings)
 
 
+class RecordReport(msgspec.Struct, kw_only=True):
+    """What was checked of one Continuation Record. `versions` held; `broken` is the finding where they end."""
+
+    record: str
+    versions: int
+    head: str
+    broken: Located | None = None
+
+
 class Report(msgspec.Struct, kw_only=True):
     """What was checked, and what was found. `loose` are findings that belong to no task."""
 
     deep: bool
     tasks: list[TaskReport] = []
+    records: list[RecordReport] = []
     loose: list[Located] = []
 
     @property
     def findings(self) -> list[Located]:
-        return [*(found for task in self.tasks for found in task.findings), *self.loose]
+        of_tasks = [found for task in self.tasks for found in task.findings]
+        return [*of_tasks, *(one.broken for one in self.records if one.broken), *self.loose]
 
     @property
     def valid(self) -> bool:
@@ -120,6 +137,10 @@ class Report(msgspec.Struct, kw_only=True):
     def documents(self) -> int:
         return sum(task.documents for task in self.tasks)
 
+    @property
+    def versions(self) -> int:
+        return sum(one.versions for one in self.records)
+
 
 def verify_store(store: Store, *, deep: bool = True, progress: Progress | None = None) -> Report:
     """Check every task, and every checkpoint's name."""
@@ -136,6 +157,7 @@ def verify_store(store: Store, *, deep: bool = True, progress: Progress | None =
             report.loose.append(
                 Located(finding=_finding("ref-mismatch", message), task=value.partition(" ")[0][:64])
             )
+    report.records = _records(store)
     return report
 
 
@@ -144,7 +166,36 @@ def verify_task(
 ) -> Report:
     """Check one task. `expect_head` is the hash that its last event must have, known from elsewhere."""
     check = _TaskCheck(store, task, deep=deep)
-    return Report(deep=deep, tasks=[check.run(expect_head=expect_head, progress=progress)])
+    checked = check.run(expect_head=expect_head, progress=progress)
+    return Report(deep=deep, tasks=[checked], records=_records(store, task))
+
+
+def _records(store: Store, task: str = "") -> list[RecordReport]:
+    """The lines of all Continuation Records, or of those of one task."""
+    if not any(name.startswith("record/") for name in store.streams()):
+        return []
+    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few stores have one
+
+    records = CRStore(store)
+    return [_record(records, name) for name in records.ids() if not task or _is_of(records, name, task)]
+
+
+def _is_of(records: CRStore, name: str, task: str) -> bool:
+    """Whether a record is of a task. Of one that cannot be read nobody can tell, so it may be."""
+    try:
+        return bool(records.resolve(name)["task"]["id"] == task)
+    except (AdjournError, TypeError, UnicodeDecodeError):
+        return True
+
+
+def _record(records: CRStore, name: str) -> RecordReport:
+    found = records.verify_chain(name)
+    report = RecordReport(record=name, versions=found.checked, head=found.head)
+    if not found.valid:
+        message = f"record {name} breaks after {found.checked} versions, at {found.broken_at}: {found.reason}"
+        broken = _finding("record-broken", message, help=_NO_RECORD)
+        report.broken = Located(finding=broken, hash=str(found.broken_at))
+    return report
 
 
 def verify_folder(path: str, *, expect_head: str = "") -> Report:

@@ -110,6 +110,8 @@ class Visit:
             contract_text=contract.contract_text.encode(),
         )
         self._session.id = self.id = _name(task.ledger, sitting)
+        self.notes: list[str] = []
+        """What is to be said about the checkpoints that were made."""
 
     def ask(self, call: Call, name: str = "") -> Decided:
         """Decide on a call, which the client names, and write it down. Raises `HeldError`, `MovedError`, `StoreError`."""
@@ -118,14 +120,16 @@ class Visit:
 
         def build(ledger: Ledger) -> list[Fact]:
             self._session.check_held(ledger)
+            over = list(self._over(ledger, call))
             changes.clear()
+            changes.update(once.keep(self.task, over, {}))
             claim = once.look_up(self.task, self.policy, ledger, call, changes)
             paid = self._is_paid(ledger, call)
             decision = decide(self.policy, ledger, call, now=self.task.clock(), spent=-paid, claim=claim)
             made[:] = [decision]
             call_id = f"{self.id}.{ledger.seq + 1}{_mark(name)}"
             facts = [
-                *self._over(ledger, call),
+                *(Fact(ended, SYSTEM, self.id) for ended in over),
                 *self._facts(ledger, call, call_id, decision, claim, paid=paid),
             ]
             if claim is not None:
@@ -133,7 +137,7 @@ class Visit:
             return facts
 
         self._sit()
-        triggers.before(self._session, [call])
+        self.notes += triggers.before(self._session, [call])
         try:
             self.task.commit(build, durable=call.effectful, refs=lambda _: changes)
         except (HeldError, MovedError):
@@ -153,7 +157,8 @@ class Visit:
     def settle(self, call: Call, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
         mine = self._open()
-        found = next((one for one in mine if name and one.call.endswith(_mark(name))), None)
+        late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
+        found = next((one for one in (*mine, *late) if name and one.call.endswith(_mark(name))), None)
         found = found or next(
             (one for one in mine if (one.tool, one.digest) == (call.tool, call.digest)), None
         )
@@ -161,7 +166,7 @@ class Visit:
             return False
         fact = msgspec.structs.replace(settled, call=found.call)
         self._session.settle([fact])
-        triggers.settled_later(self._session, found.tool, _seq_of(found.call), fact)
+        self.notes += triggers.settled_later(self._session, found.tool, _seq_of(found.call), fact)
         return True
 
     def turn_over(self) -> None:
@@ -187,7 +192,12 @@ class Visit:
 
         sitting = self._session if self.id in ledger.sessions else None
         ending.keep(
-            self.task, trigger, self._session.sitting.root, budget=self.policy.budget, sitting=sitting
+            self.task,
+            trigger,
+            self._session.sitting.root,
+            budget=self.policy.budget,
+            sitting=sitting,
+            tell=self.notes.append,
         )
         return True
 
@@ -197,7 +207,7 @@ class Visit:
             from adjourn.engine import ending  # noqa: PLC0415  # as above
 
             self._session.is_open = True
-            ending.end(self._session, reason, self._session.sitting.root)
+            ending.end(self._session, reason, self._session.sitting.root, tell=self.notes.append)
 
     def _open(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]
@@ -250,15 +260,14 @@ class Visit:
         )
         yield Fact(allowed, actor, session)
         if passes is decision and not self._manners.settles:
-            yield self._ended(call_id)
+            yield Fact(self._ended(call_id), SYSTEM, session)
 
     def _claimed(self, claim: Claim, call_id: str, decision: Decision) -> dict[str, str | None]:
         """What a call makes of its claim: it is open until the call is settled, or done at once if nobody will see its end."""
-        if isinstance(decision, Forward) and self._manners.settles:
-            return once.claimed(self.task.id, claim.key, call_id)
-        if isinstance(decision, Forward | Ask) and not self._manners.settles:
-            return once.claimed(self.task.id, claim.key, f"{call_id} {once.DONE}")
-        return {}
+        if not isinstance(decision, Forward) and not (isinstance(decision, Ask) and self._manners.asks):
+            return {}
+        done = "" if self._manners.settles else f" {once.DONE}"
+        return once.claimed(self.task.id, claim.key, f"{call_id}{done}")
 
     def _is_paid(self, ledger: Ledger, call: Call) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
@@ -268,7 +277,7 @@ class Visit:
         )
         return asked and usable_approval(ledger, call, self.task.clock(), "") is not None
 
-    def _over(self, ledger: Ledger, call: Call) -> Iterator[Fact]:
+    def _over(self, ledger: Ledger, call: Call) -> Iterator[kinds.ToolSettled]:
         """Asked calls that need not be kept any longer: the call itself comes again, or its question has expired."""
         stamp = timestamp(self.task.clock() - APPROVAL_MILLISECONDS)
         for one in ledger.open_calls.values():
@@ -277,10 +286,10 @@ class Visit:
             if one.session == self.id and asked and (same or one.since < stamp):
                 yield self._ended(one.call)
 
-    def _ended(self, call: str) -> Fact:
+    def _ended(self, call: str) -> kinds.ToolSettled:
         """No answer was seen; where one would have been, the call was not made."""
         outcome: Outcome = "error" if self._manners.settles else "no-answer"
-        return Fact(kinds.ToolSettled(call=call, outcome=outcome), SYSTEM, self.id)
+        return kinds.ToolSettled(call=call, outcome=outcome)
 
 
 def _mark(name: str) -> str:

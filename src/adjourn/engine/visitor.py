@@ -17,7 +17,7 @@ import msgspec
 from adjourn.engine import process
 from adjourn.engine.contract import for_task
 from adjourn.engine.decide import Call
-from adjourn.engine.desk import MAX_MOVES, Desk, Setting, group_of
+from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
 from adjourn.engine.paths import places
 from adjourn.engine.process import Process
 from adjourn.engine.session import MovedError, Sitting
@@ -40,6 +40,8 @@ class Visitor:
     ) -> None:
         """`client` is its name, `client_process` its process where it says so; it must be one that this one descends from."""
         self.desk = Desk(setting)
+        self.notes: list[str] = []
+        """What is to be said about the checkpoints that were made."""
         self._setting = setting
         self._client = client
         self._manners = manners
@@ -51,11 +53,11 @@ class Visitor:
 
     def behind_proxy(self) -> bool:
         """Whether the client has a proxy in this workspace."""
-        return bool(_with_proxies(self.desk.store, self._groups))
+        return bool(_proxied(self.desk.store, self._groups)[0])
 
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
-        if not _with_proxies(self.desk.store, self._groups):
+        if not self.behind_proxy():
             self.desk.group = self._named or next(iter(self._groups), "")
             self.desk.task_id()
 
@@ -75,6 +77,7 @@ class Visitor:
                 self.desk.close("moved")
                 self.desk = Desk(self._setting)
                 continue
+            self.notes += visit.notes
             self.keep(visit)
             return decided
         raise ConflictError("this client's task is being moved about", "call again")
@@ -89,9 +92,9 @@ class Visitor:
         """The task, and as whom to sit there."""
         desk, own = self.desk, self._setting.task
         workspace = f"workspace/{digest(self._setting.root.encode())[:8]}"
-        group = _with_proxies(desk.store, self._groups)
+        group, shared = _proxied(desk.store, self._groups)
         desk.group = group or workspace
-        task = VisitedTask(desk.store, desk.task_id(), clock=desk.clock, secret=desk.secret)
+        task = VisitedTask(desk.store, own or shared or desk.task_id(), clock=desk.clock, secret=desk.secret)
         if own and not group:
             held_by = {holder.group for holder in task.ledger.sessions.values()}
             group = next((one for one in self._groups if one in held_by), "") or self._named
@@ -108,7 +111,11 @@ class Visitor:
             self.desk.close("")
 
 
-def _with_proxies(store: Store, groups: Mapping[str, Process]) -> str:
-    """The group whose proxies share a task in this store, "" for none."""
-    clients = store.refs("client/")
-    return next((group for group in groups if f"client/{group}" in clients), "")
+def _proxied(store: Store, groups: Mapping[str, Process]) -> tuple[str, str]:
+    """The group whose proxies work in this store, and on which task; "" and "" for none."""
+    for kind in (CLIENT, BOUND):
+        tasks = store.refs(kind)
+        for group in groups:
+            if task := tasks.get(f"{kind}{group}"):
+                return group, task
+    return "", ""

@@ -1,6 +1,6 @@
 """Work that waits in a workspace: what a new session can go on with.
 
-Work waits when a task has calls and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
+Work waits when a task has calls or notes and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
 newest that says something, else the newest. A task that was cut off before it had any gets one now; one that was archived waits no more.
 
 Owns: which work that is, the sentence that tells of it. Must never: resume it, or load what only a brief needs (proxies look here as they
@@ -19,7 +19,7 @@ from adjourn.engine.session import is_alive, lose_dead
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode
-from adjourn.store.base import Store
+from adjourn.store.base import EMPTY, Store
 
 MAX_TASKS = 20
 """Tasks that are looked at, newest first."""
@@ -36,7 +36,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(desk: Desk, own: str = "") -> Waiting | None:
-    """The work that waits for the client of this desk: its `own` task if calls were made in it, else the last touched one.
+    """The work that waits for the client of this desk: its `own` task if anything was done in it, else the last touched one.
 
     Who was given a task to work on (`--task`) is told of no other.
     """
@@ -45,13 +45,23 @@ def waiting(desk: Desk, own: str = "") -> Waiting | None:
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # one that is broken must not hide the others
             task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
-            if not task.ledger.calls_used or _is_put_away(task, desk.setting.root):
+            if not _is_begun(task) or _is_put_away(task, desk.setting.root):
                 continue
             if name == own or not _is_held(task, desk.group):
                 made = _checkpoint(task) or _recovered(task, desk.setting.root)
                 _doubt_what_the_dead_left(task)
                 return Waiting(task, made)
     return None
+
+
+def _is_begun(task: Task) -> bool:
+    """Whether a call was made in it, or something noted or asked."""
+    return bool(task.ledger.calls_used) or _record(task) != EMPTY.hash
+
+
+def _record(task: Task) -> str:
+    """The newest version of the record under the task's id, which notes and questions are in."""
+    return task.store.head(f"record/{task.id}").hash
 
 
 def _newest(store: Store) -> list[str]:
@@ -72,7 +82,7 @@ def _is_held(task: Task, group: str) -> bool:
 
 
 def _is_put_away(task: Task, root: str) -> bool:
-    """Whether the page of the task's last checkpoint is in an archive, none of it is in use, and no call was made since."""
+    """Whether the page of the task's last checkpoint is in an archive, none of it is in use, and no call or note was made since."""
     if task.ledger.calls_used > task.ledger.calls_at_checkpoint or not os.path.isdir(
         os.path.join(root, "output")
     ):
@@ -80,7 +90,11 @@ def _is_put_away(task: Task, root: str) -> bool:
     from adjourn.engine import archive, pages  # noqa: PLC0415  # few workspaces have an archive
 
     last = max(_checkpoints(task), key=lambda one: one.event.seq, default=None)
-    if last is None or any(page.task == task.id for page in pages.search(root, task=task.id).pages):
+    if (
+        last is None
+        or _record(task) not in (EMPTY.hash, last.data.record)
+        or any(page.task == task.id for page in pages.search(root, task=task.id).pages)
+    ):
         return False
     for project in archive.projects(root):
         with suppress(AdjournError):

@@ -19,7 +19,7 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def check_name(name: object) -> str:
-    """A checkpoint's name: 1-64 of letters, digits, dashes, underscores (seed: meta-tools reference)."""
+    """A checkpoint's name: 1-64 of letters, digits, dashes, underscores."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not _NAME.issuperset(name):
         shown = name[:70] if isinstance(name, str) else type(name).__name__
         raise InvalidError(

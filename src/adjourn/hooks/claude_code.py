@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,8 +21,6 @@ GATE = "PreToolUse"
 EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")
 _OF_CALLS = (GATE, "PostToolUse", "PostToolUseFailure")
 CODEX = "codex"
-META_PREFIX = "aex_"
-"""How clients spell the beginning of the names of the proxy's own tools."""
 MAX_INPUT = 64 * 1024 * 1024
 MAX_REASON = 20_000
 
@@ -77,7 +76,10 @@ TOOLS = {
 _SEARCHING = frozenset(("Glob", "Grep", "LS"))
 """Tools that look through a folder, by default the working directory."""
 _MCP = "mcp__"
-_PATCHED = re.compile(r"^\s*\*\*\* (?:Add File|Update File|Delete File|Move to): *(.+?)\s*$", re.MULTILINE)
+_PATCHED = re.compile(
+    r"^[^\S\n]*\*\*\*[^\S\n]*(?:Add File|Update File|Delete File|Move to)[^\S\n]*:(.+)",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -95,11 +97,27 @@ class Request(msgspec.Struct, frozen=True):
     background_tasks: Any = None
 
 
+class _Named(msgspec.Struct):
+    """The one member that tells events apart."""
+
+    hook_event_name: Any = GATE
+
+
 class Answer(NamedTuple):
-    """allow, deny or ask; "" leaves it to the client. `reason` names the rule, file and line."""
+    """allow, deny or ask; "" leaves it to the client. `reason` names the rule, file and line, `note` is for the person."""
 
     decision: str
     reason: str = ""
+    note: str = ""
+
+
+def waits_for_leave(data: bytes) -> bool:
+    """Whether the client waits for leave to go on; so it is with all that cannot be read, too."""
+    try:
+        name = msgspec.json.decode(data, type=_Named).hook_event_name
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return name == GATE or name not in EVENTS
 
 
 def decode(data: bytes) -> Request:
@@ -159,10 +177,21 @@ def arguments_of(request: Request) -> dict[str, Any]:
 
 
 def _patched(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The files that a patch names; the patch itself, and so an unknown place, where it names none."""
-    text = "\n".join(value for value in arguments.values() if isinstance(value, str))
-    named = [match[1] for match in _PATCHED.finditer(text)]
-    return {"paths": named} if named else {"patch": text}
+    """The files that a patch names; the patch itself, and so an unknown place, where it names none, or stands beside something."""
+    text = "\n".join(_texts(arguments))
+    named = [match[1].strip() for match in _PATCHED.finditer(text)]
+    return ({"paths": named} if named else {}) | ({} if named and len(arguments) == 1 else {"patch": text})
+
+
+def _texts(arguments: dict[str, Any]) -> Iterator[str]:
+    """Every text in them, at any depth."""
+    waiting: list[Any] = [arguments]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | dict):
+            waiting += reversed(value.values() if isinstance(value, dict) else value)
 
 
 # --- answers
@@ -176,7 +205,17 @@ def answer(given: Answer, client: str, shape: str) -> bytes:
     output: dict[str, str] = {"hookEventName": GATE}
     if decision and not (client == CODEX and decision == "allow"):
         output |= {"permissionDecision": decision, "permissionDecisionReason": reason}
-    return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
+    said = _for_person(given.note) if given.note else {}
+    return msgspec.json.encode({"hookSpecificOutput": output} | said) + b"\n"
+
+
+def message(text: str) -> bytes:
+    """The line to print for a text that the person is to read."""
+    return msgspec.json.encode(_for_person(text)) + b"\n"
+
+
+def _for_person(text: str) -> dict[str, Any]:
+    return {"systemMessage": f"adjourn: {text[:MAX_REASON]}"}
 
 
 def context(event: str, text: str) -> bytes:

@@ -64,7 +64,7 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Re
         )
         if visit.settle(call_of(request), request.tool_use_id, settled):
             visitor.keep(visit)
-        return ""
+        return "\n".join(visit.notes)
 
     return settle
 
@@ -75,8 +75,9 @@ def _milliseconds(value: Any) -> int:
 
 def _compacts(options: dict[str, str], request: Request, root: str) -> str:
     del request
-    _visitor(options, root).visit().checkpoint(COMPACTION)
-    return ""
+    visit = _visitor(options, root).visit()
+    visit.checkpoint(COMPACTION)
+    return "\n".join(visit.notes)
 
 
 def _turn_over(options: dict[str, str], request: Request, root: str) -> str:
@@ -84,13 +85,14 @@ def _turn_over(options: dict[str, str], request: Request, root: str) -> str:
     if not request.background_tasks:  # what runs on in the background may still be cut off
         visit.turn_over()
     visit.checkpoint(TURN)
-    return ""
+    return "\n".join(visit.notes)
 
 
 def _over(options: dict[str, str], request: Request, root: str) -> str:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
-    _visitor(options, root).visit().end(f"client-{reason[:40]}")
-    return ""
+    visit = _visitor(options, root).visit()
+    visit.end(f"client-{reason[:40]}")
+    return "\n".join(visit.notes)
 
 
 HANDLERS: dict[str, Callable[[dict[str, str], Request, str], str]] = {
@@ -101,4 +103,4 @@ HANDLERS: dict[str, Callable[[dict[str, str], Request, str], str]] = {
     "Stop": _turn_over,
     "SessionEnd": _over,
 }
-"""What each event leads to; the text is for the agent."""
+"""What each event leads to; the text is for the agent where a session starts, else for the person."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.engine.calls import READING_VERBS, arguments_digest
+from adjourn.engine.calls import META_TOOLS, READING_VERBS, arguments_digest, spellings
 from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.engine.decide import Ask, Block, Call, Forward
 from adjourn.engine.protect import protected_path
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import CODEX, META_PREFIX, Answer, Request
+from adjourn.hooks.claude_code import CODEX, Answer, Request
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
@@ -22,6 +22,7 @@ from adjourn.state.redact import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that are taken to stand behind a proxy where none are named."""
+_OWN = frozenset(spelling for name in META_TOOLS for spelling in spellings(name))
 
 
 def decide(options: dict[str, str], request: Request, root: str) -> Answer:
@@ -37,8 +38,9 @@ def decide(options: dict[str, str], request: Request, root: str) -> Answer:
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
     if server and is_proxied(server, options) and visitor.behind_proxy():
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
-        return Answer("allow", "a tool of adjourn") if proxied_tool.startswith(META_PREFIX) else Answer("")
-    return _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
+        return Answer("allow", "a tool of adjourn") if proxied_tool in _OWN else Answer("")
+    answer = _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
+    return answer._replace(note="\n".join(visitor.notes))
 
 
 def is_proxied(server: str, options: dict[str, str]) -> bool:
@@ -62,7 +64,8 @@ def call_of(request: Request) -> Call:
 def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -> Answer:
     desk, call = visitor.desk, call_of(request)
     try:
-        if call.effectful and (place := protected_path(call.given, desk.setting.root, desk.protected)):
+        root = desk.setting.root
+        if call.effectful and (place := protected_path(call.given, root, desk.protected, request.cwd)):
             visitor.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
             return _protected(tool, place)
         decision, rule = visitor.ask(call, request.cwd, request.tool_use_id)
@@ -84,7 +87,8 @@ def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -
 
 def _unwritten(root: str, tool: str, request: Request) -> Answer:
     """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
-    place = protected_path(request.tool_input, root) if tool not in READING_VERBS else None
+    arguments = claude_code.arguments_of(request)
+    place = protected_path(arguments, root, (), request.cwd) if tool not in READING_VERBS else None
     return _protected(tool, place) if place else Answer("allow", "there is no policy (--allow-no-policy)")
 
 

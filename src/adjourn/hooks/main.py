@@ -52,7 +52,8 @@ def _told(arguments: list[str], request: Request) -> int:
 
     said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request))
     if said:
-        _write(claude_code.context(request.hook_event_name, said))
+        begins = request.hook_event_name == "SessionStart"
+        _write(claude_code.context(request.hook_event_name, said) if begins else claude_code.message(said))
     return 0
 
 

@@ -48,7 +48,7 @@ OPTIONS = (
     Option("--settle", "leave calls open until a PostToolUse hook tells what came of them"),
     Option(
         "--stay",
-        "leave a process for ten minutes that answers the next hooks, in a third of the time (Linux)",
+        "leave a process for ten minutes that answers the next hooks, in half the time (Linux)",
     ),
     Option(
         "--task",

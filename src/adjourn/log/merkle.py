@@ -57,16 +57,26 @@ class Frontier(msgspec.Struct, eq=False):
             self.settle()
 
     def settle(self) -> None:
-        """Hash the leaves that wait."""
-        for leaf in self.late:
-            node = sha256(b"\x00" + leaf).digest()
-            size = self.size
-            while size & 1:
-                node = sha256(b"\x01" + self.nodes.pop() + node).digest()
-                size >>= 1
-            self.nodes.append(node)
-            self.size += 1
+        """Hash the leaves that wait: level by level, and what is left as far up as there is a neighbour."""
+        level, size, nodes = [sha256(b"\x00" + leaf).digest() for leaf in self.late], self.size, self.nodes
+        self.size += len(level)
         self.late.clear()
+        alone = []
+        while len(level) > 1:
+            if size & 1:
+                level.insert(0, nodes.pop())
+            if len(level) & 1:
+                alone.append(level.pop())
+            pairs = zip(level[::2], level[1::2], strict=True)
+            level = [sha256(b"\x01" + left + right).digest() for left, right in pairs]
+            size >>= 1
+        if level:
+            (node,) = level
+            while size & 1:
+                node = sha256(b"\x01" + nodes.pop() + node).digest()
+                size >>= 1
+            nodes.append(node)
+        nodes += reversed(alone)
 
     def root(self) -> bytes:
         self.settle()

@@ -26,6 +26,8 @@ UPSTREAM_GONE = -31001
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 200
 """Nesting of a client's message. What is deeper could not be hashed, nor shown to a person."""
+MAX_BATCH = 1000
+"""Elements of a JSON-RPC batch."""
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -117,6 +119,8 @@ def decode_client_line(line: bytes) -> Message | list[bytes]:
 def _batch(line: bytes, body: list[Any]) -> list[bytes]:
     if not body:
         raise FrameError(INVALID_REQUEST, "an empty batch")
+    if len(body) > MAX_BATCH:
+        raise FrameError(INVALID_REQUEST, f"a batch of more than {MAX_BATCH:,} messages")
     return [bytes(raw) for raw in _decode(line, type=list[msgspec.Raw])]
 
 

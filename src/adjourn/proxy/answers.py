@@ -22,6 +22,7 @@ from adjourn.mcp.stdio import OVERSIZE
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Pending, Wire
 
 UNSET = msgspec.UNSET
@@ -59,6 +60,7 @@ class Answers:
         self._desk = desk
         self._gate = gate
         self._meta = meta
+        self._not_json = 0
         self._decode = msgspec.json.Decoder(Reply).decode
 
     def handle(self, lines: list[bytes]) -> None:
@@ -126,7 +128,7 @@ class Answers:
             line = self._edited(pending, line)
         elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
             line = frames.result(reply.id, own_list(self._meta.listed(), modern=pending.modern))
-        out = self._wire.answer(pending.batch, line)
+        out = self._wire.reply(pending, line)
         return [out] if out else []
 
     def _pop(self, request_id: Any) -> Pending | None:
@@ -154,7 +156,9 @@ class Answers:
             body = json.loads(text, strict=False, parse_int=lambda digits: int(digits[:4000]))
         except (ValueError, RecursionError):
             self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
-            self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
+            self._not_json += 1
+            if is_kept(self._not_json):
+                self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
             return [line]
         if isinstance(body, list):
             try:
@@ -174,7 +178,7 @@ class Answers:
             outcome: Literal["error", "no-answer"] = "no-answer" if pending.kept else "error"
             fact = kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
             settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
-        out = self._wire.answer(pending.batch, answer)
+        out = self._wire.reply(pending, answer)
         return [out] if out else []
 
     def _edited(self, pending: Pending, line: bytes) -> bytes:

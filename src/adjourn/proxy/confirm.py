@@ -29,7 +29,7 @@ from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
-from adjourn.proxy.wire import Wire
+from adjourn.proxy.wire import NO_ANSWER, Wire
 from adjourn.state.ledger import Approval
 
 if TYPE_CHECKING:
@@ -59,12 +59,14 @@ class State(msgspec.Struct, frozen=True):
 class Held:
     """A call that waits for a person, and what to do with it then."""
 
-    __slots__ = ("approval", "deadline", "gated", "seconds", "session")
+    __slots__ = ("approval", "deadline", "gated", "question", "seconds", "session")
 
     def __init__(self, gated: Gated, approval: Approval, session: Session, seconds: float) -> None:
         self.gated = gated
         self.approval = approval
         self.session = session
+        self.question = ""
+        """The id of the request that asks the client, if it is asked."""
         self.seconds = seconds
         self.deadline = time.monotonic() + seconds
 
@@ -79,7 +81,8 @@ class Asker:
         self._wake = wake
         self._lock = RLock()
         self._held: dict[Any, Held] = {}
-        self._questions: dict[str, Any] = {}
+        self._questions: dict[str, Held] = {}
+        """What a yes is a yes to: the very call, as another may come to have its id."""
         self._elicits = False
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
@@ -126,30 +129,27 @@ class Asker:
             return
         with self._lock:
             seconds = self._seconds if within is None else self._left(approval)
-            self._held[message.id] = Held(gated, approval, session, seconds)
+            held = self._held[message.id] = Held(gated, approval, session, seconds)
             if self._elicits and not message.modern and not approval.who:
                 self._count += 1
-                question = f"{self._nonce}{self._count}"
-                self._questions[question] = message.id
+                held.question = f"{self._nonce}{self._count}"
+                self._questions[held.question] = held
                 form = _form(approval, session.task.id)
-                self._wire.to_client(frames.request(question, "elicitation/create", form))
+                self._wire.to_client(frames.request(held.question, "elicitation/create", form))
         self._wake()
 
     def answered_by(self, message: Message) -> bool:
         """Whether a client's answer was to one of our questions; if so, the held call goes on or is refused."""
         with self._lock:
-            request_id = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
-            if request_id is None:
-                return isinstance(message.id, str) and message.id.startswith(self._nonce)
-            held = self._held.get(request_id)
+            held = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
             if held is None:
-                return True
+                return isinstance(message.id, str) and message.id.startswith(self._nonce)
             result = message.body.get("result")
             if not isinstance(result, dict):
                 return True  # the client could not ask; a person at a terminal still can answer
             yes, action = _consents(result)
             self._record(held.session, held.approval, yes=yes, via=f"elicitation:{action}")
-            self._finish(request_id, held, "" if yes else f"the answer was {action}")
+            self._finish(held, "" if yes else f"the answer was {action}")
             return True
 
     def take_answer(self, message: Message, call: Call) -> Block | None:
@@ -198,42 +198,44 @@ class Asker:
     def cancelled(self, request_id: object) -> bool:
         """The client gave up a held call; it will not be forwarded."""
         with self._lock:
-            held = self._held.pop(request_id, None) if frames.is_id(request_id) else None
-            if held is not None:
-                self._record(held.session, held.approval, yes=False, via="cancelled")
-            return held is not None
+            held = self._held.get(request_id) if frames.is_id(request_id) else None
+            if held is None:
+                return False
+            self._let_go(held)
+            self._record(held.session, held.approval, yes=False, via="cancelled")
+        if held.gated.batch is not None:
+            self._wire.to_client(self._wire.answer(held.gated.batch, NO_ANSWER))
+        return True
 
     def poll(self) -> None:
         """Look for answers from elsewhere, and for calls that have waited long enough."""
         with self._lock:
-            for request_id, held in list(self._held.items()):
+            for held in list(self._held.values()):
                 try:
                     approvals = held.session.task.refresh().approvals
                 except AdjournError as error:
-                    self._finish(request_id, held, f"the store failed: {error.message}")
+                    self._finish(held, f"the store failed: {error.message}")
                     continue
                 asked = approvals.get(held.approval.id)
                 if asked is None:
-                    self._finish(request_id, held, "the question is not open any more")
+                    self._finish(held, "the question is not open any more")
                 elif asked.approved:
-                    self._finish(request_id, held, "")
+                    self._finish(held, "")
                 elif asked.refused:
-                    self._finish(request_id, held, f"it was refused ({asked.refused})")
+                    self._finish(held, f"it was refused ({asked.refused})")
                 elif time.monotonic() >= held.deadline:
-                    self._silence(request_id, held)
+                    self._silence(held)
 
-    def _silence(self, request_id: object, held: Held) -> None:
+    def _silence(self, held: Held) -> None:
         """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
         nobody = f"nobody answered within {held.seconds:.0f} s"
         if held.approval.otherwise == "deny":
             self._record(held.session, held.approval, yes=False, via="timeout")
-            self._finish(request_id, held, nobody)
+            self._finish(held, nobody)
         elif self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
-            self._finish(
-                request_id, held, f"{nobody}; it passes when it is repeated after {held.approval.expires}"
-            )
+            self._finish(held, f"{nobody}; it passes when it is repeated after {held.approval.expires}")
         else:
-            self._finish(request_id, held, "")
+            self._finish(held, "")
 
     def _left(self, approval: Approval) -> float:
         return max(0, milliseconds(approval.expires) - self._desk.clock()) / 1000
@@ -241,8 +243,8 @@ class Asker:
     def give_up(self, why: str) -> None:
         """Refuse every held call: the session ends."""
         with self._lock:
-            for request_id, held in list(self._held.items()):
-                self._finish(request_id, held, why)
+            for held in list(self._held.values()):
+                self._finish(held, why)
 
     def _record(self, session: Session, approval: Approval, *, yes: bool, via: str) -> None:
         try:
@@ -252,8 +254,13 @@ class Asker:
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
 
-    def _finish(self, request_id: object, held: Held, refused: str) -> None:
-        self._held.pop(request_id, None)
+    def _let_go(self, held: Held) -> None:
+        """It waits no more, and what is still said to its question goes nowhere."""
+        del self._held[held.gated.message.id]
+        self._questions.pop(held.question, None)
+
+    def _finish(self, held: Held, refused: str) -> None:
+        self._let_go(held)
         if refused or not held.session.is_open:
             self._refuse(held.gated, held.approval, refused or "its session has ended")
             return

@@ -6,8 +6,8 @@ Owns: what becomes of a client's line. Must never: let through what it could not
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -27,7 +27,8 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import OVERSIZE
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.wire import Batch, Pending, Wire
+from adjourn.proxy.report import MAX_KEPT, is_kept
+from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.state.redact import preview
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ TASK_META = "dev.adjourn/task"
 UNGATED = frozenset(
     ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
 )
+UNREAD = "the upstream server does not read any more"
 _BESIDE_THE_REQUEST = ("_meta", "inputResponses", "requestState")
 SAMPLE = 120
 
@@ -78,6 +80,7 @@ class Gate:
         self._places: list[int] = []
         self._queued: set[Any] = set()
         self._unsent: set[Any] = set()
+        self._refusals = 0
         self.read_only: dict[str, bool] = {}
         self.destructive: set[str] = set()
         self.revision = ""
@@ -121,9 +124,7 @@ class Gate:
         for element in elements:
             self._line(element + b"\n", batch)
         self._flush()
-        batch.due -= 1
-        if batch.due == 0 and batch.parts:
-            self._wire.to_client(b"[" + b",".join(batch.parts) + b"]\n")
+        self._wire.to_client(self._wire.answer(batch, NO_ANSWER))
 
     def _response(self, message: Message) -> None:
         if self._asker.answered_by(message) or (
@@ -134,7 +135,7 @@ class Gate:
 
     def _notification(self, message: Message) -> None:
         if message.method == "tools/call":
-            self._note(kinds.MessageRefused(reason="a tools/call without id", size=len(message.raw)))
+            self._refused("a tools/call without id", message.raw)
             return
         if message.method == "notifications/cancelled" and self._cancelled(message.params.get("requestId")):
             return
@@ -145,7 +146,7 @@ class Gate:
         verdict = policy.judge_open(name)
         if verdict.effect == "deny":
             if not policy.observe:
-                self._note(kinds.MessageRefused(reason=f"{name} is denied by policy", size=len(message.raw)))
+                self._refused(f"{name} is denied by policy", message.raw)
                 return
             rule, tool = str(verdict.rule), name[:MAX_SHOWN_TOOL]
             self._note(kinds.PolicyObserved(decision="block", reason="deny_list", rule=rule, tool=tool))
@@ -155,9 +156,9 @@ class Gate:
         """The client gave up a request. Returns whether the upstream need not know, since it was only held here."""
         if not frames.is_id(request_id):
             return False
+        self._flush()  # it may be among the lines that have just come
         if self._asker.cancelled(request_id):
             return True
-        self._flush()  # it may be among the lines that have just come
         pending = self._wire.give_up(request_id)
         if pending is not None and pending.session is not None and pending.call:
             self._settle(pending.session, kinds.ToolSettled(call=pending.call, outcome="no-answer"))
@@ -219,7 +220,7 @@ class Gate:
         if not isinstance(name, str) or not tool_name_ok(name):
             shown = repr(name)[:80]
             self._answer(batch, frames.error(message.id, frames.INVALID_PARAMS, f"not a tool name: {shown}"))
-            self._note(kinds.MessageRefused(reason="not a tool name", sample=shown, size=len(message.raw)))
+            self._refused("not a tool name", message.raw, sample=shown)
             return
         if arguments is not None and not isinstance(arguments, dict):
             self._answer(
@@ -292,11 +293,24 @@ class Gate:
             self._admit(calls, places)
         forwards, answers = self._forwards, self._answers
         self._forwards, self._answers = [], []
-        if forwards and not self._wire.to_upstream(b"".join(forwards)):
-            self._wire.report.event("upstream.gone", "the upstream does not read any more")
+        if forwards and (written := self._wire.to_upstream(b"".join(forwards))) != "all":
+            self._unread(written, self._unsent)
         self._unsent.clear()
         if answers:
             self._wire.to_client(b"".join(answers))
+
+    def _unread(self, written: Written, request_ids: Collection[Any]) -> None:
+        """Answer requests that were not forwarded whole, as the upstream does not read any more."""
+        self._wire.report.event("upstream.gone", UNREAD)
+        outcome: Literal["error", "no-answer"] = "error" if written == "nothing" else "no-answer"
+        for request_id in list(request_ids):
+            pending = self._wire.pending.pop(request_id, None)
+            if pending is None or pending.cancelled:
+                continue
+            if pending.kind == "call" and pending.session is not None:
+                self._settle(pending.session, kinds.ToolSettled(call=pending.call, outcome=outcome))
+            error = frames.error(request_id, frames.UPSTREAM_GONE, UNREAD)
+            self._wire.to_client(self._wire.reply(pending, error))
 
     def _admit(self, calls: list[Gated], places: list[int]) -> None:
         try:
@@ -348,7 +362,9 @@ class Gate:
         if gated.call.tool in self._meta.definitions:
             self._wire.to_client(self._wire.answer(gated.batch, self._meta_answer(gated, admitted, session)))
         else:
-            self._wire.to_upstream(self._forward_line(gated, admitted, session))
+            written = self._wire.to_upstream(self._forward_line(gated, admitted, session))
+            if written != "all":
+                self._unread(written, [gated.message.id])
             self._unsent.discard(gated.message.id)
 
     def _replayed(self, gated: Gated, replay: Replay, session: Session) -> bytes:
@@ -438,8 +454,16 @@ class Gate:
             batch.due += 1
         self._answer(batch, frames.error(error.id, error.code, error.reason))
         self._wire.report.event("message.refused", error.reason)
-        sample = line[:SAMPLE].decode(errors="replace")
-        self._note(kinds.MessageRefused(reason=error.reason[:500], sample=sample, size=len(line)))
+        self._refused(error.reason[:500], line, sample=line[:SAMPLE].decode(errors="replace"))
+
+    def _refused(self, reason: str, line: bytes, sample: str = "") -> None:
+        """Write down that a message went nowhere. A flood of them must not fill the store."""
+        self._refusals += 1
+        if not is_kept(self._refusals):
+            return
+        if self._refusals > MAX_KEPT:
+            reason += f" (number {self._refusals:,} of those refused)"
+        self._note(kinds.MessageRefused(reason=reason, sample=sample, size=len(line)))
 
     def _note(self, data: kinds.Data) -> None:
         try:

@@ -1,7 +1,8 @@
 """A proxy's life: read the contract, relay until one side ends, settle what is open, end the upstream, exit.
 
 Two threads read with blocking calls (faster here than polling); the main thread keeps time: it writes deferred
-settlements, looks for answers to questions, renews leases, takes signals.
+settlements, looks for answers to questions, renews leases, takes signals. Each of them may hang in a write to a pipe that
+nobody reads: a third waits for the client to go, and one more sees to it that an end comes.
 
 Owns: start, end, exit codes. Must never: outlive its client, or leave a request without an answer.
 """
@@ -13,7 +14,9 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from threading import Event, Thread, Timer
+from contextlib import suppress
+from select import poll
+from threading import Event, Thread
 from types import FrameType
 
 from adjourn.engine.contract import BrokenContractError, Contract, read_contract
@@ -40,7 +43,10 @@ HEARTBEAT_SECONDS = 20.0
 SAMPLING_SECONDS = 0.5
 """How long a question for the client's model may wait."""
 REFUSE_SECONDS = 1.0
+LAST_LINES_SECONDS = 20.0
+"""How long the last lines of a client that has gone may take."""
 SHUT_DOWN_SECONDS = 15.0
+"""How long the end may take. After a third of it the upstream is killed, if it is still there."""
 
 
 class Proxy:
@@ -82,6 +88,7 @@ class Proxy:
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._signalled)
         Thread(target=self._read_client, daemon=True).start()
+        Thread(target=self._watch_client, daemon=True).start()
         self._upstream_reader.start()
         self._announce()
         self._keep_time()
@@ -106,7 +113,7 @@ class Proxy:
                 "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
             )
         try:
-            self.report.event("task", self.desk.task_id())
+            self.report.event("task", self.desk.claim())
         except AdjournError as error:
             self.report.event(
                 "store.error", f"{error}; calls with effects will be refused until it can be used"
@@ -145,7 +152,9 @@ class Proxy:
             self._end("upstream-exit")
 
     def _end(self, reason: str) -> None:
-        self._ended = self._ended or reason
+        if not self._ended:
+            self._ended = reason
+            Thread(target=self._insist, daemon=True).start()
         self._over.set()
         self._woken.set()
 
@@ -154,6 +163,26 @@ class Proxy:
         reason = f"signal-{signal.Signals(signum).name}"
         # In a thread of its own: the signal may have come while this one holds the lock of `_woken`.
         Thread(target=self._end, args=(reason,), daemon=True).start()
+
+    def _watch_client(self) -> None:
+        """The reading thread comes to the end of input once it has handled all before it; it can hang in that for ever."""
+        hung_up = poll()
+        hung_up.register(CLIENT_IN, 0)
+        hung_up.poll()
+        time.sleep(LAST_LINES_SECONDS)
+        self._end("client-eof")
+
+    def _insist(self) -> None:
+        """See to it that the process ends, though a pipe that nobody reads can block every other thread of it.
+
+        An upstream that is killed lets go who writes to it. A client that lives cannot be made to read; what it was told
+        is in the store by then, and the next session finds this one dead.
+        """
+        time.sleep(SHUT_DOWN_SECONDS / 3)
+        with suppress(ProcessLookupError):
+            self.upstream.kill()
+        time.sleep(SHUT_DOWN_SECONDS * 2 / 3)
+        os._exit(1)
 
     # --- the main thread
 
@@ -208,10 +237,6 @@ class Proxy:
     def _shut_down(self) -> int:
         reason = self._ended
         self.report.event("ending", reason)
-        # A client that lives but does not read can block every write to it; what matters is in the store by then.
-        watchdog = Timer(SHUT_DOWN_SECONDS, os._exit, (1,))
-        watchdog.daemon = True
-        watchdog.start()
         crashed = reason == "upstream-exit"
         if crashed:
             status = self.upstream.wait(1.0)

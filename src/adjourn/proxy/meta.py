@@ -1,5 +1,4 @@
-"""The meta-tools: `aex.checkpoint`, `aex.resume`, `aex.list_tasks`, `aex.review_task` (seeds: meta-tools reference), and those of
-`noting`.
+"""The meta-tools: `aex.checkpoint`, `aex.resume`, `aex.list_tasks`, `aex.review_task`, and those of `noting`.
 
 Owns: their definitions, spellings and answers. Must never: write events itself (the engine does).
 """
@@ -13,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.engine.calls import spellings
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
@@ -134,8 +134,7 @@ class MetaTools:
         self._errors = errors
         self._style = style
         self.definitions = DEFINITIONS
-        self._spellings = {name: name for name in DEFINITIONS}
-        self._spellings |= {name.replace(".", "_"): name for name in DEFINITIONS}
+        self._spellings = {spelling: name for name in DEFINITIONS for spelling in spellings(name)}
         self._handlers: dict[str, Callable[[Arguments], Any]] = {
             "aex.checkpoint": self._checkpoint,
             "aex.resume": self._resume,
@@ -174,7 +173,7 @@ class MetaTools:
     def _spelled(self, name: str) -> str:
         undotted = self._desk.client.lower().startswith(UNDOTTED_CLIENTS)
         return (
-            name.replace(".", "_")
+            spellings(name)[1]
             if self._style == "underscored" or (self._style == "auto" and undotted)
             else name
         )
@@ -212,11 +211,12 @@ class MetaTools:
         return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.engine import pages, recall, resume  # noqa: PLC0415  # as above
+        from adjourn.engine import notes, pages, recall, resume  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
         session = resumed.session
+        notes.let_due(session)
         ledger = session.task.refresh()
         return resume.answer(
             self._desk.store,

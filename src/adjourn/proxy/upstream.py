@@ -60,6 +60,11 @@ class Upstream:
                 time.sleep(0.005)
         return self._status
 
+    def kill(self) -> None:
+        """Kill it now, while another thread may wait for it. Raises `ProcessLookupError` when that has just seen its end."""
+        if self._status is None:
+            os.kill(self.pid, SIGKILL)
+
     def end(self) -> int:
         """Let it end, now that its input is closed, then ask it by SIGTERM, then kill it. Returns its wait status."""
         for wait, signum in ((GRACE_SECONDS, SIGTERM), (GRACE_SECONDS, SIGKILL)):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from select import PIPE_BUF
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 from adjourn.engine.session import Session
 from adjourn.mcp import frames
@@ -19,6 +20,10 @@ from adjourn.proxy.report import Report
 CLIENT_OUT = 1
 MAX_GIVEN_UP = 1000
 CLOSE_SECONDS = 0.5
+NO_ANSWER = b""
+"""In the place of an answer that nobody waits for any more."""
+
+Written = Literal["all", "a part", "nothing"]
 
 
 class Batch:
@@ -69,20 +74,24 @@ class Wire:
 
     def __init__(self, upstream_in: int, report: Report) -> None:
         self._upstream_in = upstream_in
+        self._is_unread = False
         self._client_lock = Lock()
         self._upstream_lock = Lock()
         self.report = report
         self.pending: dict[Any, Pending] = {}
         self._given_up: list[Any] = []
 
-    def to_upstream(self, data: bytes) -> bool:
-        """Write whole lines; False when the upstream does not read any more."""
-        try:
-            with self._upstream_lock:
+    def to_upstream(self, data: bytes) -> Written:
+        """Write whole lines, and say how much of them the upstream may have read."""
+        with self._upstream_lock:
+            try:
                 write_all(self._upstream_in, data)
-        except OSError:
-            return False
-        return True
+            except OSError:
+                # A pipe takes up to PIPE_BUF bytes whole, or not at all.
+                partly = len(data) > PIPE_BUF and not self._is_unread
+                self._is_unread = True
+                return "a part" if partly else "nothing"
+        return "all"
 
     def to_client(self, data: bytes) -> None:
         """Write whole lines. A client that has gone is noticed by the reading side."""
@@ -94,15 +103,21 @@ class Wire:
         if batch is None:
             return line
         with self._client_lock:
-            batch.parts.append(line.rstrip(b"\n"))
-            batch.due -= 1
-            return b"[" + b",".join(batch.parts) + b"]\n" if batch.due == 0 else b""
+            return _taken_in(batch, line)
+
+    def reply(self, pending: Pending, line: bytes) -> bytes:
+        """The same for the answer to a request that was under way, and has left the table."""
+        if pending.batch is None:
+            return line
+        with self._client_lock:
+            batch, pending.batch = pending.batch, None
+            return line if batch is None else _taken_in(batch, line)
 
     def close_upstream(self) -> None:
         """Close the upstream's input, unless a write to it hangs; nothing is written to it any more."""
         if self._upstream_lock.acquire(timeout=CLOSE_SECONDS):
             # INVARIANT: a closed descriptor is never used again; its number may soon be that of another file.
-            closing, self._upstream_in = self._upstream_in, -1
+            closing, self._upstream_in, self._is_unread = self._upstream_in, -1, True
             self._upstream_lock.release()
             with suppress(OSError):
                 os.close(closing)
@@ -113,6 +128,8 @@ class Wire:
         if pending is None or pending.cancelled:
             return None
         pending.cancelled = True
+        if pending.batch is not None:
+            self.to_client(self.reply(pending, NO_ANSWER))  # the others of its batch do not wait for it
         self._given_up.append(request_id)
         if len(self._given_up) > MAX_GIVEN_UP:  # an upstream need not answer these, ever
             self.pending.pop(self._given_up.pop(0), None)
@@ -120,10 +137,20 @@ class Wire:
 
     def fail_pending(self, message: str) -> list[Pending]:
         """Answer every pending request with an error, but those the client gave up; returns what was pending."""
-        gone = list(self.pending.items())
-        self.pending.clear()
-        for request_id, pending in gone:
+        gone = []
+        for request_id in list(self.pending):
+            if (pending := self.pending.pop(request_id, None)) is None:
+                continue  # another thread has just answered it
+            gone.append(pending)
             if not pending.cancelled:
                 error = frames.error(request_id, frames.UPSTREAM_GONE, message)
-                self.to_client(self.answer(pending.batch, error))
-        return [pending for _, pending in gone]
+                self.to_client(self.reply(pending, error))
+        return gone
+
+
+def _taken_in(batch: Batch, line: bytes) -> bytes:
+    """The batch of answers as one line when this was the last that was due, else nothing."""
+    if line:
+        batch.parts.append(line.rstrip(b"\n"))
+    batch.due -= 1
+    return b"[" + b",".join(batch.parts) + b"]\n" if batch.due == 0 and batch.parts else b""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.workspace import make_folder, read_file, sync_folder
+from adjourn.engine.workspace import make_folder, read_file, sync_folder, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
@@ -87,7 +87,7 @@ def _keep(changes: list[Change], root: str) -> str:
     folder = make_folder(root, FOLDER)
     os.chmod(folder, 0o700)
     _write(folder, ".gitignore", b"*\n")
-    number = str(max(map(int, _runs(root)), default=0) + 1)
+    number = str(max(map(int, _numbers(root)), default=0) + 1)
     path = make_folder(root, f"{FOLDER}/{number}")
     kept = []
     for place, change in enumerate(changes):
@@ -96,7 +96,8 @@ def _keep(changes: list[Change], root: str) -> str:
         kept.append(
             Kept(change.path, digest(change.after.encode()), "" if change.before is None else str(place))
         )
-    _write(path, MANIFEST, msgspec.json.format(msgspec.json.encode(Manifest(kept)), indent=2) + b"\n")
+    manifest = msgspec.json.format(msgspec.json.encode(Manifest(kept)), indent=2) + b"\n"
+    write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     return number
 
 
@@ -114,7 +115,13 @@ def _write(folder: str, name: str, data: bytes) -> None:
 
 
 def _runs(root: str) -> list[str]:
-    """The numbers of the runs that can be taken back, newest first."""
+    """The numbers of the runs that can be taken back, newest first. One without a manifest was cut off before it changed anything."""
+    return [
+        number for number in _numbers(root) if os.path.lexists(os.path.join(root, FOLDER, number, MANIFEST))
+    ]
+
+
+def _numbers(root: str) -> list[str]:
     path = os.path.join(root, FOLDER)
     check_way(os.path.join(path, MANIFEST), root)
     with suppress(FileNotFoundError):

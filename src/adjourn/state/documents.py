@@ -71,15 +71,9 @@ def accept(value: Mapping[str, Any] | Part, kind: type[Part]) -> Tree:
     return load(write(value, kind))
 
 
-def write(
-    value: Mapping[str, Any] | Part, kind: type[Part], *, like: tuple[Tree, bytes] | None = None
-) -> bytes:
-    """The canonical bytes of a value that fits `kind`.
-
-    `like` is another tree with its canonical bytes: what the two trees share (as objects) is not written anew.
-    """
-    tree = tree_of(value) if isinstance(value, Part) else value
-    data = canonical(tree) if like is None else canonical_like(tree, *like)
+def write(value: Mapping[str, Any] | Part, kind: type[Part]) -> bytes:
+    """The canonical bytes of a value that fits `kind`."""
+    data = canonical(tree_of(value) if isinstance(value, Part) else value)
     if len(data) > MAX_DOCUMENT_BYTES:
         raise _too_large(len(data), kind)
     try:
@@ -87,34 +81,6 @@ def write(
     except msgspec.ValidationError as error:
         raise _explained(error, load(data), kind) from error
     return data
-
-
-def canonical_like(tree: Mapping[str, Any], old: Tree, old_bytes: bytes) -> bytes:
-    """`canonical(tree)`, with the help of the canonical bytes of another tree that has members and items in common."""
-    if not all(map(str.isascii, tree)):
-        return canonical(tree)  # other names are not in the order of their characters
-    pieces = _decode_pieces(old_bytes)
-    members = []
-    for name in sorted(tree):
-        value, known = tree[name], old.get(name)
-        if value is known and name in pieces:
-            written = bytes(pieces[name])
-        elif type(value) is list and type(known) is list and name in pieces:
-            written = _list_like(value, known, pieces[name])
-        else:
-            written = canonical([value])[1:-1]  # as deep as it is in the tree, for the bound on depth
-        members.append(_encode_sorted(name) + b":" + written)
-    return b"{" + b",".join(members) + b"}"
-
-
-def _list_like(items: list[Any], old: list[Any], old_bytes: msgspec.Raw) -> bytes:
-    written = {id(item): bytes(piece) for item, piece in zip(old, _decode_items(old_bytes), strict=True)}
-    pieces = [written.get(id(item)) or canonical([[item]])[2:-2] for item in items]
-    return b"[" + b",".join(pieces) + b"]"
-
-
-_decode_pieces = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def load(data: bytes) -> Tree:
@@ -201,13 +167,13 @@ def _explained(error: msgspec.ValidationError, value: Any, kind: Any) -> Invalid
     what, _, place = str(error).partition(" - at `$")
     message, path, expected = kind.__name__, list[str | int](), kind
     for name, position in _STEP.findall(place.rstrip("`")):
-        step, expected = _inner(_bare(expected), name or position, value)
+        step, expected = _inner(bare(expected), name or position, value)
         value = value[step]
         path.append(step)
     message = f"{message} {pointer(*path)}".rstrip() + f": {what}"
     if not what.startswith("Object missing"):
         message += f"; it is {shown(value)}"
-    return InvalidError(message, _remedy(_bare(expected), what))
+    return InvalidError(message, _remedy(bare(expected), what))
 
 
 def _inner(expected: Any, step: str, value: Any) -> tuple[str | int, Any]:
@@ -230,7 +196,7 @@ def _fits(value: object, expected: Any) -> bool:
     return True
 
 
-def _bare(expected: Any) -> Any:
+def bare(expected: Any) -> Any:
     """A type without its annotations, and without UNSET."""
     while get_origin(expected) in (Annotated, Union, UnionType):
         expected = get_args(expected)[0]

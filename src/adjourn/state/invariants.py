@@ -115,7 +115,7 @@ def _nodes(nodes: Sequence[Tree]) -> Iterator[Finding]:
             for name in node.get("blockedBy", ())
             if name not in ids
         )
-        yield from _confidence(path, f"Node {node['id']}", node)
+    yield from _confidences("nodes", "Node", nodes)
     if has_circular_references(nodes):
         yield _finding(
             "cycle", "/nodes", "Circular reference detected in node graph", "a node has one parent above it"
@@ -149,8 +149,7 @@ def _knowledge(state: Tree) -> Iterator[Finding]:
     for name in ("facts", "assumptions", "openQuestions", "beliefs"):
         yield from _duplicates(f"epistemicState/{name}", known[name])
     for name, kind in (("facts", "Fact"), ("beliefs", "Belief")):
-        for item in known[name]:
-            yield from _confidence(pointer("epistemicState", name, item["id"]), f"{kind} {item['id']}", item)
+        yield from _confidences(f"epistemicState/{name}", kind, known[name])
     for belief in known["beliefs"]:
         path = pointer("epistemicState", "beliefs", belief["id"], "evidence")
         yield from (_missing(path, fact, "fact") for fact in belief["evidence"] if fact not in facts)
@@ -204,18 +203,17 @@ def _identity(record: Tree) -> Iterator[Finding]:
 
 def _items(record: Tree) -> Iterator[Finding]:
     for name in COLLECTIONS:
-        yield from _duplicates(name, record[name])
-    for learning in record["learnings"]:
-        if "confidence" in learning:
-            path = pointer("learnings", learning["id"])
-            yield from _confidence(path, f"Learning {learning['id']}", learning)
+        if len(record[name]) > 1:
+            yield from _duplicates(name, record[name])
+    yield from _confidences("learnings", "Learning", record["learnings"])
     for decision in record["decisions"]:
         if decision["status"] == "contested" and len(decision.get("variants", ())) < 2:
             yield _finding(
                 "no-variants", pointer("decisions", decision["id"], "variants"),
                 f"decision {decision['id']} is contested and has not two variants", "contest it with contest_decision",
             )  # fmt: skip
-    keys = Counter(effect["idempotencyKey"] for effect in record["toolEffects"] if "idempotencyKey" in effect)
+    done = [effect for effect in record["toolEffects"] if effect.get("status") != "failed"]
+    keys = Counter(effect["idempotencyKey"] for effect in done if "idempotencyKey" in effect)
     for key, count in keys.items():
         if count > 1:
             yield _finding(
@@ -228,33 +226,34 @@ def _questions(record: Tree) -> Iterator[Finding]:
     points = {point["id"] for point in record["resumePoints"]}
     for name in ("questionsForUser", "blockers"):
         for item in record[name]:
-            path = pointer(name, item["id"], "blocksResumePoints")
             for point in item["blocksResumePoints"]:
                 if point not in points:
+                    path = pointer(name, item["id"], "blocksResumePoints")
                     yield _missing(path, point, "resume point", "warning")
     asked = {question["id"] for question in record["questionsForUser"]}
     for blocker in record["blockers"]:
-        path = pointer("blockers", blocker["id"])
         if "questionId" in blocker and blocker["questionId"] not in asked:
-            yield _missing(f"{path}/questionId", blocker["questionId"], "question", "warning")
-        yield from _told(path, blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt"))
+            path = pointer("blockers", blocker["id"], "questionId")
+            yield _missing(path, blocker["questionId"], "question", "warning")
+        yield from _told("blockers", blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt"))
     for question in record["questionsForUser"]:
-        path = pointer("questionsForUser", question["id"])
         answered = question["status"] == "answered"
-        yield from _told(path, question, answered, ("answer", "answeredBy", "answeredAt"))
+        yield from _told("questionsForUser", question, answered, ("answer", "answeredBy", "answeredAt"))
         options = question.get("options", ())
         if answered and options and "answer" in question and question["answer"] not in options:
             yield _finding(
-                "no-option", f"{path}/answer", f"{shown(question['answer'])} is not among the options",
+                "no-option", pointer("questionsForUser", question["id"], "answer"),
+                f"{shown(question['answer'])} is not among the options",
                 "answer with one of " + ", ".join(options),
             )  # fmt: skip
 
 
 def _gates(record: Tree) -> Iterator[Finding]:
     for point in record["resumePoints"]:
-        path, status = pointer("resumePoints", point["id"]), point["approvalStatus"]
-        yield from _told(path, point, status in ("approved", "auto-approved"), ("approvedBy", "approvedAt"))
-        yield from _told(path, point, status == "denied", ("deniedBy", "deniedAt"))
+        status = point["approvalStatus"]
+        approved = status in ("approved", "auto-approved")
+        yield from _told("resumePoints", point, approved, ("approvedBy", "approvedAt"))
+        yield from _told("resumePoints", point, status == "denied", ("deniedBy", "deniedAt"))
 
 
 def _completion(record: Tree) -> Iterator[Finding]:
@@ -294,27 +293,28 @@ def _one_sided(path: str, message: str) -> Finding:
 
 
 def _duplicates(path: str, items: Sequence[Tree]) -> Iterator[Finding]:
-    counts = Counter(item["id"] for item in items)
-    if len(counts) < len(items):
-        for name, count in counts.items():
+    if len({item["id"] for item in items}) < len(items):
+        for name, count in Counter(item["id"] for item in items).items():
             if count > 1:
                 yield _finding(
                     "duplicate-id", f"/{path}/{name}", f"{count} have the id {shown(name)}", "use ids once"
                 )
 
 
-def _confidence(path: str, name: str, item: Tree) -> Iterator[Finding]:
-    value = item["confidence"]
-    if not 0 <= value <= 1:
-        message = f"{name} has invalid confidence: {shown(value)}"
-        yield _finding("confidence", f"{path}/confidence", message, "give a number from 0 to 1")
+def _confidences(path: str, kind: str, items: Sequence[Tree]) -> Iterator[Finding]:
+    for item in items:
+        value = item.get("confidence", 0)
+        if not 0 <= value <= 1:
+            message = f"{kind} {item['id']} has invalid confidence: {shown(value)}"
+            at = f"/{path}{pointer(item['id'], 'confidence')}"
+            yield _finding("confidence", at, message, "give a number from 0 to 1")
 
 
-def _told(path: str, item: Tree, due: bool, names: Sequence[str]) -> Iterator[Finding]:
+def _told(collection: str, item: Tree, due: bool, names: Sequence[str]) -> Iterator[Finding]:
     """Who did a thing and when is told exactly where it is done."""
     for name in names:
         if (name in item) != due:
             state = item.get("status", item.get("approvalStatus"))
             message = f"{name} is {'missing' if due else 'given'} while the status is {state}"
             remedy = "use the operation that sets it" if due else "leave it out"
-            yield _finding("untold", f"{path}/{name}", message, remedy)
+            yield _finding("untold", pointer(collection, item["id"], name), message, remedy)

@@ -78,6 +78,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
+    `beside` counts the effects that were claimed without a session: by a library, not through a proxy.
     """
 
     task: str
@@ -104,6 +105,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     micro_usd: int = 0
     rates: dict[str, list[list[int]]] = {}
     marks: dict[str, int] = {}
+    beside: int = 0
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -245,7 +247,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     ledger.calls_used += not data.uncounted
     if data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
-    ledger.open_calls[data.call] = Call(
+    call = Call(
         call=data.call,
         tool=data.tool,
         digest=data.digest,
@@ -255,6 +257,11 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         arguments=data.arguments,
         once=data.once,
     )
+    ledger.beside += not event.session
+    if event.session or not data.effectful:
+        ledger.open_calls[call.call] = call
+    else:  # nobody can tell whether who claimed it lives: it is in doubt until it is settled
+        ledger.doubts[call.call] = call
     if data.limits:
         _count_rates(ledger, event, data.limits)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None

@@ -58,7 +58,7 @@ EDGES: dict[str, dict[str, tuple[str, ...]]] = {
     "effect": {
         "claimed": ("completed", "failed", "unknown"),
         "unknown": ("completed", "failed", "claimed"),
-        "failed": ("claimed",),
+        "failed": ("claimed", "completed"),
         "completed": (),
     },
 }

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.state.diff import apply
 from adjourn.state.documents import Tree, by_id, parts_of, same, tree_of, without
+from adjourn.state.effects import THROUGH
 from adjourn.state.machines import Happening, Step, set_task
 from adjourn.state.merge_rules import ITEM_RULES, KEPT, Merger, Sides, keeping_variants
 from adjourn.state.record import COLLECTIONS, CRAuthor, CRChange, CRConflict, Strategy
@@ -118,7 +119,11 @@ def _merged(merger: Merger, a: Tree, b: Tree, base: Tree | None) -> Tree:
         )
     )
     result["metadata"] = merger.metadata(Sides(old.get("metadata", UNSET), a["metadata"], b["metadata"]))
-    done = {*result, *ENVELOPE, "conflicts", "checkpointId"}
+    if (
+        THROUGH in a
+    ):  # of the line that the merge lands on; what B knows beyond it is found in the history again
+        result[THROUGH] = a[THROUGH]
+    done = {*result, *ENVELOPE, "conflicts", "checkpointId", THROUGH}
     for name in dict.fromkeys([*old, *a, *b]):
         if name not in done:
             result |= merger.member((name,), Sides.of(name, old, a, b), based=base is not None)
@@ -182,7 +187,8 @@ def _twice(result: Tree, a: Tree, b: Tree) -> list[str]:
 
     def keys(record: Tree) -> Counter[str]:
         effects: Sequence[Tree] = record["toolEffects"]
-        return Counter(effect["idempotencyKey"] for effect in effects if "idempotencyKey" in effect)
+        done = (effect for effect in effects if effect.get("status") != "failed")
+        return Counter(effect["idempotencyKey"] for effect in done if "idempotencyKey" in effect)
 
     before = keys(a) | keys(b)
     return [

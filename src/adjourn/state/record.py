@@ -195,6 +195,13 @@ class CRToolEffect(Part, frozen=True, kw_only=True):
     error: Text | UnsetType = UNSET
 
 
+class CREffectsThrough(Part, frozen=True, kw_only=True):
+    """Which events of the task `toolEffects` tells of: those up to the position `seq`, with `count` effects, of which old ones are left out."""
+
+    seq: Count
+    count: Count
+
+
 class CRCheck(Part, frozen=True, kw_only=True):
     """How an invariant can be checked. A command is never run unless the caller brings a runner."""
 
@@ -259,6 +266,7 @@ class RecordContent(Part, frozen=True, kw_only=True):
     blockers: Annotated[tuple[CRBlocker, ...], Meta(max_length=MAX_ITEMS)]
     resume_points: Annotated[tuple[CRResumePoint, ...], Meta(max_length=MAX_ITEMS)]
     tool_effects: Annotated[tuple[CRToolEffect, ...], Meta(max_length=MAX_ITEMS)]
+    effects_through: CREffectsThrough | UnsetType = UNSET
     invariants: Annotated[tuple[CRInvariant, ...], Meta(max_length=MAX_ITEMS)]
     metadata: CRMetadata
     conflicts: Annotated[tuple[CRConflict, ...], Meta(max_length=MAX_ITEMS)] | UnsetType = UNSET

@@ -318,13 +318,16 @@ def _short(text: str) -> str:
 
 def remembered(text: str, found: Sequence[Statistic]) -> str:
     """`MEMORY.md` with the heuristics as they are now: replaced, added, withdrawn. Everything else stays as it is."""
-    lines = text.splitlines()
+    lines = (
+        text.removesuffix("\n").split("\n") if text else []
+    )  # nothing else ends a line: all stay as they are
     start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
     ours = [_told(one) for one in found if one.heuristic]
+    if start is None and not ours:
+        return text
     if start is None:
         gap = [""] if lines and lines[-1].strip() else []
-        lines += [*gap, HEADING, *ours] if ours else []
-        return _joined(lines)
+        return _joined([*lines, *gap, HEADING, *ours])
     end = next((at for at in range(start + 1, len(lines)) if lines[at].startswith(("# ", "## "))), len(lines))
     names = {one.name for one in found}
     kept = [

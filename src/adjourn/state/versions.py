@@ -9,7 +9,7 @@ The rules of `verify_versions`, in the order they are tested for each version, o
 2. `missing-parent`       only sequence 0 names no parent, and the oldest version given has the parent that the caller named;
 3. `parent-mismatch`      the named parent is the version before;
 4. `sequence-gap`         the sequence is the next one;
-5. `cycle`                no hash comes twice;
+5. `cycle`                no hash comes twice (a hash is of its sequence: 1 and 4 see to it);
 6. `merkle-mismatch`      the stored root is the one over the hashes up to here;
 7. `version-unsupported`  it is a record of a major version known here;
 8. `head-mismatch`        the last hash and root are the expected ones, where the caller knows them from outside.
@@ -22,6 +22,7 @@ Owns: these rules. Must never: read a store, or trust a stored hash.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -33,6 +34,7 @@ from adjourn.log.merkle import Frontier
 from adjourn.state.documents import Id, Tree, accept, load, parse, same, tree_of, without, write
 from adjourn.state.invariants import check_record, require
 from adjourn.state.record import COLLECTIONS, VERSION, ContinuationRecord, CRAuthor, RecordContent
+from adjourn.state.written import Written
 
 SEAL = ("contentHash", "merkleRoot")
 ENVELOPE = (
@@ -119,10 +121,11 @@ def next_version(
 
     `merged` are the hashes of further parents. Envelope members of `said` are not looked at.
     """
-    if not merged and same(without(said, *ENVELOPE), without(head, *ENVELOPE)):
+    rest = without(said, *ENVELOPE)
+    if not merged and same(rest, without(head, *ENVELOPE)):
         return None
     return {
-        **without(said, *ENVELOPE),
+        **rest,
         "id": head["id"],
         "version": max(head["version"], said.get("version", VERSION), key=_version_key),
         "sequence": head["sequence"] + 1,
@@ -148,15 +151,20 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
     return {**without(head, *gone), **without(updates, *gone)}
 
 
-def store_form(record: Tree, *, like: tuple[Tree, bytes] | None = None) -> tuple[str, bytes]:
-    """`(contentHash, canonical content)` of a version. `InvalidError` when it is no record, or breaks a rule.
-
-    `like` makes it quicker: the version before, as a tree from which `record` was made and its stored content.
-    """
+def store_form(record: Tree) -> tuple[str, bytes]:
+    """`(contentHash, canonical content)` of a version. `InvalidError` when it is no record, or breaks a rule."""
     check_version(record.get("version", ""))
-    content = write(without(record, *SEAL), RecordContent, like=like)
+    content = write(without(record, *SEAL), RecordContent)
     require(check_record(record))
     return digest(content), content
+
+
+def following(head: Written, record: Tree) -> tuple[Stored, Written]:
+    """`store_form`, quicker, of a version (without its seal) that shares parts with the one that is written already."""
+    check_version(record["version"])
+    written = head.follow(record)
+    require(check_record(written.tree))
+    return Stored(digest(written.content), written.content), written
 
 
 def sealed(stored: Stored) -> Tree:
@@ -194,6 +202,7 @@ def check_version(version: str) -> None:
         raise InvalidError(f"the record has version {version}; known is {VERSION}", "update adjourn")
 
 
+@lru_cache(16)
 def _version_key(version: str) -> tuple[int, ...]:
     """(major, minor). What is no version is left to the type to refuse."""
     parts = version.split(".")
@@ -224,20 +233,19 @@ def verify_versions(
 ) -> Verification:
     """Verify a first-parent line, oldest first. It follows version `after`, whose Merkle frontier is `tree`, if given."""
     tree = tree or Frontier()
-    previous, checked, seen = after, 0, {after} if after else set()
-    sequence = tree.size + len(tree.late)
-    for version in versions:
-        reason = _wrong(version, previous, sequence, seen)
+    append = tree.append
+    previous, checked, sequence = after, 0, tree.size + len(tree.late)
+    for content_hash, content, root in versions:
+        reason = _wrong(content_hash, content, previous, sequence)
         if reason is None or reason == "version-unsupported":
-            tree.append(bytes.fromhex(version.hash))
-            if (
-                version.root and version.root != tree.root().hex()
-            ):  # the dear part: nothing is computed where none is kept
+            append(bytes.fromhex(content_hash))
+            if root and root != tree.root().hex():  # the dear part: nothing is computed where none is kept
                 reason = "merkle-mismatch"
         if reason is not None:
-            return Verification(checked, previous, version.hash, reason)
-        seen.add(version.hash)
-        previous, sequence, checked = version.hash, sequence + 1, checked + 1
+            return Verification(checked, previous, content_hash, reason)
+        previous = content_hash
+        sequence += 1
+        checked += 1
     missed = (expected_head is not None and expected_head != previous) or (
         expected_root is not None and expected_root != tree.root().hex()
     )
@@ -248,24 +256,22 @@ def verify_versions(
     )
 
 
-def _wrong(version: Stored, previous: str, sequence: int, seen: set[str]) -> Reason | None:
+def _wrong(content_hash: str, content: bytes, previous: str, sequence: int) -> Reason | None:
     """Rules 1 to 5 and 7 for one version."""
-    if sha256(version.content).hexdigest() != version.hash:
+    if sha256(content).hexdigest() != content_hash:
         return "hash-mismatch"
     try:
-        link = _decode_link(version.content)
-        known = link.version == VERSION or _version_key(link.version)[0] <= _version_key(VERSION)[0]
+        link = _decode_link(content)
+        version = link.version
+        known = version == VERSION or _version_key(version)[0] <= _version_key(VERSION)[0]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "version-unsupported"
-    if bool(link.parent_cr_hash) != (link.sequence > 0) or bool(link.parent_cr_hash) > bool(previous):
+    parent, found = link.parent_cr_hash, link.sequence
+    if parent == previous and found == sequence and (not parent) == (not found):
+        return None if known else "version-unsupported"
+    if (not parent) == (found > 0) or (parent and not previous):
         return "missing-parent"
-    if link.parent_cr_hash != previous:
-        return "parent-mismatch"
-    if link.sequence != sequence:
-        return "sequence-gap"
-    if version.hash in seen:
-        return "cycle"
-    return None if known else "version-unsupported"
+    return "parent-mismatch" if parent != previous else "sequence-gap"
 
 
 ParentsOf = Callable[[str], Sequence[str]]

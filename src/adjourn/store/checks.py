@@ -13,7 +13,7 @@ from adjourn.store.base import Entry, Head
 
 MAX_NAME: Final = 512
 """Bytes (UTF-8) of a stream's or a ref's name."""
-MAX_REF: Final = 64 * 1024
+MAX_REF: Final = 1024 * 1024
 """Bytes (UTF-8) of a ref's value."""
 MAX_ENTRY: Final = 16 * 1024 * 1024
 """Bytes of one entry."""

@@ -208,4 +208,3 @@ CODEX = Agent(
         TASK,
     ),
 )
-AGENTS = (CLAUDE, CODEX)

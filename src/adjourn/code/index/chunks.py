@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adjourn.code.index.index import Index
-from adjourn.code.index.lookup import Place
+from adjourn.code.index.lookup import UNDER, Place
 
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
 _HALF = 12.0
@@ -26,14 +26,18 @@ WITH found AS MATERIALIZED (
 )
 SELECT {_PLACE}, {_CHUNK}, found.rank FROM found CROSS JOIN chunk ON chunk.id = found.id
 CROSS JOIN file INDEXED BY file_content ON file.content = chunk.content AND file.tree = :tree
-CROSS JOIN content ON content.id = file.content ORDER BY found.rank, file.path LIMIT :limit
+CROSS JOIN content ON content.id = file.content WHERE {UNDER} ORDER BY found.rank, file.path LIMIT :limit
 """  # noqa: S608  # of constants
 _NAMED = f"""
 SELECT {_PLACE}, {_CHUNK}, 0.0 FROM file CROSS JOIN content ON content.id = file.content
 CROSS JOIN chunk ON chunk.content = file.content
 WHERE file.tree = ? AND file.path = ? AND chunk.name = ? ORDER BY abs(chunk.line - ?) LIMIT 1
 """  # noqa: S608
-_SPARE = 10
+_BY_ID = f"""
+SELECT {_PLACE}, {_CHUNK}, 0.0 FROM chunk CROSS JOIN file INDEXED BY file_content ON file.content = chunk.content AND file.tree = :tree
+CROSS JOIN content ON content.id = file.content WHERE {UNDER} AND chunk.id IN (%s) ORDER BY file.path
+"""  # noqa: S608
+_SPARE, _SPARE_UNDER = 10, 200
 _COMMON = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "given", "has", "have", "how",
     "if", "in", "into", "is", "it", "its", "not", "of", "on", "or", "return", "returns", "should", "so", "such", "than",
@@ -57,14 +61,22 @@ class Hit(NamedTuple):
     score: float
 
 
-def search(index: Index, terms: Sequence[str], limit: int) -> list[Hit]:
-    """The pieces that have the rarest of some words most often, best first."""
+def search(index: Index, terms: Sequence[str], limit: int, under: str = "") -> list[Hit]:
+    """The pieces, in a folder or file, that have the rarest of some words most often, best first."""
     different = list(dict.fromkeys(terms))
     telling = [term for term in different if term not in _COMMON] or different
     match = " OR ".join(f'"{term}"' for term in telling[:_MAX_TERMS])
-    # Some of what is found belongs to another branch or work tree.
-    values = {"match": match, "tree": index.tree, "limit": limit, "many": _SPARE * limit}
+    # Some of what is found belongs to another branch, work tree or folder.
+    many = limit * (_SPARE_UNDER if under else _SPARE)
+    values = {"match": match, "tree": index.tree, "under": under, "limit": limit, "many": many}
     return [_hit(row) for row in index.database.all(_SEARCH, values)]
+
+
+def by_id(index: Index, numbers: Sequence[int], under: str = "") -> list[Hit]:
+    """Those of some pieces that are in a folder or file of this work tree; with the first path of each."""
+    listed = ", ".join(str(int(number)) for number in numbers)
+    found = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
+    return list({hit.id: hit for hit in reversed(list(found))}.values())
 
 
 def nearest(index: Index, path: str, name: str, line: int) -> Hit | None:

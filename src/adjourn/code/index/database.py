@@ -16,7 +16,8 @@ from typing import Any
 
 from adjourn.errors import RefusedError, StoreError
 
-SCHEMA = 1
+SCHEMA = 2
+"""Goes up when the tables change, or when the same bytes would be analysed otherwise: then the index is made anew."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30
 # Vectors are kept when all else is forgotten: they took longest, and their keys say what they are of.

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -47,9 +47,8 @@ class Report(msgspec.Struct, frozen=True):
     partial: bool = False
 
 
-class _Status(NamedTuple):
-    mtime: int
-    size: int
+_Status = tuple[int, int]
+"""A file's time in nanoseconds and its size: what tells whether it may have changed."""
 
 
 class Index:
@@ -90,6 +89,8 @@ class Index:
                 self.database.empty()
                 self.tree = writing.tree_id(self.database, self.repository.root)
             paths = ripgrep.files((), cwd=self.repository.root, pace=pace)[:_MAX_FILES]
+            if pace.over():  # the list may end early: what it does not name is not therefore gone
+                return Report(partial=True, duration_ms=int((time.monotonic() - began) * 1000))
             report = self._take(paths, self._kept(), pace, whole=True)
             if not report.partial:
                 with self.database.transaction() as cursor:
@@ -99,14 +100,19 @@ class Index:
     def refresh(self, paths: Sequence[str]) -> Report:
         """Take in a few files that are known to have changed, without looking at the others."""
         with self._syncing:
-            kept = {}
+            kept: dict[str, _Status] = {}
             for path in paths:
-                row = self.database.one(
+                row: Any = self.database.one(
                     "SELECT mtime, size FROM file WHERE tree = ? AND path = ?", (self.tree, path)
                 )
                 if row:
-                    kept[path] = _Status(*row)
+                    kept[path] = row
             return self._take(list(paths), kept, Pace(), whole=False)
+
+    def contents(self) -> tuple[Any, ...]:
+        """Something that is another when the files' contents are."""
+        counted = "SELECT count(*), total(content), max(content) FROM file WHERE tree = ?"
+        return self.database.all(counted, (self.tree,))[0]
 
     def knows(self, path: str) -> bool:
         return (
@@ -118,7 +124,7 @@ class Index:
 
     def _kept(self) -> dict[str, _Status]:
         rows = self.database.all("SELECT path, mtime, size FROM file WHERE tree = ?", (self.tree,))
-        return {path: _Status(mtime, size) for path, mtime, size in rows}
+        return {path: (mtime, size) for path, mtime, size in rows}
 
     def _spent(self) -> bool:
         """Whether most of the index is of contents that no work tree has any more: then it is made anew."""
@@ -142,7 +148,7 @@ class Index:
         changed: list[str] = []
         present: set[str] = set()
         for path in paths:
-            status = _status(os.path.join(root, path))
+            status = _status(f"{root}/{path}")
             if status is None:
                 continue
             present.add(path)
@@ -243,7 +249,7 @@ def _status(path: str) -> _Status | None:
         status = os.lstat(path)
     except OSError:
         return None
-    return _Status(status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _read(path: str) -> bytes:

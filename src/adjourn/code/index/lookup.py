@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from adjourn.code.analysis import MAX_PARSED, dialect, fingerprint
 from adjourn.code.index.index import Index
 from adjourn.code.index.writing import FRESH
-from adjourn.code.marks import Marks
 from adjourn.code.outline import Symbol
 
 _MAX_NAMES = 5_000
 _TRIGRAM = 3
 _PARAMETERS = 500
-_UNDER = "(:under = '' OR file.path = :under OR substr(file.path, 1, length(:under) + 1) = :under || '/')"
+UNDER = "(:under = '' OR file.path = :under OR substr(file.path, 1, length(:under) + 1) = :under || '/')"
 _PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
 _SYMBOL = (
     "name.name, symbol.kind, symbol.scope, symbol.line, symbol.end_line, symbol.name_start, symbol.signature"
@@ -27,19 +26,16 @@ _SYMBOL = (
 _BY_NAME = f"""
 SELECT {_PLACE}, {_SYMBOL} FROM name CROSS JOIN symbol ON symbol.name = name.id
 CROSS JOIN file INDEXED BY file_content ON file.content = symbol.content AND file.tree = :tree CROSS JOIN content ON content.id = file.content
-WHERE {_UNDER} AND name.name IN (%s)
+WHERE {UNDER} AND name.name IN (%s)
 """  # noqa: S608  # of constants
 _BY_FILE = f"""
 SELECT {_PLACE}, {_SYMBOL} FROM file CROSS JOIN content ON content.id = file.content
 CROSS JOIN symbol ON symbol.content = file.content CROSS JOIN name ON name.id = symbol.name
-WHERE file.tree = :tree AND {_UNDER} ORDER BY file.path, symbol.number LIMIT :limit
+WHERE file.tree = :tree AND {UNDER} ORDER BY file.path, symbol.number LIMIT :limit
 """  # noqa: S608
 _BY_WORDS = f"""
 SELECT {_PLACE} FROM content_words CROSS JOIN file INDEXED BY file_content ON file.content = content_words.rowid AND file.tree = :tree
-CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match AND {_UNDER} ORDER BY file.path
-"""  # noqa: S608
-_BY_PATH = f"""
-SELECT {_PLACE} FROM file JOIN content ON content.id = file.content WHERE file.tree = ? AND file.path = ?
+CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match AND {UNDER} ORDER BY file.path
 """  # noqa: S608
 
 
@@ -72,16 +68,18 @@ def is_current(index: Index, place: Place) -> bool:
 
 def read_current(index: Index, place: Place) -> bytes | None:
     """The bytes of a file, unless they may not be those that were analysed."""
-    path = index.repository.absolute(place.path)
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(
+            f"{index.repository.root}/{place.path}",
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
     except OSError:
         return None
     with open(handle, "rb", buffering=0) as file:
         status = os.fstat(handle)
         if status.st_size != place.size or place.mtime not in (FRESH, status.st_mtime_ns):
             return None
-        data = file.read(MAX_PARSED + 1)
+        data = file.read(min(place.size, MAX_PARSED) + 1)
     if place.mtime == FRESH:
         row = index.database.one("SELECT hash FROM content WHERE id = ?", (place.content,))
         if row is None or row[0] != fingerprint(data, dialect(place.language)):
@@ -140,26 +138,24 @@ def mentioning(index: Index, terms: Sequence[str], under: str) -> list[Place]:
     return [Place(*row) for row in rows]
 
 
-def place_of(index: Index, path: str) -> Place | None:
-    """What the index knows of one file."""
-    row = index.database.one(_BY_PATH, (index.tree, path))
-    return Place(*row) if row else None
-
-
 def skipped(index: Index, under: str) -> list[str]:
     """Files whose words are not indexed: binary, or too long."""
     rows = index.database.all(
         f"SELECT file.path FROM file JOIN content ON content.id = file.content"  # noqa: S608
-        f" WHERE file.tree = :tree AND content.engine = 'skipped' AND file.size > {2 << 20} AND {_UNDER}",
+        f" WHERE file.tree = :tree AND content.engine = 'skipped' AND file.size > {2 << 20} AND {UNDER}",
         {"tree": index.tree, "under": under},
     )
     return [path for (path,) in rows]
 
 
-def marks(index: Index, content: int) -> Marks:
-    """Where a content comments, quotes, imports."""
-    row = index.database.one("SELECT marks FROM content WHERE id = ?", (content,))
-    return Marks.unpacked(row[0]) if row else Marks({})
+def marks(index: Index, contents: Sequence[int]) -> dict[int, bytes]:
+    """Where contents comment, quote, import: packed, since few of many are looked at."""
+    found: dict[int, bytes] = {}
+    for start in range(0, len(contents), _PARAMETERS):
+        part = contents[start : start + _PARAMETERS]
+        statement = f"SELECT id, marks FROM content WHERE id IN ({', '.join('?' * len(part))})"  # noqa: S608
+        found.update(dict(index.database.all(statement, part)))
+    return found
 
 
 def _definition(row: tuple[Any, ...]) -> Definition:

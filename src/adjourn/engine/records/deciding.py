@@ -5,12 +5,13 @@ Owns: letting what is due take effect first, and that an approval is used once. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import UNSET
 
+from adjourn.engine.records.effects import Effects
 from adjourn.errors import ConflictError, InvalidError, RefusedError
 from adjourn.log.canonical import digest
 from adjourn.state import decisions, interventions, machines, merge, timing
@@ -29,6 +30,11 @@ class Deciding:
 
     store: Store
     _clock: Callable[[], int]
+
+    @property
+    def effects(self) -> Effects:
+        """Tool effects: claimed before they are run, settled after."""
+        raise NotImplementedError
 
     def resolve(self, name: str) -> Tree:
         """A version by the id of its record (the newest one) or by its hash."""
@@ -49,9 +55,10 @@ class Deciding:
     ) -> Tree:
         """Answer an open question; with `learn`, the answer becomes a learning, too."""
         answered = interventions.answer_question
-        return self._decide(
+        made = self._decide(
             cr_id, lambda record, at: answered(record, question_id, answer, author, at, learn=learn), author
         )
+        return self.effects.answered(made, question_id)
 
     def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
         """Go on without an answer."""
@@ -79,7 +86,12 @@ class Deciding:
 
     def usable_resume_points(self, cr_id: str) -> list[Tree]:
         """The approved points whose steps may start now."""
-        return interventions.usable_resume_points(self.resolve(cr_id), consumed=_Consumed(self.store))
+        return interventions.usable_resume_points(self.resolve(cr_id), consumed=self.consumed)
+
+    @property
+    def consumed(self) -> Container[str]:
+        """The keys of all approvals that were ever used: beside the versions, so that an older one revives none."""
+        return _Consumed(self.store)
 
     def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
         """Use up an approval: its steps start. No version, older one or fork of the record can use it again.
@@ -88,7 +100,7 @@ class Deciding:
         """
         record = self.resolve(cr_id)
         used = interventions.consume_resume_point
-        used(record, resume_point_id, self._clock(), consumed=_Consumed(self.store))
+        used(record, resume_point_id, self._clock(), consumed=self.consumed)
         name = _consumed(interventions.consumption_key(record, resume_point_id))
         try:
             self.store.swap(name, f"{self._clock()} {record['contentHash']}", expect=None)
@@ -179,8 +191,6 @@ class Deciding:
 
 
 class _Consumed:
-    """The keys of all approvals that were ever used: beside the versions, so that an older one revives none."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 

@@ -1,23 +1,37 @@
 """Tool effects: claimed durably before a tool is run, settled after, and what is made of a claim that was never settled.
 
-An effect is named by its key, once in a task, whichever record, fork or older version asks: the ref `effect/…` says in which record
-it was claimed first, and that record tells how it stands. What is not replayable is never run twice without a word from
-somebody who looked: a probe, or a person.
+The ledger of effects is the task's chain of events, for a library that claims here as for the calls of a proxy: a claim is one
+commit to it (`tool.allowed`, without a session), which sees what every door of the task has done. Records show what the chain says
+(`state.effects`), and keep of an effect that was claimed here the inputs and outputs. What is not replayable is never run twice
+without a word from somebody who looked: a probe, or a person.
 
-Owns: that table. Must never: run a tool, or take a claim that nobody settled for an effect that did not happen.
+Owns: the table of what is found for a claim. Must never: run a tool, or take a claim that nobody settled for an effect that did not
+happen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
 
-from adjourn.errors import ConflictError, RefusedError
+from adjourn.engine import keys, once
+from adjourn.engine.calls import arguments_digest
+from adjourn.engine.records import claims
+from adjourn.engine.records.claims import Found
+from adjourn.engine.session import settle_doubt
+from adjourn.engine.task import Fact, Task
+from adjourn.errors import IntegrityError, NotFoundError, RefusedError
+from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
-from adjourn.state.documents import Tree, by_id, same, without
-from adjourn.state.machines import Happening, Step, derived_id, find, path_of, put, require_edge
+from adjourn.log.event import Actor
+from adjourn.state import effects, interventions
+from adjourn.state.documents import Tree, by_id, same, view
+from adjourn.state.ledger import Ledger
+from adjourn.state.machines import Happening, Step, derived_id, path_of, put
 from adjourn.state.record import CRAuthor
+from adjourn.state.redact import preview
 
 if TYPE_CHECKING:
     from adjourn.engine.records.store import CRStore
@@ -29,7 +43,10 @@ DONE, NOT_DONE = "done", "not done"
 
 
 class Call(NamedTuple):
-    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume."""
+    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
+
+    A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
+    """
 
     tool: str
     operation: str
@@ -43,6 +60,15 @@ class Call(NamedTuple):
     def idempotency_key(self) -> str:
         named = {"inputs": self.inputs, "operation": self.operation, "toolName": self.tool}
         return self.key or digest(canonical(named))
+
+    @property
+    def name(self) -> str:
+        """The tool, as the events of the task name it."""
+        return effects.event_name(self.tool, self.operation)
+
+    @property
+    def digest(self) -> str:
+        return arguments_digest(self.inputs)
 
 
 class Claim(NamedTuple):
@@ -61,51 +87,74 @@ class Compensation(NamedTuple):
 
 
 class Effects:
-    """The effects in the records of a store."""
+    """The effects of the tasks whose records are in a store."""
 
-    def __init__(self, store: CRStore) -> None:
+    def __init__(self, store: CRStore, clock: Callable[[], int]) -> None:
         self._store = store
+        self._clock = clock
+        self._tasks: dict[str, Task] = {}
 
     def claim(self, cr_id: str, call: Call, author: CRAuthor, *, probe: Probe | None = None) -> Claim:
-        """Claim an effect, or learn that it happened. `RefusedError` where that is not known, or the key is another call's."""
-        head = self._store.resolve(cr_id)
-        name = f"effect/{digest(canonical([head['task']['id'], call.idempotency_key]))}"
-        value = self._store.store.ref(name)
-        if value is None:
-            inherited = [
-                one for one in head["toolEffects"] if one.get("idempotencyKey") == call.idempotency_key
-            ]
-            effect_id = inherited[0]["id"] if inherited else str(uuid4())
-            value = f"{effect_id} {cr_id}"
-            try:
-                self._store.store.swap(name, value, expect=None)
-            except ConflictError:
-                value = self._store.store.ref(name) or value
-        effect_id, _, home = value.partition(" ")
-        known = by_id(self._store.resolve(home)["toolEffects"]).get(effect_id)
-        if known is None:
-            return self._claim_first(home, effect_id, call, author, probe)
-        return self._claim_known(home, known, call, author, probe)
+        """Claim an effect, or learn that it happened. `RefusedError` where that is not known, or the key is another call's.
+
+        What happened through a proxy of the task counts too, and a proxy knows what is claimed here.
+        """
+        record = self._current(cr_id)
+        task = self._task(record)
+        found = self._found(task, record, call, author)
+        if found.state == "free":
+            effect = claims.entry(found, call)
+            self._store.act(cr_id, lambda record, at: self._entered(record, at, effect), author)
+            return Claim(run=True, record=cr_id, effect=effect)
+        effect = claims.full(task, record, found, call)
+        if found.keyed and not claims.is_of(effect, call):
+            raise RefusedError(
+                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']}, with other inputs",
+                "use a key of its own for another effect",
+            )
+        if found.state == "done":
+            return Claim(run=False, record=cr_id, effect=effect)
+        if effect["isReplayable"]:
+            return Claim(run=True, record=cr_id, effect=effect)
+        if found.state == "open":
+            raise RefusedError(
+                f"call {found.call} for the same effect is under way in another session",
+                "wait for its answer",
+            )
+        self._look(cr_id, effect, author, probe)
+        return self.claim(cr_id, call, author)
 
     def complete(
         self, claim: Claim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0
     ) -> Tree:
         """The tool has answered: the effect happened. Returns the record."""
         given = {} if outputs is None else {"outputs": dict(outputs)}
-        return self._settle(
-            claim.record, claim.effect["id"], "completed", author, durationMs=took_ms, **given
+        kept = canonical(given["outputs"]) if given else b""
+        settled = kinds.ToolSettled(
+            answer=digest(kept) if kept else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
+        )
+        self._settle(claim, settled, author, kept)
+        return self._noted(
+            claim.record, {**claim.effect, **given, "status": "completed", "durationMs": took_ms}, author
         )
 
     def fail(self, claim: Claim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
-        """The tool has said that nothing happened. Where that is not sure, do not settle."""
-        return self._settle(
-            claim.record, claim.effect["id"], "failed", author, durationMs=took_ms, error=error
+        """The tool has said that nothing happened. Where that is not sure, do not settle.
+
+        To the task, what is not replayable is in doubt then: only a person lets it be tried again.
+        """
+        outcome: Literal["tool-error", "no-answer"] = (
+            "tool-error" if claim.effect["isReplayable"] else "no-answer"
         )
+        settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
+        self._settle(claim, settled, author)
+        failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
+        return self._noted(claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
         """Effects of which nobody knows whether they happened: to be looked at first."""
-        effects: list[Tree] = self._store.resolve(cr_id)["toolEffects"]
-        return [effect for effect in effects if effect.get("status") in ("claimed", "unknown")]
+        known = self._current(cr_id)["toolEffects"]
+        return [effect for effect in known if effect.get("status") in effects.UNSETTLED]
 
     def compensation(self, cr_id: str, content_hash: str) -> Compensation:
         """What was done since a version of the record, for those who go back to it."""
@@ -113,7 +162,7 @@ class Effects:
         settled = {effect["id"] for effect in before if effect.get("status", "completed") == "completed"}
         since = [
             effect
-            for effect in self._store.resolve(cr_id)["toolEffects"]
+            for effect in self._current(cr_id)["toolEffects"]
             if effect["id"] not in settled and effect.get("status") != "failed"
         ]
         since.sort(key=lambda effect: effect["executedAt"], reverse=True)
@@ -122,92 +171,86 @@ class Effects:
             [effect for effect in since if not effect["reversible"]],
         )
 
+    def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
+        """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
+        return self._store.act(cr_id, self._brought_up, author)
+
+    def answered(self, record: Tree, question_id: str) -> Tree:
+        """A question was answered: where it is about an effect in doubt, that is settled for every door of the task."""
+        effect = next((one for one in record["toolEffects"] if _question_id(one) == question_id), None)
+        if effect is None or effect.get("status", "completed") == "completed":
+            return record
+        asked = by_id(record["questionsForUser"])[question_id]
+        by = _actor(view(asked["answeredBy"], CRAuthor))
+        with suppress(NotFoundError):  # settled meanwhile, or it is of a chain that is not here
+            settle_doubt(self._task(record), effect["id"], happened=asked["answer"] == DONE, by=by)
+        return self.bring_up(record["id"])
+
     # --- the table
 
-    def _claim_first(
-        self, home: str, effect_id: str, call: Call, author: CRAuthor, probe: Probe | None
-    ) -> Claim:
-        """Whoever adds the effect to the record has claimed it."""
-        added: list[Tree] = []
+    def _found(self, task: Task, record: Tree, call: Call, author: CRAuthor) -> Found:
+        """What the chain knows of an effect. Where that is nothing it is claimed, in the same step."""
+        new = Found(str(uuid4()), "free", writes=True)
+        found = [new]
+        changes: dict[str, str | None] = {}
 
-        def add(record: Tree, at: int) -> Step:
-            added.clear()
-            if effect_id in by_id(record["toolEffects"]):
-                return Step(record, ())
-            added.append(_effect(effect_id, call, at))
-            return _recorded(put(record, "effect", added[0]), added[0])
+        def build(ledger: Ledger) -> list[Fact]:
+            names = claims.names_of(task, ledger, call)
+            known = claims.look_up(task, ledger, call, names) or claims.told(record, call) or new
+            found[:] = [known._replace(stamp=task.stamp)]
+            changes.clear()
+            if not known.writes:
+                return []
+            changes.update(once.claimed(task.id, " ".join(names), known.call))
+            by = _actor(author)
+            opened = [] if ledger.exists else [Fact(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
+            return [*opened, Fact(_intent(known.call, call, names), by)]
 
-        record = self._store.act(home, add, author)
-        if added:
-            return Claim(run=True, record=home, effect=added[0])
-        return self._claim_known(home, find(record, "effect", effect_id), call, author, probe)
+        task.refresh()
+        task.commit(build, refs=lambda _: changes)
+        return found[0]
 
-    def _claim_known(
-        self, home: str, effect: Tree, call: Call, author: CRAuthor, probe: Probe | None
-    ) -> Claim:
-        if not (
-            same(effect["inputs"], call.inputs)
-            and effect["toolName"] == call.tool
-            and effect["operation"] == call.operation
-        ):
-            raise RefusedError(
-                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']}, with other inputs",
-                "use a key of its own for another effect",
-            )
-        status = effect.get("status", "completed")
-        if status == "completed":
-            return Claim(run=False, record=home, effect=effect)
-        if status == "failed":
-            if not effect["isReplayable"] and not self._answered(home, effect, NOT_DONE):
-                self._ask(home, effect, author, "It failed. Was nothing done, so that it may be run again?")
-            return self._again(home, effect, author)
-        if effect["isReplayable"]:
-            return Claim(run=True, record=home, effect=effect)
+    def _look(self, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
+        """Have an effect in doubt settled: the probe looks, else a person, who is asked."""
         happened = probe(effect) if probe else None
+        by = author
         if happened is None:
-            happened = True if self._answered(home, effect, DONE) else None
-            happened = False if self._answered(home, effect, NOT_DONE) else happened
-        if happened is None:
-            self._ask(home, effect, author, "It was begun, and nobody knows whether it was done. Was it?")
-        record = self._settle(home, effect["id"], "completed" if happened else "failed", author)
-        effect = find(record, "effect", effect["id"])
-        return Claim(run=False, record=home, effect=effect) if happened else self._again(home, effect, author)
+            happened, by = self._answer(cr_id, effect, author)
+        with suppress(NotFoundError):  # another was faster: what it has said counts
+            settle_doubt(
+                self._task(self._store.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
+            )
 
-    def _again(self, home: str, effect: Tree, author: CRAuthor) -> Claim:
-        """Claim a failed effect once more. Of two who try, one does."""
-        claimed: list[Tree] = []
+    def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
+        """What a person has answered of an effect, in whichever record of the task; else one is asked."""
+        name, task = _question_id(effect), self._store.resolve(cr_id)["task"]["id"]
+        for record_id in dict.fromkeys([cr_id, *self._store.ids()]):
+            with suppress(IntegrityError):
+                record = self._store.resolve(record_id)
+                asked = by_id(record["questionsForUser"]).get(name, {})
+                if record["task"]["id"] == task and "answer" in asked:
+                    return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
+        failed = effect.get("status") == "failed"
+        self._ask(
+            cr_id,
+            effect,
+            author,
+            "It failed. Was nothing done, so that it may be run again?"
+            if failed
+            else "It was begun, and nobody knows whether it was done. Was it?",
+        )
+        raise RefusedError(
+            f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
+            f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
+        )
 
-        def claim(record: Tree, at: int) -> Step:
-            claimed.clear()
-            known = find(record, "effect", effect["id"])
-            require_edge("effect", effect["id"], known["status"], "claimed")
-            claimed.append({**without(known, "error"), "status": "claimed", "executedAt": at})
-            return _recorded(put(record, "effect", claimed[0]), claimed[0])
-
-        self._store.act(home, claim, author)
-        return Claim(run=True, record=home, effect=claimed[0])
-
-    def _settle(self, home: str, effect_id: str, status: str, author: CRAuthor, **members: Any) -> Tree:
-        def settle(record: Tree, at: int) -> Step:
-            del at
-            effect = find(record, "effect", effect_id)
-            require_edge("effect", effect_id, effect.get("status", "completed"), status)
-            settled = {**effect, **members, "status": status}
-            return _recorded(put(record, "effect", settled), settled)
-
-        return self._store.act(home, settle, author)
-
-    def _answered(self, home: str, effect: Tree, answer: str) -> bool:
-        asked = by_id(self._store.resolve(home)["questionsForUser"]).get(_question_id(effect))
-        return asked is not None and asked.get("answer") == answer
-
-    def _ask(self, home: str, effect: Tree, author: CRAuthor, question: str) -> None:
-        """Have a person look, and refuse until one has."""
+    def _ask(self, cr_id: str, effect: Tree, author: CRAuthor, question: str) -> None:
         name = _question_id(effect)
 
         def ask(record: Tree, at: int) -> Step:
-            if name in by_id(record["questionsForUser"]):
-                return Step(record, ())
+            step = self._entered(record, at, effect)
+            if name in by_id(step.record["questionsForUser"]):
+                return step
             asked = {
                 "id": name,
                 "type": "approval",
@@ -219,13 +262,66 @@ class Effects:
                 "priority": "blocking",
                 "askedAt": at,
             }
-            return Step(put(record, "question", asked), (Happening("updated", path_of("question", name)),))
+            told = Happening("updated", path_of("question", name))
+            return Step(put(step.record, "question", asked), (*step.events, told))
 
-        self._store.act(home, ask, author)
-        raise RefusedError(
-            f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
-            f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
+        self._store.act(cr_id, ask, author)
+
+    # --- the parts
+
+    def _task(self, record: Tree) -> Task:
+        name = record["task"]["id"]
+        if name not in self._tasks:
+            task = Task(self._store.store, name, clock=self._clock, secret=keys.secret())
+            self._tasks = {name: task}
+            return task
+        return self._tasks[name]
+
+    def _current(self, cr_id: str) -> Tree:
+        return claims.current(self._store.store, self._store.resolve(cr_id))
+
+    def _settle(self, claim: Claim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b"") -> None:
+        task = self._task(self._store.resolve(claim.record))
+        changes: dict[str, str | None] = {}
+
+        def build(ledger: Ledger) -> list[Fact]:
+            if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
+                known = claims.from_chain(task, settled.call)["status"]
+                raise RefusedError(f"effect {settled.call} is {known} already", "claim it anew")
+            changes.update(once.ended(ledger, settled, once.DONE, task.store.ref))
+            return [Fact(settled, _actor(author))]
+
+        task.refresh()
+        task.commit(build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= once.MAX_ANSWER else [])
+
+    def _entered(self, record: Tree, at: int, effect: Tree) -> Step:
+        """A record with all that is known of an effect, where it has no more than its event; how that stands, the chain says."""
+        step = self._brought_up(record, at)
+        known = by_id(step.record["toolEffects"]).get(effect["id"])
+        if known is None or (effects.is_call(known) and known["status"] in effects.UNSETTLED):
+            return _recorded(step, effect) if claims.is_own(effect) else step
+        return step
+
+    def _noted(self, cr_id: str, effect: Tree, author: CRAuthor) -> Tree:
+        return self._store.act(
+            cr_id, lambda record, at: _recorded(self._brought_up(record, at), effect), author
         )
+
+    def _brought_up(self, record: Tree, at: int) -> Step:
+        """A record with what its task's chain says, and questions answered that a person has answered there."""
+        after = claims.current(self._store.store, record)
+        before = by_id(record["toolEffects"])
+        changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
+        step = Step(after, tuple(_told(one) for one in changed))
+        for effect in changed:
+            by = effect.get("settledBy", {})
+            asked = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
+            if by.get("type") == "human" and asked.get("status") == "open":
+                answer = DONE if effect["status"] == "completed" else NOT_DONE
+                person = CRAuthor(id=by["id"], type="human")
+                said = interventions.answer_question(step.record, asked["id"], answer, person, at)
+                step = Step(said.record, (*step.events, *said.events))
+        return step
 
 
 def _question_id(effect: Tree) -> str:
@@ -233,22 +329,27 @@ def _question_id(effect: Tree) -> str:
     return derived_id("effect", f"{effect['id']}.{effect['executedAt']}")
 
 
-def _effect(effect_id: str, call: Call, at: int) -> Tree:
-    return {
-        "id": effect_id,
-        "toolName": call.tool,
-        "operation": call.operation,
-        "inputs": call.inputs,
-        "idempotencyKey": call.idempotency_key,
-        "isReplayable": call.replayable,
-        "sideEffects": list(call.side_effects),
-        "reversible": call.reversible,
-        "executedAt": at,
-        "durationMs": 0,
-        "status": "claimed",
-    }
+def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:
+    """That a call is about to be made. What is replayable does no harm twice, as if it had no effect."""
+    return kinds.ToolAllowed(
+        arguments=preview(call.inputs),
+        call=name,
+        digest=call.digest,
+        effectful=not call.replayable,
+        once=" ".join(names),
+        tool=call.name,
+        uncounted=True,
+    )
 
 
-def _recorded(record: Tree, effect: Tree) -> Step:
-    detail = {"toolName": effect["toolName"], "status": effect["status"]}
-    return Step(record, (Happening("effect-recorded", path_of("effect", effect["id"]), detail),))
+def _actor(author: CRAuthor) -> Actor:
+    return Actor(author.id, author.type)
+
+
+def _recorded(step: Step, effect: Tree) -> Step:
+    return Step(put(step.record, "effect", effect), (*step.events, _told(effect)))
+
+
+def _told(effect: Tree) -> Happening:
+    detail = {"toolName": effect["toolName"], "status": effect.get("status", "completed")}
+    return Happening("effect-recorded", path_of("effect", effect["id"]), detail)

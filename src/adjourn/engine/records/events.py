@@ -6,8 +6,10 @@ Owns: the queue between writers and subscribers. Must never: let a subscriber br
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
+
+import msgspec
 
 from adjourn.state.documents import Tree, tree_of, view
 from adjourn.state.machines import Happening
@@ -61,21 +63,17 @@ class Subscribers:
 
 def events_of(
     version: Tree, happenings: Sequence[Happening], author: CRAuthor, previous: str = ""
-) -> list[CREvent]:
+) -> Iterator[CREvent]:
     """What happened in a sealed version, as subscribers are told."""
-    return [
-        view(
-            {
-                "type": happening.type,
-                "crId": version["id"],
-                "contentHash": version["contentHash"],
-                **({"previousHash": previous} if previous else {}),
-                "author": tree_of(author),
-                "timestamp": version["lastModifiedAt"],
-                **({"path": happening.path} if happening.path else {}),
-                **({} if happening.detail is None else {"detail": happening.detail}),
-            },
-            CREvent,
-        )
-        for happening in happenings
-    ]
+    for happening in happenings:
+        told = {
+            "type": happening.type,
+            "crId": version["id"],
+            "contentHash": version["contentHash"],
+            **({"previousHash": previous} if previous else {}),
+            "author": tree_of(author),
+            "timestamp": version["lastModifiedAt"],
+            **({"path": happening.path} if happening.path else {}),
+            **({} if happening.detail is None else {"detail": msgspec.to_builtins(happening.detail)}),
+        }
+        yield view(told, CREvent)

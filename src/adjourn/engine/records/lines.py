@@ -9,6 +9,7 @@ Owns: these streams and refs. Must never: know what a record says, or a rule of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -19,7 +20,9 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError
 from adjourn.log.canonical import digest
 from adjourn.log.merkle import Frontier
 from adjourn.state.documents import Tree
+from adjourn.state.record import RecordContent
 from adjourn.state.versions import Stored, link_of, root_after, sealed
+from adjourn.state.written import Written
 from adjourn.store.base import EMPTY, Entry, Head, Store
 
 FOLD_VERSIONS = 32
@@ -29,6 +32,7 @@ MAX_KEPT = 256
 """Lines whose head is kept in memory."""
 MAX_FORKS = 10_000
 _PREFIX = "record/"
+_HASH = re.compile(r"[0-9a-f]{64}")
 _new = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 
 
@@ -72,6 +76,8 @@ class Line(NamedTuple):
     tree: Frontier
     """With this version. Copy it before you append."""
     loose: Loose
+    kept: list[Written]
+    """What `written` gives, once it was asked for."""
 
     @property
     def place(self) -> Place:
@@ -81,6 +87,18 @@ class Line(NamedTuple):
     def record(self) -> Tree:
         """The sealed version at the head, a new one each time."""
         return sealed(self.stored)
+
+    @property
+    def head(self) -> Tree:
+        """The sealed version at the head, to look at and to make others of: not to change, nor to hand out."""
+        return {**self.written.tree, "contentHash": self.stored.hash, "merkleRoot": self.stored.root}
+
+    @property
+    def written(self) -> Written:
+        """The version at the head, for those that follow it."""
+        if not self.kept:
+            self.kept.append(Written(self.stored.content, RecordContent))
+        return self.kept[0]
 
 
 class Lines:
@@ -101,6 +119,10 @@ class Lines:
     def has_fold(self, record: str) -> bool:
         return self.store.ref(_stream(record)) is not None
 
+    def known(self, record: str) -> Line | None:
+        """The line at the head that was seen last: enough to write, for an append finds out when there is a newer one."""
+        return self._kept.get(record)
+
     def head(self, record: str) -> Line | None:
         """The line at its head, None where there is no such record."""
         at = self.at(record)
@@ -112,7 +134,15 @@ class Lines:
             self._keep(kept)
         return kept
 
-    def append(self, line: Line | None, record: str, stored: Stored, parent: Frontier | None = None) -> Line:
+    def append(
+        self,
+        line: Line | None,
+        record: str,
+        stored: Stored,
+        parent: Frontier | None = None,
+        *,
+        written: Written | None = None,
+    ) -> Line:
         """Add a version to a line; the first one where `line` is None, after the `parent` of a fork. `ConflictError`."""
         tree = copied(line.tree if line else parent or Frontier())
         root = root_after(tree, stored.hash)
@@ -125,7 +155,9 @@ class Lines:
             loose = Loose(at.seq, (), 0)
         entry = Entry(stored.hash, stored.content)
         self.store.append(_stream(record), [entry], expect=line.at if line else EMPTY, refs=refs)
-        made = Line(record, at, stored._replace(root=root), tree, loose)
+        made = Line(
+            record, at, Stored(stored.hash, stored.content, root), tree, loose, [written] if written else []
+        )
         self._keep(made)
         return made
 
@@ -143,6 +175,8 @@ class Lines:
 
     def find(self, content_hash: str) -> Place | None:
         """Where a version is."""
+        if not _HASH.fullmatch(content_hash):  # a changed version may name anything
+            return None
         position, _, record = (self.store.ref(_index(content_hash)) or "").partition(" ")
         if position.isdecimal() and len(position) < 16:
             place = Place(record, int(position))
@@ -249,7 +283,7 @@ class Lines:
                 f"the head of record {record} cannot be read", f"run `adjourn record verify {record}`"
             )
         stored = checked(Entry(last.hash, last.content), record)
-        return Line(record, at, stored._replace(root=tree.root().hex()), tree, loose)
+        return Line(record, at, stored._replace(root=tree.root().hex()), tree, loose, [])
 
     def _find_loose(self, content_hash: str) -> Place | None:
         """Look for a version among those that came after the fold of their line."""

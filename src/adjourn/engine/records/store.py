@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from threading import RLock
 from typing import Any
 from uuid import uuid4
-
-import msgspec
 
 from adjourn.engine.desk import now
 from adjourn.engine.records.deciding import Deciding, Operation
@@ -31,7 +28,7 @@ from adjourn.engine.records.proofs import (
     sign_head,
 )
 from adjourn.engine.records.walks import Ancestry, verify_line
-from adjourn.errors import ConflictError, RefusedError, UnknownRecordError
+from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
 from adjourn.state import diff, merge, updating
 from adjourn.state.documents import Tree, same, view, without
 from adjourn.state.interventions import SYSTEM
@@ -45,6 +42,7 @@ from adjourn.state.versions import (
     common_ancestor,
     empty_record,
     first_version,
+    following,
     next_version,
     sealed,
     store_form,
@@ -52,6 +50,8 @@ from adjourn.state.versions import (
 from adjourn.store.base import EMPTY, Store
 
 MAX_ATTEMPTS = 50
+_OnLine = Callable[[Line, int], Step]
+"""What becomes of the head of a line at a time."""
 
 
 class CRStore(Deciding):
@@ -75,6 +75,7 @@ class CRStore(Deciding):
         self._new_id = new_id
         self._lock = RLock()
         self._subscribers = Subscribers()
+        self._effects = Effects(self, clock)
 
     # --- reading
 
@@ -187,12 +188,15 @@ class CRStore(Deciding):
         self, cr_id: str, updates: Mapping[str, Any], author: CRAuthor, *, expected_head: str | None = None
     ) -> Tree:
         """The record with members replaced (None takes one out). With `expected_head`, only if that is the newest version."""
-        change = partial(_updated, updates, author)
+
+        def change(line: Line, at: int) -> Step:
+            return updating.update_record(line.head, line.written.shared(updates), author, at)
+
         return self._write(cr_id, change, author, expected_head=expected_head, again=False)
 
     def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
         """Make a version by an operation of `adjourn.state`. It is asked again when another writer was faster."""
-        return self._write(cr_id, operation, author)
+        return self._write(cr_id, lambda line, at: operation(line.head, at), author)
 
     # --- comparing and merging
 
@@ -225,9 +229,10 @@ class CRStore(Deciding):
             if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
                 return _result(merged, a, strategy, base_hash)
             version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
+            assert version is not None  # it has parents to merge
             told = Happening("merged", "", {"from": b["id"], "hash": b["contentHash"]})
             with suppress(ConflictError):
-                made = self._commit(line, a, version, (told,), author)
+                made = self._commit(line, line.written.shared(version), (told,), author)
                 return _result(merged, made, strategy, base_hash)
         raise _too_many(cr_id_a)
 
@@ -267,7 +272,7 @@ class CRStore(Deciding):
     @property
     def effects(self) -> Effects:
         """Tool effects: claimed before they are run, settled after."""
-        return Effects(self)
+        return self._effects
 
     # --- the parts
 
@@ -285,62 +290,45 @@ class CRStore(Deciding):
     def _write(
         self,
         cr_id: str,
-        operation: Operation,
+        operation: _OnLine,
         author: CRAuthor,
         *,
         expected_head: str | None = None,
         again: bool = True,
     ) -> Tree:
         """Make a version of what an operation makes of the newest one; nothing when it says the same."""
+        known = self.lines.known(cr_id)
+        if known is not None and expected_head in (None, known.at.hash):
+            # An append finds out whether its head is the newest one, so the head need not be read before it.
+            with suppress(AdjournError):
+                made = self._follow(known, operation, author)
+                if made is not None:
+                    return made
         for _ in range(MAX_ATTEMPTS):
             line = self._line(cr_id)
-            head = line.record
-            if expected_head is not None and expected_head != head["contentHash"]:
-                raise moved(cr_id, expected_head, head["contentHash"])
-            at = self._clock()
-            step = operation(head, at)
-            version = next_version(head, step.record, author, at)
-            if version is None:
-                return line.record
+            if expected_head not in (None, line.at.hash):
+                raise moved(cr_id, str(expected_head), line.at.hash)
             try:
-                return self._commit(line, head, version, step.events, author)
+                return self._follow(line, operation, author) or line.record
             except ConflictError:
                 if not again:
-                    raise moved(cr_id, head["contentHash"], self._line(cr_id).at.hash) from None
+                    raise moved(cr_id, line.at.hash, self._line(cr_id).at.hash) from None
         raise _too_many(cr_id)
 
-    def _commit(
-        self, line: Line, head: Tree, version: Tree | None, happened: Sequence[Happening], author: CRAuthor
-    ) -> Tree:
-        assert version is not None  # it has parents to merge, or says something else
-        stored = Stored(*store_form(version, like=(head, line.stored.content)))
+    def _follow(self, line: Line, operation: _OnLine, author: CRAuthor) -> Tree | None:
+        """The version that an operation makes of a line's head, written; None when it says the same."""
+        at = self._clock()
+        step = operation(line, at)
+        version = next_version(line.head, step.record, author, at)
+        return None if version is None else self._commit(line, version, step.events, author)
+
+    def _commit(self, line: Line, version: Tree, happened: Sequence[Happening], author: CRAuthor) -> Tree:
+        stored, written = following(line.written, version)
         with self._lock:
-            made = self.lines.append(line, line.id, stored).record
-            self._subscribers.queue(events_of(made, happened, author, line.at.hash))
+            made = self.lines.append(line, line.id, stored, written=written)
+            self._subscribers.queue(events_of(made.head, happened, author, line.at.hash))
         self._subscribers.tell()
-        return made
-
-
-def _updated(updates: Mapping[str, Any], author: CRAuthor, record: Tree, at: int) -> Step:
-    shared = {name: _shared(value, record.get(name)) for name, value in updates.items()}
-    return updating.update_record(record, shared, author, at)
-
-
-def _shared(value: Any, old: Any) -> Any:
-    """The value, made of what the head has where it says the same: what is shared needs no second look.
-
-    A caller's copy of an item is not the head's item; equal texts tell that it says the same.
-    """
-    if type(value) is not list or type(old) is not list:
-        return value
-    known = {_encode_sorted(item): item for item in old}
-    try:
-        return [known.get(_encode_sorted(item), item) for item in value]
-    except (TypeError, ValueError, RecursionError):  # no JSON: left to be refused with the right words
-        return value
-
-
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+        return made.record
 
 
 def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | None) -> CRMergeResult:

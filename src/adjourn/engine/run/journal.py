@@ -6,7 +6,7 @@ Must never: run anything, or hold what the history does not have (but facts that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -88,8 +88,9 @@ class History:
 class Journal:
     """What a run has written, and the one way for its steps to write more."""
 
-    def __init__(self, session: Session, history: History) -> None:
+    def __init__(self, session: Session, history: History, tell: Callable[[str], None]) -> None:
         self.session = session
+        self._tell = tell
         self.task = session.task
         self.history = history
         self._waiting = 0
@@ -117,7 +118,7 @@ class Journal:
     def admit(self, call: Call, policy: Policy) -> Admitted:
         """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""
         self.session.policy = policy
-        triggers.before(self.session, [call])
+        self._say(triggers.before(self.session, [call]))
         return triggers.admit(self.session, [call])[0]
 
     def keep(self, result: Result, value: Any, milliseconds: int = 0) -> None:
@@ -130,7 +131,7 @@ class Journal:
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
         refs = once.keep(self.task, [settled], {result.call: document})
         self._write(facts, document, refs, durable=isinstance(result, kinds.ToolResult))
-        triggers.settled(self.session, [settled])
+        self._say(triggers.settled(self.session, [settled]))
 
     def take(self, result: kinds.ToolResult, value: Any) -> None:
         """Write what a step came to that was not called: its effect happened before."""
@@ -146,7 +147,12 @@ class Journal:
     def settle(self, settled: kinds.ToolSettled) -> None:
         """Write that a call came to nothing that could be bound."""
         self.session.settle([settled])
-        triggers.settled(self.session, [settled])
+        self._say(triggers.settled(self.session, [settled]))
+
+    def _say(self, notes: Iterable[str]) -> None:
+        """What there is to be said about the checkpoints that were made."""
+        for note in notes:
+            self._tell(note)
 
     # --- steps without
 

@@ -1,6 +1,7 @@
-"""One sitting of a run: sitting down, going through the steps, writing down how it ended, getting up.
+"""One sitting of a run: sitting down, going through the steps, writing down how it ended, a last checkpoint, getting up.
 
-Owns: `Run`. Must never: let a failure of a step end the process without its being written.
+Owns: `Run`. Must never: let a failure of a step end the process without its being written, or one of the last checkpoint hide how it
+ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.engine.contract import Contract
 from adjourn.engine.desk import Desk, now
+from adjourn.engine.ending import end
 from adjourn.engine.models import Model
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
 from adjourn.engine.run.journal import History, Journal, value_of
@@ -38,8 +40,16 @@ _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()
 _SITTING_DOWN = threading.Lock()
 
 
+def _log(note: str) -> None:
+    import logging  # noqa: PLC0415  # rarely needed
+
+    logging.getLogger("adjourn").warning("%s", note)
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how to run. `task` names the run's task, "" lets it be named; `tools` come beside the built-in ones."""
+    """Where and how to run. `task` names the run's task, "" lets it be named; `tools` come beside the built-in ones; `tell` is told
+    what is to be said about checkpoints.
+    """
 
     root: str
     ask: AskPerson
@@ -52,6 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     model: Model | None = None
     auto_confirm: bool = False
     tools: dict[str, Tool] = {}
+    tell: Callable[[str], None] = _log
     clock: Callable[[], int] = now
 
 
@@ -144,11 +155,11 @@ class Run:
         """`go`, one step at a time: yields the position of each step right before it is taken. To close it is to stop the run."""
         if self._session is None:
             return self._ended_before()
-        reason = "failed"
+        reason, why = "failed", ""
         try:
             with self._heartbeats(self._session):
                 outcome = yield from self._finish(self._session)
-            reason = outcome.status
+            reason, why = outcome.status, outcome.reason
         except (KeyboardInterrupt, GeneratorExit):
             reason = "interrupted"
             raise
@@ -156,12 +167,28 @@ class Run:
             return outcome
         finally:
             _SEATED.pop(self._seat, None)
+            if reason != "success":
+                self._leave(self._session, reason, why)
             self._desk.close(reason)
+
+    def _leave(self, session: Session, reason: str, why: str) -> None:
+        """A last checkpoint, so that whoever looks finds where the run stands."""
+        on = f"`adjourn run --resume --task {self.task}` goes on with it"
+        try:
+            end(
+                session,
+                reason,
+                self._options.root,
+                description=f"{on}, once this is mended: {why}" if why else on,
+                tell=self._options.tell,
+            )
+        except (AdjournError, OSError) as error:
+            self._options.tell(f"no last checkpoint could be made: {error}")
 
     def _finish(self, session: Session) -> Generator[str, None, Outcome]:
         history = History(session.task)
         history.read()
-        journal = Journal(session, history)
+        journal = Journal(session, history, self._options.tell)
         means = Means(
             root=os.path.realpath(self._options.root),
             tools=self._tools,

@@ -134,7 +134,7 @@ def _from_nodes(matter: Matter) -> list[Item]:
 
 def do_not_repeat(matter: Matter) -> Iterator[Item]:
     for effect in matter.record["toolEffects"]:
-        if effect.get("status", "completed") != "completed":
+        if effect.get("status", "completed") != "completed" or _is_unnamed(effect):
             continue
         if not effect["isReplayable"]:
             yield (f"done: {_effect(effect)}", *(f"changed: {text}" for text in effect["sideEffects"]))
@@ -150,7 +150,7 @@ def verify_first(matter: Matter) -> Iterator[Item]:
                 f"begun, and not known whether it happened ({effect['status']}): {_effect(effect)}",
                 *error,
             )
-        elif effect.get("status") == "failed" and not effect["isReplayable"]:
+        elif effect.get("status") == "failed" and not effect["isReplayable"] and not _is_unnamed(effect):
             yield (f"failed, ask before you try again: {_effect(effect)}", *error)
     for point in matter.record["resumePoints"]:
         if matter.is_consumed(point):
@@ -163,6 +163,11 @@ def verify_first(matter: Matter) -> Iterator[Item]:
             yield (
                 f"invariant {item['id']} ({item['severity']}) was not checked since: {item['description']}",
             )
+
+
+def _is_unnamed(effect: Tree) -> bool:
+    """Whether it is a call that a session made and that no rule lets happen only once: it may be made again."""
+    return "session" in effect and "idempotencyKey" not in effect
 
 
 def _binding(node: Tree) -> Item:

@@ -1,0 +1,98 @@
+"""What sessions that are over left behind: their branches, listed, merged or deleted.
+
+Owns: `stale`, `clean`. Must never: drop commits without a ref that keeps them, or touch the branch of a session that is worked on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from adjourn.code import kept
+from adjourn.code.branches import FALLBACKS, PREFIX, BranchError, base_of, count, delete, go, parse
+from adjourn.code.git import Git
+from adjourn.code.merging import merge
+from adjourn.errors import AdjournError
+
+Action = Literal["delete", "merge"]
+
+
+class Stale(msgspec.Struct):
+    """A branch of a session that is over. `base_branch` is None where its name does not tell."""
+
+    name: str
+    session_id: str
+    base_branch: str | None
+    has_changes: bool
+    commit_count: int
+
+
+class Cleaned(msgspec.Struct, omit_defaults=True):
+    """What cleaning up did."""
+
+    deleted_branches: list[str] = []
+    merged_branches: list[str] = []
+    checked_out_to: str = ""
+    errors: list[str] = []
+    kept: list[kept.Kept] = []
+
+
+def stale(git: Git, spared: frozenset[str] = frozenset()) -> list[Stale]:
+    """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `spared`."""
+    elsewhere = _checked_out_elsewhere(git)
+    found = []
+    for branch in git.branches(PREFIX):
+        parsed = parse(branch)
+        if parsed is None or branch in elsewhere or parsed.session in spared:
+            continue
+        base = base_of(git, branch)
+        commits = count(git, base, branch) if base else 0
+        dirty = branch == git.branch() and bool(git.run("status", "--porcelain", "-z"))
+        found.append(Stale(branch, parsed.session, base or None, bool(commits) or dirty, commits))
+    return found
+
+
+def clean(git: Git, session: str, action: Action, spared: frozenset[str] = frozenset()) -> Cleaned:
+    """Merge or delete every stale branch. One that cannot be merged stays; the commits of one that is deleted are kept under a ref."""
+    done = Cleaned()
+    branches = stale(git, spared)
+    here = git.branch()
+    for found in branches:
+        try:
+            _clean(git, session, action, found, done)
+        except AdjournError as error:
+            done.errors.append(error.message)
+    now = git.branch()
+    if now != here:
+        done.checked_out_to = now
+    return done
+
+
+def _clean(git: Git, session: str, action: Action, found: Stale, done: Cleaned) -> None:
+    here = git.branch()
+    base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
+    if not base:
+        raise BranchError(f"{found.name}: the branch that it came from is gone", "merge or delete it by hand")
+    if action == "merge":
+        if merge(git, found.name, base):
+            done.merged_branches.append(found.name)
+        if here not in (base, found.name):
+            go(git, here)
+    else:
+        if not git.contains(base, f"refs/heads/{found.name}"):
+            done.kept.append(kept.keep_commit(git, session, found.name, f"branch {found.name}"))
+        if here == found.name:
+            go(git, base)
+    delete(git, found.name)
+    done.deleted_branches.append(found.name)
+
+
+def _checked_out_elsewhere(git: Git) -> set[str]:
+    here = git.branch()
+    found = {
+        line.removeprefix("branch refs/heads/")
+        for line in git.lines("worktree", "list", "--porcelain")
+        if line.startswith("branch refs/heads/")
+    }
+    return found - {here}

@@ -1,0 +1,528 @@
+"""Git as it should not be: odd names, hostile settings, merges under way, links, submodules. Nothing of the user's is lost, nothing foreign
+is run, and what was reported was done.
+
+Through a real MCP client over stdio. Each test has a repository of its own; they share one server where they can.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_harness import FIX, FRAME, MESSAGE, Repo, Server, changed, walk
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False)) as server:
+        yield server
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path)
+
+
+def begin(server: Server, repo: Repo, flags: str = "--fast --no-doc", **more: Any) -> Any:
+    return server.start(repo_path=str(repo.root), flags=flags, **more)
+
+
+def ready_to_commit(server: Server, repo: Repo) -> Any:
+    return walk(server, repo, begin(server, repo), until="PRE_COMMIT")
+
+
+def committed(server: Server, repo: Repo) -> str:
+    """A session whose commit is made and not merged; its branch."""
+    ready_to_commit(server, repo)
+    changed(server)
+    server.accepted({"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE})
+    return repo.branch
+
+
+def on_main(repo: Repo, branch: str, *edit: str) -> None:
+    """A commit that the base gets meanwhile."""
+    repo.git("checkout", "-q", "main")
+    repo.edit(*edit)
+    repo.git("commit", "-q", "-a", "-m", "Meanwhile")
+    repo.git("checkout", "-q", branch)
+
+
+def program(repo: Repo, name: str) -> tuple[Path, Path]:
+    """A program that leaves a mark when it is run, and the mark."""
+    path, mark = repo.home / name, repo.home / f"{name}.ran"
+    path.write_text(f"#!/bin/sh\necho \"$0 $*\" >>'{mark}'\ncat\n")
+    path.chmod(0o755)
+    return path, mark
+
+
+# --- merging
+
+
+def test_staged_work_survives_a_merge_that_conflicts(server: Server, repo: Repo) -> None:
+    """What the user had staged, as it was staged, is there when a merge was undone."""
+    branch = committed(server, repo)
+    on_main(repo, branch, "app/cart.py", FIX[0], "return price - share")
+    repo.write("staged.txt", "first\n")
+    repo.edit("README.md", "prices", "PRICES")
+    repo.git("add", "staged.txt", "README.md")
+    repo.write("staged.txt", "second\n")
+    assert server.submit({})["conflicts"] == ["app/cart.py"]
+    assert (repo.branch, repo.dirty) == (branch, ["M  README.md", "AM staged.txt"])
+    assert (repo.git("show", ":staged.txt"), repo.read("staged.txt")) == ("first", "second\n")
+    assert "PRICES" in repo.read("README.md")
+
+
+def test_a_merge_of_the_users_is_not_undone(server: Server, repo: Repo) -> None:
+    """While the user is in the middle of a merge of their own, nothing is merged, and nothing of theirs is touched."""
+    repo.git("checkout", "-q", "-b", "theirs")
+    repo.edit("README.md", "prices", "PRICES")
+    repo.commit("Theirs")
+    repo.git("checkout", "-q", "main")
+    committed(server, repo)
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "--no-ff", "--no-commit", "theirs")
+    repo.write("README.md", "resolved by hand, for an hour\n")
+    repo.git("add", "README.md")
+    reply = server.submit({})
+    assert (reply["error"], reply["requires_user_intervention"]) == ("merge_failed", True)
+    assert "merge" in reply["message"]
+    assert repo.read("README.md") == "resolved by hand, for an hour\n"
+    assert repo.git("rev-parse", "MERGE_HEAD") == repo.git("rev-parse", "theirs")
+    repo.git("commit", "-q", "-m", "Theirs, too")
+    assert server.accepted({})["merged"] is True
+    assert repo.dirty == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("branch.main.mergeOptions", "--no-commit"),
+        ("branch.main.mergeOptions", "--squash --ff"),
+        ("merge.ff", "only"),
+        ("merge.autoStash", "true"),
+    ],
+)
+def test_settings_of_merges_do_not_change_what_a_merge_is(
+    server: Server, repo: Repo, key: str, value: str
+) -> None:
+    """Whatever the user's settings say of their own merges, a session's ends in a merge commit, with what is not committed left alone."""
+    committed(server, repo)
+    repo.git("config", key, value)
+    repo.edit("README.md", "prices", "PRICES")
+    assert server.accepted({})["merged"] is True
+    assert repo.git("log", "-1", "--format=%P", "main").count(" ") == 1
+    assert (repo.branches, repo.dirty) == (["main"], ["M README.md"])
+    assert repo.git("stash", "list") == ""
+
+
+def test_a_tag_named_like_the_base_is_not_the_base(server: Server, repo: Repo) -> None:
+    """The branch is merged into the branch, though a tag of its name has the commit already."""
+    repo.git("tag", "main")
+    branch = committed(server, repo)
+    repo.git("tag", "-f", "main")
+    done = server.accepted({})
+    assert (done["merged"], done["from_branch"], done["to_branch"]) == (True, branch, "main")
+    assert "1 - share" in repo.git("show", "refs/heads/main:app/cart.py")
+
+
+def test_changes_in_the_way_of_the_base_stay(server: Server, repo: Repo) -> None:
+    """Where what is not committed would be overwritten by going to the base, nothing is done and a person is asked."""
+    branch = committed(server, repo)
+    on_main(repo, branch, "README.md", "prices", "costs")
+    repo.edit("README.md", "prices", "PRICES")
+    reply = server.submit({})
+    assert (reply["error"], reply["requires_user_intervention"]) == ("merge_failed", True)
+    assert (repo.branch, "PRICES" in repo.read("README.md")) == (branch, True)
+
+
+def test_an_ignored_file_in_the_way_stays(server: Server, repo: Repo) -> None:
+    """A file that git ignores here, and the base has by now, is not overwritten."""
+    branch = committed(server, repo)
+    repo.git("checkout", "-q", "main")
+    repo.write("secret.env", "theirs\n")
+    repo.commit("Meanwhile")
+    repo.git("checkout", "-q", branch)
+    repo.write(".git/info/exclude", "*.env\n")
+    repo.write("secret.env", "mine\n")
+    reply = server.submit({})
+    assert reply["error"] == "merge_failed"
+    assert (repo.branch, repo.read("secret.env")) == (branch, "mine\n")
+
+
+def test_a_merge_that_was_cut_off_is_done_again(server: Server, repo: Repo) -> None:
+    """Half a merge of the session's own branch, as a power failure leaves it, is undone and done; what it held is kept and named."""
+    branch = committed(server, repo)
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "--no-ff", "--no-commit", branch)
+    reply = server.accepted({})
+    assert (reply["merged"], repo.dirty, repo.branches) == (True, [], ["main"])
+    assert "app/cart.py" in reply["kept"]["files"]
+    assert FIX[1] in repo.git("show", f"{reply['kept']['ref']}:app/cart.py")
+
+
+def test_a_server_killed_while_a_hook_of_the_merge_runs(repo: Repo) -> None:
+    """git goes on without the server; whatever the next one finds it in, submitting again ends in the one merge."""
+    mark = repo.home / "hook.ran"
+    with Server(repo) as server:
+        committed(server, repo)
+        hook = repo.root / ".git/hooks/pre-merge-commit"
+        hook.write_text(f"#!/bin/sh\necho >>'{mark}'\nsleep 2\n")
+        hook.chmod(0o755)
+        with ThreadPoolExecutor() as pool:
+            pool.submit(server.submit, {})
+            while not mark.exists():
+                time.sleep(0.01)
+            server.kill()
+    with Server(repo) as server:
+        assert "warnings" not in server.status()
+        reply = server.submit({})
+        deadline = time.monotonic() + 60
+        while "error" in reply and time.monotonic() < deadline:
+            time.sleep(0.5)
+            reply = server.submit({})
+    assert (reply["merged"], repo.branches, repo.dirty) == (True, ["main"], [])
+    assert repo.git("log", "--first-parent", "--format=%s", "main").count("Merge") == 1
+
+
+def test_cleaning_up_does_not_leave_a_detached_head(server: Server, repo: Repo) -> None:
+    """On a detached HEAD nothing is merged: its commits would be left behind without a name."""
+    branch = committed(server, repo)
+    repo.git("checkout", "-q", "--detach", "main")
+    repo.write("mine.txt", "mine\n")
+    commit = repo.commit("Mine")
+    asked = {"repo_path": str(repo.root), "action": "merge"}
+    cleaned = server.call("cleanup_stale_branches", asked)
+    assert "HEAD is detached" in cleaned["errors"][0]
+    assert (repo.git("rev-parse", "HEAD"), repo.branches) == (commit, [branch, "main"])
+
+
+def test_work_that_a_cut_off_step_kept_is_named(repo: Repo) -> None:
+    """When a server is killed between keeping work and answering, the next one names the ref."""
+    with Server(repo) as server:
+        ready_to_commit(server, repo)
+        (path,) = repo.checkpoints()
+        before = path.read_bytes()
+        changed(server)
+        discard = {"path": "app/NOTES.md", "decision": "discard", "reason": "not needed"}
+        reply = server.accepted({"reviewed_files": ["app/cart.py", discard], "commit_message": MESSAGE})
+        server.kill()
+    path.write_bytes(before)
+    with Server(repo) as server:
+        (kept,) = server.status()["known"]["kept"]
+        assert (kept["ref"], kept["files"]) == (reply["kept"]["ref"], ["app/NOTES.md"])
+
+
+def test_a_session_that_committed_nothing_ends_after_a_kill(repo: Repo) -> None:
+    """Its branch being gone already is no reason to ask for a person."""
+    with Server(repo) as server:
+        ready_to_commit(server, repo)
+        changed(server)
+        discard = [
+            {"path": path, "decision": "discard", "reason": "no"} for path in ("app/cart.py", "app/NOTES.md")
+        ]
+        server.accepted({"reviewed_files": discard, "commit_message": MESSAGE})
+        (path,) = repo.checkpoints()
+        before = path.read_bytes()
+        server.accepted({})
+        server.kill()
+    path.write_bytes(before)
+    with Server(repo) as server:
+        server.status()
+        assert server.accepted({})["merged"] is False
+
+
+# --- names
+
+
+def test_names_that_are_not_utf_8_are_names(server: Server, repo: Repo) -> None:
+    """Files with any bytes in their names are noted, kept, shown, discarded and committed, by a name that can be written back."""
+    names = [b"caf\xe9.py", b"a\nb.py", b"-", b"--force", b"tab\t.py", b"back\\xe9.py"]
+    for name in names:
+        with open(os.path.join(os.fsencode(repo.root), name), "wb") as file:
+            file.write(b"x = 1\n")
+    reply = walk(server, repo, begin(server, repo), until="12")
+    assert len(reply["kept"]["files"]) == len(names)
+    walk(server, repo, reply, until="PRE_COMMIT")
+    with open(os.path.join(os.fsencode(repo.root), b"after\xff.py"), "wb") as file:
+        file.write(b"x = 2\n")
+    shown = {one["path"]: one for one in server.call("review_changes")["changes"]}
+    assert all("+x = " in one["diff"] for path, one in shown.items() if not path.startswith("app/"))
+    assert {path for path, one in shown.items() if one["before"]} == set(reply["kept"]["files"])
+    reviewed = [
+        {"path": path, "decision": "discard" if "caf" in path or path == "-" else "keep", "reason": "r"}
+        for path in shown
+    ]
+    reply = server.accepted({"reviewed_files": reviewed, "commit_message": MESSAGE})
+    assert server.accepted({})["merged"] is True
+    left = os.listdir(os.fsencode(repo.root))
+    assert b"caf\xe9.py" not in left
+    assert b"-" not in left
+    assert {b"after\xff.py", b"a\nb.py", b"--force", b"back\\xe9.py"} <= set(left)
+    assert repo.dirty == []
+
+
+def test_a_base_whose_name_is_not_utf_8(server: Server, repo: Repo) -> None:
+    """A session of a branch with any bytes in its name goes back to that branch."""
+    name = os.fsdecode(b"caf\xe9/-x")
+    repo.git("checkout", "-q", "-b", name)
+    walk(server, repo, begin(server, repo))
+    assert os.fsencode(repo.git("symbolic-ref", "--short", "HEAD")) == b"caf\xe9/-x"
+    assert FIX[1] in repo.git("show", "HEAD:app/cart.py")
+
+
+# --- what is discarded
+
+
+def test_what_is_discarded_is_kept_as_it_was(server: Server, repo: Repo) -> None:
+    """Kept work has the bytes of the files themselves, whatever a filter or a setting of line ends makes of them; links and modes, too."""
+    repo.write(".gitattributes", "*.nb filter=strip\n*.txt text eol=lf\n")
+    repo.git("config", "filter.strip.clean", "sed /output/d")
+    repo.commit("Attributes")
+    ready_to_commit(server, repo)
+    repo.write("a.nb", "code\noutput of an hour\n")
+    (repo.root / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
+    repo.write("run.sh", "true\n")
+    (repo.root / "run.sh").chmod(0o755)
+    (repo.root / "away").symlink_to("/etc/hostname")
+    names = ["a.nb", "crlf.txt", "run.sh", "away"]
+    assert set(names) <= set(changed(server))
+    discard = [{"path": name, "decision": "discard", "reason": "no"} for name in names]
+    reply = server.accepted(
+        {"reviewed_files": ["app/cart.py", "app/NOTES.md", *discard], "commit_message": MESSAGE}
+    )
+    ref = reply["kept"]["ref"]
+    assert repo.git("show", f"{ref}:a.nb") == "code\noutput of an hour"
+    assert repo.git("cat-file", "-s", f"{ref}:crlf.txt") == "10"
+    assert repo.git("show", f"{ref}:away") == "/etc/hostname"
+    assert repo.git("ls-tree", "--format=%(objectmode)", ref, "run.sh", "away").split() == [
+        "120000",
+        "100755",
+    ]
+    assert not any(os.path.lexists(repo.root / name) for name in names)
+
+
+def test_a_link_is_discarded_and_not_what_it_leads_to(server: Server, repo: Repo) -> None:
+    """Links out of the work tree are reviewed and discarded as links; nothing behind them is read or touched."""
+    outside = repo.home / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("a secret\n")
+    ready_to_commit(server, repo)
+    (repo.root / "folder").symlink_to(outside)
+    (repo.root / "file").symlink_to(outside / "secret")
+    shown = {one["path"]: one for one in server.call("review_changes")["changes"]}
+    assert "a secret" not in str(shown)
+    assert {"folder", "file"} <= shown.keys()
+    discard = [{"path": name, "decision": "discard", "reason": "no"} for name in ("folder", "file")]
+    server.accepted({"reviewed_files": ["app/cart.py", "app/NOTES.md", *discard], "commit_message": MESSAGE})
+    assert not (repo.root / "folder").is_symlink()
+    assert (outside / "secret").read_text() == "a secret\n"
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_file_does_not_come_back_over_a_folder(server: Server, repo: Repo, ignored: bool) -> None:
+    """Bringing back a file where a folder is now would delete what is in it: that is refused until it is decided on."""
+    ready_to_commit(server, repo)
+    (repo.root / "README.md").unlink()
+    name = "README.md/note.pyc" if ignored else "README.md/note.txt"
+    repo.write(name, "mine\n")
+    files: list[Any] = [path for path in changed(server) if path != "README.md"]
+    discard = {"path": "README.md", "decision": "discard", "reason": "it was not to go"}
+    reply = server.submit({"reviewed_files": [*files, discard], "commit_message": MESSAGE})
+    assert "README.md" in reply["message"]
+    assert repo.read(name) == "mine\n"
+    if not ignored:
+        both = [{**discard, "path": path} for path in ("README.md", name)]
+        rest = [path for path in files if path != name]
+        assert server.accepted({"reviewed_files": [*rest, *both], "commit_message": MESSAGE})["kept"]
+        assert repo.read("README.md").startswith("# Shop")
+
+
+def test_a_folder_does_not_come_back_over_a_file(server: Server, repo: Repo) -> None:
+    """The other way round it is the same."""
+    ready_to_commit(server, repo)
+    (repo.root / "lib/__init__.py").unlink()
+    (repo.root / "lib").rmdir()
+    repo.write("lib", "a file of this name, written for an hour\n")
+    files: list[Any] = [path for path in changed(server) if path != "lib/__init__.py"]
+    discard = {"path": "lib/__init__.py", "decision": "discard", "reason": "it was not to go"}
+    reply = server.submit({"reviewed_files": [*files, discard], "commit_message": MESSAGE})
+    assert "lib" in reply["message"]
+    assert "for an hour" in repo.read("lib")
+
+
+def test_an_error_names_what_was_kept_before_it(server: Server, repo: Repo) -> None:
+    """When files were discarded and the commit then failed, the error says where they were put."""
+    ready_to_commit(server, repo)
+    hook = repo.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    changed(server)
+    discard = {"path": "app/NOTES.md", "decision": "discard", "reason": "no"}
+    reply = server.submit({"reviewed_files": ["app/cart.py", discard], "commit_message": MESSAGE})
+    assert (reply["error"], reply["kept"]["files"]) == ("commit_execution_failed", ["app/NOTES.md"])
+    assert "taken off" in repo.git("show", f"{reply['kept']['ref']}:app/NOTES.md")
+
+
+# --- submodules
+
+
+@pytest.fixture
+def nested(repo: Repo, tmp_path: Path) -> Repo:
+    other = Repo(tmp_path / "other", {"code.c": "int x;\n"})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "vendor")
+    repo.commit("With a submodule")
+    return repo
+
+
+@pytest.mark.parametrize("recurse", ["true", "false"])
+def test_work_in_a_submodule_is_left_alone(server: Server, nested: Repo, recurse: str) -> None:
+    """What is not committed in a submodule is no change of the session, and survives it."""
+    nested.git("config", "submodule.recurse", recurse)
+    nested.write("vendor/code.c", "int mine;\n")
+    nested.write("vendor/new.c", "int new;\n")
+    ready_to_commit(server, nested)
+    assert changed(server) == ["app/NOTES.md", "app/cart.py"]
+    server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})
+    assert server.accepted({})["merged"] is True
+    assert (nested.read("vendor/code.c"), nested.read("vendor/new.c")) == ("int mine;\n", "int new;\n")
+
+
+def test_a_submodule_that_moved_is_kept_or_brought_back_by_hand(server: Server, nested: Repo) -> None:
+    """Its commit can be taken into the session's; discarding it is the user's, and says how."""
+    ready_to_commit(server, nested)
+    nested.write("vendor/code.c", "int y;\n")
+    nested.git("commit", "-q", "-a", "-m", "Moved", cwd=nested.root / "vendor")
+    files: list[Any] = changed(server)
+    assert "vendor" in files
+    discard = {"path": "vendor", "decision": "discard", "reason": "no"}
+    rest = [path for path in files if path != "vendor"]
+    reply = server.submit({"reviewed_files": [*rest, discard], "commit_message": MESSAGE})
+    assert "git submodule update" in reply["message"]
+    assert nested.read("vendor/code.c") == "int y;\n"
+    server.accepted({"reviewed_files": files, "commit_message": MESSAGE})
+    assert server.accepted({})["merged"] is True
+    assert nested.dirty == []
+
+
+# --- what is run
+
+
+def test_looking_runs_no_program_of_the_repository(server: Server, repo: Repo) -> None:
+    """Settings that name programs are heeded where the user would expect it, by the commit; never by listing and showing."""
+    marks = []
+    repo.write(".gitattributes", "*.py diff=odd\n*.md diff=odd\n")
+    repo.commit("Attributes")
+    for key in ("core.fsmonitor", "diff.external", "diff.odd.textconv", "diff.odd.command", "core.pager"):
+        path, mark = program(repo, key)
+        repo.git("config", key, str(path))
+        marks.append(mark)
+    hooks = repo.root / ".git/hooks"
+    for name in ("post-index-change", "fsmonitor-watchman", "post-checkout"):
+        path, mark = program(repo, name)
+        (hooks / name).symlink_to(path)
+        if name != "post-checkout":
+            marks.append(mark)
+    repo.git("checkout", "-q", "-b", "llm_task_old_from_main")
+    repo.git("checkout", "-q", "main")
+    for mark in repo.home.glob("*.ran"):
+        mark.unlink()
+    begin(server, repo)
+    reply = walk(server, repo, server.accepted({"choice": "continue"}), until="PRE_COMMIT")
+    for mark in marks:  # making the branch writes the index
+        mark.unlink(missing_ok=True)
+    assert reply["phase"] == "PRE_COMMIT"
+    server.status()
+    diffs = [one["diff"] for one in server.call("review_changes")["changes"]]
+    assert any(FIX[1] in diff for diff in diffs)
+    assert [mark.name for mark in marks if mark.exists()] == []
+
+
+def test_the_environment_does_not_lead_git_elsewhere(tmp_path: Path) -> None:
+    """A server that was started by a hook, or with any variable of git's, works on its own repository all the same."""
+    repo, other = Repo(tmp_path), Repo(tmp_path / "other")
+    path, mark = program(repo, "diff")
+
+    class Led(Repo):
+        @property
+        def environment(self) -> dict[str, str]:
+            return super().environment | {
+                "GIT_DIR": str(other.root / ".git"),
+                "GIT_WORK_TREE": str(other.root),
+                "GIT_INDEX_FILE": str(other.root / ".git/index"),
+                "GIT_COMMON_DIR": str(other.root / ".git"),
+                "GIT_OBJECT_DIRECTORY": str(other.root / ".git/objects"),
+                "GIT_EXTERNAL_DIFF": str(path),
+                "GIT_GLOB_PATHSPECS": "1",
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "core.hooksPath",
+                "GIT_CONFIG_VALUE_0": "/nowhere",
+                "GIT_TRACE": "1",
+            }
+
+    led = object.__new__(Led)
+    led.root, led.home = repo.root, repo.home
+    before = other.git("rev-parse", "HEAD"), other.branches, other.dirty
+    with Server(led) as server:
+        assert walk(server, repo, server.start(flags="--fast --no-doc"))["merged"] is True
+    assert FIX[1] in repo.git("show", "main:app/cart.py")
+    assert (other.git("rev-parse", "HEAD"), other.branches, other.dirty) == before
+    assert not mark.exists()
+
+
+def test_a_large_new_file_is_not_shown(server: Server, repo: Repo) -> None:
+    """A file of many megabytes is a change like any other; its text is not read into the review."""
+    ready_to_commit(server, repo)
+    with open(repo.root / "big.log", "w", encoding="utf-8") as file:
+        file.writelines("a line of a log\n" * 1000 for _ in range(2000))
+    (big,) = [one for one in server.call("review_changes")["changes"] if one["path"] == "big.log"]
+    assert big["diff"] == ""
+    assert stat.S_ISREG(os.lstat(repo.root / "big.log").st_mode)
+
+
+# --- where no branch can be made
+
+
+@pytest.mark.parametrize("state", ["detached", "unborn", "empty"])
+def test_why_there_is_no_branch_is_said_in_words(server: Server, tmp_path: Path, state: str) -> None:
+    """On a detached HEAD and before the first commit the reply says so and what to do, and looking works."""
+    repo = Repo(tmp_path, git=state != "empty")
+    if state == "detached":
+        repo.git("checkout", "-q", "--detach")
+    elif state == "unborn":
+        repo.git("checkout", "-q", "--orphan", "fresh")
+    else:
+        repo.git("init", "-q", "-b", "main")
+    begin(server, repo)
+    assert server.call("search_text", {"pattern": "apply_discount"})["total_matches"] == 1
+    reply = server.submit(FRAME)
+    words = {"detached": "HEAD is detached", "unborn": "no commit yet", "empty": "no commit yet"}
+    assert words[state] in reply["message"]
+    assert reply["error"] == "branch_creation_failed"
+    done = walk(server, repo, begin(server, repo, "--quick --no-doc"))
+    assert done["session_complete"] is True
+
+
+def test_without_git_looking_works_and_the_reason_is_given(tmp_path: Path) -> None:
+    """Where git is not installed, or will not work in the folder, questions can be worked on, and a change says why it cannot."""
+    repo = Repo(tmp_path)
+
+    class Without(Repo):
+        @property
+        def environment(self) -> dict[str, str]:
+            return super().environment | {"PATH": "/nowhere"}
+
+    bare = object.__new__(Without)
+    bare.root, bare.home = repo.root, repo.home
+    with Server(bare) as server:
+        reply = server.start()
+        assert reply["error"] == "branch_setup_failed"
+        assert "git is not installed" in reply["message"]
+        assert server.call("search_text", {"pattern": "apply_discount"})["total_matches"] == 1
+        done = walk(server, repo, server.start("what is total?", "QUESTION", flags="--no-doc"))
+        assert done["session_complete"] is True

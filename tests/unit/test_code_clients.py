@@ -1,0 +1,48 @@
+"""Sessions of one server: who works on which."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adjourn.code.flags import Flags
+from adjourn.code.refusals import FlowError
+from adjourn.code.request import Request
+from adjourn.code.sessions import Sessions
+from adjourn.code.work import SILENCE, Client
+
+WANTED = Request("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessions]:
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    found = Sessions(str(tmp_path))
+    yield found
+    found.close()
+
+
+def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> None:
+    """A client that was not heard of for a while loses its session to the next that asks, one that waits for an answer does not; it
+    is told, and can have it back in the same way."""
+    first, second = Client(), Client()
+    started = sessions.start(first, WANTED, ".")["session_id"]
+    with pytest.raises(FlowError, match="worked on by others"):
+        sessions.status(second, ".")
+    with first.calling():
+        first.heard = time.monotonic() - SILENCE - 1
+        with pytest.raises(FlowError, match="worked on by others"):
+            sessions.status(second, ".")
+    first.heard = time.monotonic() - SILENCE - 1
+    assert sessions.status(second, ".")["checkpoint_session_id"] == started
+    assert first.work is None
+    with pytest.raises(FlowError, match="no active session"):
+        sessions.submit(first, {})
+    second.heard = time.monotonic() - SILENCE - 1
+    assert sessions.status(first, ".")["checkpoint_session_id"] == started
+    assert sessions.submit(first, {"action_type": "x", "target_symbols": [], "scope": "", "constraints": ""})[
+        "success"
+    ]

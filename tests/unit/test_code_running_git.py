@@ -1,0 +1,69 @@
+"""Running git: names of any bytes, and commands that take too long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.code.git import Git, GitError, as_bytes, as_text
+
+names = st.lists(
+    st.sampled_from([b"a", b"/", b"\\", b"\\x", b"\\x5c", b"\\xe9", b"\xe9", "é".encode(), b"\n", b"\xff"])
+).map(b"".join)
+
+
+@given(names | st.binary(max_size=20))
+def test_a_name_of_any_bytes_comes_back(name: bytes) -> None:
+    """Every name has a text of its own, which is valid Unicode and leads back to the name; UTF-8 stays as it is."""
+    text = as_text(name)
+    assert as_bytes(text) == name
+    text.encode()
+    if b"\\" not in name:
+        assert ("\\" in text) is not _is_utf_8(name)
+
+
+def _is_utf_8(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """git and its hook are gone, the lock that it held is, too, and the next command works."""
+    environment = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env=environment)
+    hook, mark = tmp_path / ".git/hooks/pre-commit", tmp_path / "pid"
+    hook.write_text(f"#!/bin/sh\necho $$ >'{mark}'\nsleep 60 >/dev/null\n")
+    hook.chmod(0o755)
+    git = Git(str(tmp_path))
+    who = {
+        "GIT_AUTHOR_NAME": "n",
+        "GIT_AUTHOR_EMAIL": "e",
+        "GIT_COMMITTER_NAME": "n",
+        "GIT_COMMITTER_EMAIL": "e",
+    }
+    with pytest.raises(GitError, match="took longer"):
+        git.run("commit", "--allow-empty", "-q", "-m", "m", environment=who, seconds=2)
+    pid = int(mark.read_text())
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(pid)
+    assert list((tmp_path / ".git").glob("*.lock")) == []
+    hook.unlink()
+    git.run("commit", "--allow-empty", "-q", "-m", "m", environment=who)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

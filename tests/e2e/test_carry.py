@@ -14,7 +14,9 @@ import pytest
 from harness import Client, Workspace, refused, text_of
 
 from adjourn.engine import keys
+from adjourn.engine.records import CRStore
 from adjourn.log.signing import fingerprint
+from adjourn.state.record import CRAuthor
 
 POLICY = ("use file.read", "use file.write", "use echo", "deny network.*", "budget calls=20")
 CONTRACT = 'task fix v0\ngoal "Fix the login."\nuse file.read, file.write\nbudget calls=9\nreturn 1\n'
@@ -270,3 +272,110 @@ def test_what_was_changed_on_the_way_is_refused(
             assert store.streams() == {}
         client.close()
     bob.adjourn("verify", FOLDER, code=1)
+
+
+# --- what the work knows
+
+
+NOTED = {
+    "facts": ["the token is checked twice"],
+    "goals": ["one check, in one place"],
+    "decisions": [{"decision": "keep the middleware's check", "because": "it sees every request"}],
+}
+
+
+def noted_day(here: Machine, tmp_path: Path, **noted: Any) -> Machine:
+    """Work that notes what it knows, and a checkpoint, carried to a machine that trusts the key."""
+    with here:
+        client = here.begun()
+        work(client, "file.read")
+        client.meta("adjourn.note", **NOTED, **noted)
+        save(client, "found the bug")
+        client.close()
+    here.commit("half-way")
+    there = Machine(tmp_path / "bob", clone=here)
+    there.trust(here)
+    return there
+
+
+def test_what_is_known_is_carried_too(ann: Machine, tmp_path: Path) -> None:
+    """Facts, goals and decisions are in the folder; who goes on elsewhere is told them, notes more, and carries that back."""
+    bob = noted_day(ann, tmp_path)
+    assert {"record.jsonl", "cognition.json"} <= set(os.listdir(bob.root / FOLDER))
+    with bob:
+        client = bob.begun()
+        told = client.meta("aex.resume", name="fix-auth")["brief"]
+        for text in ("the token is checked twice", "one check, in one place", "keep the middleware"):
+            assert text in told
+        client.meta("adjourn.note", facts=["the second check is dead code"])
+        save(client, "and its cause")
+        client.close()
+    bob.commit("more")
+    ann.pull(bob)
+    ann.trust(bob)
+    with ann:
+        client = ann.begun()
+        told = client.meta("aex.resume", name="fix-auth")["brief"]
+        assert "the token is checked twice" in told
+        assert "the second check is dead code" in told
+        client.close()
+
+
+@pytest.mark.parametrize("name", ["record.jsonl", "cognition.json"])
+def test_what_is_known_is_believed_only_as_it_was_signed(ann: Machine, tmp_path: Path, name: str) -> None:
+    """A fact that somebody put in on the way is found, and nothing of the folder is taken in."""
+    bob = noted_day(ann, tmp_path)
+    file = bob.root / FOLDER / name
+    text = file.read_text()
+    what = "keep the middleware" if name == "record.jsonl" else "checked twice"
+    assert what in text
+    file.write_text(text.replace(what, what[::-1]))
+    with bob:
+        client = bob.begun()
+        answer = client.call("aex.resume", {"name": "fix-auth"})
+        assert refused(answer)
+        assert name in text_of(answer)
+        client.close()
+        assert bob.adjourn("verify", f"{FOLDER}", code=1)
+
+
+def test_without_what_is_known_the_rest_goes_on(ann: Machine, tmp_path: Path) -> None:
+    """Somebody left the record out: budget and history are as they were, and the brief says what is missing."""
+    bob = noted_day(ann, tmp_path)
+    (bob.root / FOLDER / "record.jsonl").unlink()
+    (bob.root / FOLDER / "cognition.json").unlink()
+    with bob:
+        client = bob.begun()
+        told = client.meta("aex.resume", name="fix-auth")
+        assert told["callsUsed"] == 1
+        assert "not in this store" in told["brief"]
+        client.close()
+
+
+def test_a_record_that_went_on_in_both_places_is_kept_twice(ann: Machine, tmp_path: Path) -> None:
+    """A person decided here meanwhile, without a session: what is known there becomes a record of its own, to be merged."""
+    bob = noted_day(ann, tmp_path)
+    with bob:
+        client = bob.begun()
+        client.meta("aex.resume", name="fix-auth")
+        client.meta("adjourn.note", decisions=[{"decision": "the way over there"}])
+        save(client, "over there")
+        client.close()
+    task = ann.carried()["adjourn"]["task"]
+    ann.trust(bob)
+    with ann:
+        with ann.store() as store:
+            records = CRStore(store)
+            metadata = records.resolve(task)["metadata"] | {"tags": ["here"]}
+            records.update(task, {"metadata": metadata}, CRAuthor(id="ann", type="human"))
+        said = ann.adjourn("import", str(bob.root / FOLDER))
+        assert "adjourn record merge" in said
+        with ann.store() as store:
+            records = CRStore(store)
+            [other] = [name for name in store.refs("record/") if name.startswith(f"record/{task}-")]
+            forked = records.get(other.removeprefix("record/"))
+            assert forked is not None
+            assert "the way over there" in [one["description"] for one in forked["decisions"]]
+            own = records.get(task)
+            assert own is not None
+            assert own["metadata"]["tags"] == ["here"]

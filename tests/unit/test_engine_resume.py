@@ -590,7 +590,7 @@ def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
     with pytest.raises(RefusedError):
         import_folder(two.store, verified)
     assert two.everything() == ({}, {})
-    made = import_folder(two.store, verified, vouched=True)
+    made = import_folder(two.store, verified, vouched=True).checkpoint
     assert find(two.store, "fix-auth") == made
     assert vouched_for(two.store, made) == made.event.seq
     assert two.resume(two.desk())["callsUsed"] == 1
@@ -624,7 +624,7 @@ def test_importing_twice_changes_nothing(one: Machine) -> None:
     saved(one)
     verified = folder.verify(str(one.folder()))
     before = one.everything()
-    assert import_folder(one.store, verified) == verified.checkpoint
+    assert import_folder(one.store, verified).checkpoint == verified.checkpoint
     assert one.everything() == before
 
 

@@ -53,7 +53,9 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
     from adjourn.engine.resume import import_folder  # noqa: PLC0415
 
     verified = verify(directory)
-    made = import_folder(place.make_store(), verified, vouched=True)
+    made, note = import_folder(place.make_store(), verified, vouched=True)
+    if note:
+        complain(note)
     return _told(made, verified.trusted_as, kind="history")
 
 

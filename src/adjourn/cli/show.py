@@ -47,7 +47,7 @@ def _text(found: Any, text_digest: str) -> str | None:
 
 def _told(place: Place, found: Any) -> dict[str, Any]:
     from adjourn.engine import folder  # noqa: PLC0415
-    from adjourn.engine.checkpoint import document_of  # noqa: PLC0415
+    from adjourn.engine.checkpoint import document_of, known_to  # noqa: PLC0415
     from adjourn.errors import AdjournError  # noqa: PLC0415
     from adjourn.log.event import decode  # noqa: PLC0415
     from adjourn.log.kinds import data_of  # noqa: PLC0415
@@ -64,7 +64,7 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
         for entry in found.store.read(event.task, 0, event.seq):
             past = decode(entry.data)
             ledger.apply(past, entry.hash, data_of(past))
-        stated = document_of(ledger, data.name, data.description, data.record)
+        stated = document_of(ledger, data.name, data.description, known_to(data))
     try:
         as_written = folder.is_as_written(place.store_or_none() or found.store, place.root, data.name)
         state = {None: "none", True: "as written", False: "brought or changed"}[as_written]

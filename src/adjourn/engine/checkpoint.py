@@ -61,7 +61,7 @@ def create(
             raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
         if sitting is not None:
             sitting.check_held(ledger)
-        documents[:] = [canonical(document_of(ledger, name, description, record))]
+        documents[:] = [canonical(document_of(ledger, name, description, known))]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -72,12 +72,13 @@ def create(
             timestamp=task.stamp,
         )
         created = kinds.CheckpointCreated(
+            cognition=known.cognition,
             description=description,
             document=head.document,
             key=fingerprint(public),
             name=name,
             previous=_previous(task.store, name),
-            record=record,
+            record=known.record,
             root=head.root,
             signature=sign(private, head),
             trigger=trigger,
@@ -90,27 +91,40 @@ def create(
 
     with task.lock:
         task.flush()
-        record = _record_hash(task)
+        known = _known(task)
         task.commit(build, refs=refs, blobs=documents)
         task.fold()
     return find(task.store, name)
 
 
-def _record_hash(task: Task) -> str:
-    """The hash of the newest version of the task's Continuation Record, with its effects; "" where it has none."""
+class Known(NamedTuple):
+    """What a task's work knows, by hash: the newest version of its Continuation Record, and the cognitive checkpoint that it
+    names. Empty where there is none.
+    """
+
+    record: str = ""
+    cognition: str = ""
+
+
+def _known(task: Task) -> Known:
+    """What is known now, with the effects that were had until now."""
     from adjourn.engine.page_writing import record_of  # noqa: PLC0415  # it needs this module
 
     record = record_of(task.store, task.id)
     if record is None:
-        return ""
-    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+        return Known()
+    from adjourn.engine.cognition.pages import Pages  # noqa: PLC0415  # few tasks have one
+    from adjourn.engine.records import CRStore  # noqa: PLC0415
 
     with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
         record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
-    return str(record["contentHash"])
+    mind = None
+    with suppress(AdjournError):  # nor one whose state of mind is lost
+        mind = Pages(task.store).checkpoint(record.get("checkpointId", ""))
+    return Known(str(record["contentHash"]), digest(canonical(mind)) if mind is not None else "")
 
 
-def document_of(ledger: Ledger, name: str, description: str, record: str) -> dict[str, Any]:
+def document_of(ledger: Ledger, name: str, description: str, known: Known) -> dict[str, Any]:
     """What a checkpoint says of its task: a projection of the events before it and its own, so that it can be checked."""
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -127,9 +141,12 @@ def document_of(ledger: Ledger, name: str, description: str, record: str) -> dic
     }
     if ledger.budget is not None:
         document["budget"] = ledger.budget
-    if record:
-        document["record"] = record
-    return document
+    return document | {name: value for name, value in known._asdict().items() if value}
+
+
+def known_to(data: kinds.CheckpointCreated) -> Known:
+    """What was known at a checkpoint."""
+    return Known(data.record, data.cognition)
 
 
 def _previous(store: Store, name: str) -> str:

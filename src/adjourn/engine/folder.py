@@ -2,11 +2,13 @@
 
     .aex/checkpoints/NAME/checkpoint.json   the published fields, and under `adjourn` what makes it verifiable
     .aex/checkpoints/NAME/audit.jsonl       the chain, one stored event a line, up to and including the checkpoint
+    (and what `knowledge` carries beside them)
 
 What is tested before anything of a folder is applied, in this order: both are regular files within bounds;
 checkpoint.json has the published fields with their types; the lines of audit.jsonl are an unbroken chain from the
 task's first event (`adjourn.log.chain`); the event it points at is a checkpoint of that task; the signature holds, over
-the Merkle root of the events before it; every field, and the document, says what the chain says (spec/events.md, section 7).
+the Merkle root of the events before it; every field, and the document, says what the chain says (spec/events.md, section 7);
+what is known is what the document names.
 
 Owns: writing and verifying these folders. Must never: write through a link.
 """
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine import keys
+from adjourn.engine import keys, knowledge
 from adjourn.engine.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -29,6 +31,7 @@ from adjourn.engine.checkpoint import (
     document,
     document_of,
     find,
+    known_to,
 )
 from adjourn.engine.published import tool_history_entry
 from adjourn.engine.task import check_task_id
@@ -97,6 +100,7 @@ class VerifiedFolder(NamedTuple):
     entries: list[Entry]
     signer: str
     trusted_as: str
+    known: knowledge.Knowledge
 
 
 def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
@@ -122,6 +126,7 @@ def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
         # another task's: with our audit.jsonl it would be no checkpoint of either
         remove_file(folder, JSON_FILE)
     write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in store.read(task, 0, seq + 1)))
+    knowledge.write(store, checkpoint, folder)
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
     write_file(folder, JSON_FILE, data)
     return digest(data)
@@ -310,7 +315,8 @@ def verify(folder: str) -> VerifiedFolder:
     ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
     known = {fingerprint(key): name for name, key in keys.trusted().items()}
     signer = checkpoint.data.key
-    return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""))
+    carried = knowledge.read(folder, checkpoint)
+    return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""), carried)
 
 
 def _stated_key(folder: str, extra: Extra) -> bytes:
@@ -361,7 +367,7 @@ def _check_statements(
 ) -> None:
     """Every field of checkpoint.json must say what the verified chain says."""
     data = checkpoint.data
-    stated = document_of(ledger, data.name, data.description, data.record)
+    stated = document_of(ledger, data.name, data.description, known_to(data))
     history = list(_decisions(entries[:-1]))[-MAX_HISTORY:]
     due = [
         ("name", file.name, data.name),

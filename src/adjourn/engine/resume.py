@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from adjourn.engine import folder, once
+from adjourn.engine import folder, knowledge, once
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
 from adjourn.engine.pages import Told
@@ -74,7 +74,7 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
         verified = folder.verify_named(root, name)
         # INVARIANT: import_folder holds this folder to the history that the person vouched for.
         vouched = vouched_for(store, verified.checkpoint) is not None
-        return import_folder(store, verified, vouched=vouched), "folder"
+        return import_folder(store, verified, vouched=vouched).checkpoint, "folder"
     try:
         return find(store, name), "store"
     except NotFoundError:
@@ -107,8 +107,15 @@ def vouched_for(store: Store, checkpoint: Checkpoint) -> int | None:
     return int(value) if value.isdigit() and int(value) >= checkpoint.event.seq else None
 
 
-def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: bool = False) -> Checkpoint:
-    """Take a verified folder's history into the store. Raises `RefusedError` when nobody vouches for its signer,
+class Imported(NamedTuple):
+    """A checkpoint that was taken in, and what is to be said of it, "" for nothing."""
+
+    checkpoint: Checkpoint
+    note: str
+
+
+def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: bool = False) -> Imported:
+    """Take a verified folder's history, and what it knows, into the store. Raises `RefusedError` when nobody vouches for its signer,
     `ConflictError` when the store's own history of that task went another way.
     """
     checkpoint = verified.checkpoint
@@ -139,7 +146,7 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
     for ref, value in refs.items():
         store.swap(ref, value, expect=store.ref(ref))
-    return checkpoint
+    return Imported(checkpoint, knowledge.take_in(store, checkpoint, verified.known))
 
 
 def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:

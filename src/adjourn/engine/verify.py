@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from adjourn.engine import folder, keys
-from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of
+from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.engine.task import tasks_of
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.findings import Finding, Span
@@ -363,7 +363,7 @@ class _TaskCheck:
         elif data.key not in self._strangers:
             self._strangers.add(data.key)
             self.report.findings.append(_unknown_signer(data.key, event, event_hash))
-        due = digest(canonical(document_of(ledger, data.name, data.description, data.record)))
+        due = digest(canonical(document_of(ledger, data.name, data.description, known_to(data))))
         if due != data.document:
             self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
         self._look_at_document(checkpoint)

@@ -236,6 +236,7 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
     """A named, signed position. The signature covers everything before it and `document` (spec section 5)."""
 
     KIND = "checkpoint.created"
+    cognition: str = ""
     description: str = ""
     document: str
     key: str

@@ -1,0 +1,149 @@
+"""What a checkpoint's folder carries of what the work knows, beside the chain of what it did.
+
+    .aex/checkpoints/NAME/record.jsonl    the Continuation Record up to the version that the checkpoint names (`records.carrying`)
+    .aex/checkpoints/NAME/cognition.json  the cognitive checkpoint that this version names, in canonical JSON
+
+Both are anchored in the checkpoint's document, which is signed: the record by the hash of that version, the cognitive checkpoint
+by its SHA-256. They are there only where there is such a thing, and a folder without them can be resumed: then the next session is
+told that the record is not here.
+
+Owns: these two files. Must never: take in what is not anchored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from adjourn.engine import keys
+from adjourn.engine.checkpoint import Checkpoint
+from adjourn.engine.workspace import read_file, remove_file, write_file
+from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import milliseconds
+
+if TYPE_CHECKING:
+    from adjourn.engine.records import CRStore
+    from adjourn.engine.records.carrying import Fork
+    from adjourn.state.documents import Tree
+    from adjourn.store.base import Store
+
+RECORD_FILE = "record.jsonl"
+COGNITION_FILE = "cognition.json"
+MAX_RECORD_BYTES = 256 * 1024 * 1024
+MAX_COGNITION_BYTES = 64 * 1024 * 1024
+_RESTORE = (
+    "restore it from version control, or `adjourn export` it anew; without the file the rest can be resumed"
+)
+
+
+class Knowledge(NamedTuple):
+    """What a folder carries, verified: the lines of the record's file, and the cognitive checkpoint."""
+
+    record: Sequence[bytes] = ()
+    cognition: Tree | None = None
+
+
+def write(store: Store, checkpoint: Checkpoint, folder: str) -> None:
+    """Write the files that the checkpoint anchors, as far as the store has what they hold; older ones go."""
+    record, mind = _of(store, checkpoint)
+    for name, chunks in ((RECORD_FILE, record), (COGNITION_FILE, [canonical(mind)] if mind else [])):
+        if chunks:
+            write_file(folder, name, chunks)
+        elif os.path.lexists(os.path.join(folder, name)):
+            remove_file(folder, name)
+
+
+def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
+    data = checkpoint.data
+    if not data.record:
+        return Knowledge()
+    from adjourn.engine.cognition.pages import Pages  # noqa: PLC0415  # few tasks have a record
+    from adjourn.engine.records import CRStore  # noqa: PLC0415
+    from adjourn.engine.records.carrying import exported  # noqa: PLC0415
+
+    try:
+        version = CRStore(store).resolve(data.record)
+        lines = list(exported(CRStore(store), data.record, keys.private_key()))
+        mind = Pages(store).checkpoint(version.get("checkpointId", "")) if data.cognition else None
+    except NotFoundError:  # the checkpoint came from elsewhere, without them
+        return Knowledge()
+    return Knowledge(lines, mind if mind and digest(canonical(mind)) == data.cognition else None)
+
+
+def read(folder: str, checkpoint: Checkpoint) -> Knowledge:
+    """What a folder carries, verified whole. Raises `InvalidError`, `IntegrityError`."""
+    data = checkpoint.data
+    lines = (_read(folder, RECORD_FILE, MAX_RECORD_BYTES) if data.record else b"").splitlines(keepends=True)
+    if lines:
+        from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+        from adjourn.store.memory import MemoryStore  # noqa: PLC0415
+
+        try:
+            carried = _taken_in(CRStore(MemoryStore()), lines)
+        except AdjournError as error:
+            raise IntegrityError(
+                f"{folder}/{RECORD_FILE} does not hold: {error.message}", _RESTORE
+            ) from error
+        if carried["contentHash"] != data.record:
+            raise IntegrityError(
+                f"{folder}/{RECORD_FILE} ends with version {carried['contentHash'][:12]}, not with the signed one, {data.record[:12]}",
+                _RESTORE,
+            )
+    mind = _read(folder, COGNITION_FILE, MAX_COGNITION_BYTES) if data.cognition else b""
+    if mind and digest(mind) != data.cognition:
+        raise IntegrityError(f"{folder}/{COGNITION_FILE} is not what was signed", _RESTORE)
+    return Knowledge(lines, _decoded(folder, mind) if mind else None)
+
+
+def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
+    """Put what a folder carries into a store. Returns what is to be said, "" for nothing.
+
+    Where the record went on here in another way, what it says there becomes a record of its own, to be merged.
+    """
+    if not known.record:
+        return ""
+    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+    from adjourn.engine.records.carrying import Fork  # noqa: PLC0415
+    from adjourn.state.record import CRAuthor  # noqa: PLC0415
+
+    task, records = checkpoint.event.task, CRStore(store)
+    try:
+        _taken_in(records, known.record)
+    except ConflictError:
+        other = f"{task}-{checkpoint.data.record[:8]}"
+        if records.get(other) is None:
+            now = milliseconds(checkpoint.event.timestamp)
+            _taken_in(records, known.record, Fork(other, CRAuthor(id="adjourn", type="system"), now))
+        return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
+    if known.cognition is not None:
+        from adjourn.engine.cognition import CognitiveStore  # noqa: PLC0415
+        from adjourn.engine.cognition.pages import Pages  # noqa: PLC0415
+
+        if Pages(store).checkpoint(known.cognition["id"]) is None:
+            CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
+    return ""
+
+
+def _taken_in(records: CRStore, lines: Sequence[bytes], fork: Fork | None = None) -> Tree:
+    from adjourn.engine.records.carrying import imported  # noqa: PLC0415
+
+    return imported(records, lines, (), fork).record
+
+
+def _read(folder: str, name: str, most: int) -> bytes:
+    try:
+        return read_file(os.path.join(folder, name), most)
+    except NotFoundError:
+        return b""
+
+
+def _decoded(folder: str, data: bytes) -> Tree:
+    from adjourn.state.cognition import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
+    from adjourn.state.documents import read as read_tree  # noqa: PLC0415
+
+    try:
+        return read_tree(data, CognitiveCheckpoint)
+    except InvalidError as error:
+        raise InvalidError(f"{folder}/{COGNITION_FILE}: {error.message}", _RESTORE) from error

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from adjourn.engine import keys
 from adjourn.engine.desk import now
-from adjourn.engine.session import answer, settle_doubt
+from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.task import Task, existing
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode

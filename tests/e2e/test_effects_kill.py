@@ -18,9 +18,10 @@ import pytest
 
 from adjourn.engine import keys
 from adjourn.engine.desk import now
+from adjourn.engine.holders import lose_dead
+from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.effects import DONE, NOT_DONE, Call
-from adjourn.engine.session import lose_dead, settle_doubt
 from adjourn.engine.task import Task
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor

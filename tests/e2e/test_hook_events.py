@@ -15,7 +15,7 @@ from harness import PERSON, only
 from test_hook import HOOK, Hooked, Said
 
 from adjourn.engine import checkpoint
-from adjourn.engine.session import answer
+from adjourn.engine.people import answer
 
 SETTLE = "--settle"
 

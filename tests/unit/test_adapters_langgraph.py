@@ -22,8 +22,8 @@ from adjourn.adapters.langgraph import BEGIN, Plan, graph, plan
 from adjourn.aex.ast import For, If, Return, Step
 from adjourn.aex.check import examine
 from adjourn.engine.contract import BrokenContractError
+from adjourn.engine.people import answer
 from adjourn.engine.run.calls import BlockedError
-from adjourn.engine.session import answer
 from adjourn.errors import HeldError, InvalidError, UsageError
 from adjourn.log import kinds
 from strategies_aex import documents

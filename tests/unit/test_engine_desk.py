@@ -17,7 +17,7 @@ from adjourn.engine import process
 from adjourn.engine.decide import Call, Forward
 from adjourn.engine.desk import Desk, group_of, open_at
 from adjourn.engine.process import Process
-from adjourn.errors import HeldError, InvalidError, StoreError, UsageError
+from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
 from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore
@@ -230,17 +230,17 @@ def test_a_call_can_be_for_a_certain_task(machine: Machine) -> None:
 
 
 def test_sisters_that_were_given_a_task_stay(machine: Machine) -> None:
-    """An explicit task is not left because a sister moved elsewhere; resuming there moves that proxy alone."""
+    """An explicit task is not left: not because a sister moved elsewhere, nor by resuming there."""
     old, _ = two_tasks(machine)
     given, sister = machine.desk(task="given"), machine.desk()
     machine.work(given, "file.read")
     machine.work(sister, "file.read")
     sister.move(old, [])
     assert given.session().task.id == "given"
-    given.move(old, [])
-    assert given.session().task.id == old
+    with pytest.raises(RefusedError, match="bound to task given"):
+        given.move(old, [])
     machine.work(given, "file.read")
-    assert machine.task(old).ledger.calls_used == 2
+    assert machine.task("given").ledger.calls_used == 2
 
 
 # --- names of clients

@@ -11,9 +11,11 @@ from test_engine_session import World, one, reason
 from adjourn.engine import decide
 from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Ask, Forward
+from adjourn.engine.holders import lose_dead
+from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.records import CRStore, current
 from adjourn.engine.records.effects import DONE, NOT_DONE, Call, Claim
-from adjourn.engine.session import Admitted, Session, answer, lose_dead, settle_doubt
+from adjourn.engine.session import Admitted, Session
 from adjourn.errors import RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest

@@ -11,7 +11,8 @@ from test_engine_session import FAR, World, one, reason
 
 from adjourn.engine import once
 from adjourn.engine.decide import Ask, Call, Forward, Replay
-from adjourn.engine.session import Admitted, Session, answer, settle_doubt
+from adjourn.engine.people import answer, settle_doubt
+from adjourn.engine.session import Admitted, Session
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest

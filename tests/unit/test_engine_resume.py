@@ -18,6 +18,7 @@ from adjourn.engine import folder, keys, resume
 from adjourn.engine.checkpoint import create, find
 from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.decide import Block, Call
+from adjourn.engine.people import settle_doubt
 from adjourn.engine.process import Process
 from adjourn.engine.published import AUDITED
 from adjourn.engine.resume import (
@@ -28,7 +29,6 @@ from adjourn.engine.resume import (
     locate,
     vouched_for,
 )
-from adjourn.engine.session import settle_doubt
 from adjourn.errors import (
     AdjournError,
     ConflictError,

@@ -14,13 +14,14 @@ import pytest
 from adjourn.engine import keys
 from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.desk import open_at
+from adjourn.engine.holders import lose_dead
 from adjourn.engine.models import Completion, ModelError
+from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.run import begin
 from adjourn.engine.run.begin import InputsError
 from adjourn.engine.run.running import Options, Outcome
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Arguments, Tool, ToolError
-from adjourn.engine.session import answer, lose_dead, settle_doubt
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
 from adjourn.log import kinds

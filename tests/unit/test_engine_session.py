@@ -13,16 +13,10 @@ import pytest
 from adjourn.aex.policy import Policy
 from adjourn.engine import process
 from adjourn.engine.decide import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
+from adjourn.engine.holders import LEASE_MILLISECONDS
+from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.process import Process
-from adjourn.engine.session import (
-    LEASE_MILLISECONDS,
-    Admitted,
-    MovedError,
-    Session,
-    Sitting,
-    answer,
-    settle_doubt,
-)
+from adjourn.engine.session import Admitted, MovedError, Session, Sitting
 from adjourn.engine.task import Task
 from adjourn.errors import HeldError, NotFoundError, StoreError
 from adjourn.log import kinds

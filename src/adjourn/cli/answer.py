@@ -95,7 +95,7 @@ def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = 
     from adjourn.cli.record_place import items, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import question as as_told  # noqa: PLC0415
     from adjourn.cli.when import left  # noqa: PLC0415
-    from adjourn.engine.session import answer  # noqa: PLC0415
+    from adjourn.engine.people import answer  # noqa: PLC0415
 
     waiting = _open(place)
     points = [

@@ -66,7 +66,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
 
 def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
     from adjourn.cli.view import Holder  # noqa: PLC0415
-    from adjourn.engine.session import is_alive  # noqa: PLC0415
+    from adjourn.engine.holders import is_alive  # noqa: PLC0415
 
     return [
         Holder(session, is_alive(store, ledger.task, session, place.now))

@@ -21,9 +21,9 @@ import click
 from adjourn.cli.output import complain, cut, safe, width
 from adjourn.cli.place import person
 from adjourn.engine.desk import now
+from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.run.running import Run
 from adjourn.engine.run.stopping import Stop
-from adjourn.engine.session import answer, settle_doubt
 from adjourn.engine.task import Task
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp

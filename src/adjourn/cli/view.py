@@ -14,7 +14,7 @@ import msgspec
 from adjourn.cli.place import Place
 from adjourn.engine import process
 from adjourn.engine.desk import group_of
-from adjourn.engine.session import is_alive, seat
+from adjourn.engine.holders import is_alive, seat
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import decode, timestamp

@@ -16,7 +16,8 @@ from adjourn.code.state import State
 from adjourn.engine import checkpoint, keys, process
 from adjourn.engine.decide import Block, Call
 from adjourn.engine.desk import group_of, now
-from adjourn.engine.session import Session, Sitting, is_alive
+from adjourn.engine.holders import is_alive
+from adjourn.engine.session import Session, Sitting
 from adjourn.engine.task import Fact, Task
 from adjourn.engine.workspace import make_folder, write_file
 from adjourn.log import kinds

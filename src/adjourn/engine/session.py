@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
 from adjourn.engine import ids, once
@@ -26,22 +26,18 @@ from adjourn.engine.decide import (
     Replay,
     decide,
 )
-from adjourn.engine.process import Process, lives
+from adjourn.engine.holders import LEASE_MILLISECONDS, Reason, is_alive, lost, seat
+from adjourn.engine.process import Process
 from adjourn.engine.task import SYSTEM, Fact, Task, Written
-from adjourn.errors import ConflictError, HeldError, NotFoundError, RefusedError
+from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor, timestamp
 from adjourn.state.ledger import Approval, Ledger
 from adjourn.state.ledger import Session as Holder
-from adjourn.store.base import Store
 
-LEASE_MILLISECONDS = 60_000
-"""How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
-MAX_LISTED_CALLS = 1000
 MAX_SHOWN_TOOL = 200
-Reason = Literal["dead", "expired", "taken-over"]
 
 
 class Sitting(NamedTuple):
@@ -115,7 +111,7 @@ class Session:
         for holder in list(ledger.sessions.values()):
             reason = self._why_over(holder, take_over=take_over)
             if reason:
-                yield Fact(_lost(ledger, holder, reason), SYSTEM, self.id)
+                yield Fact(lost(ledger, holder, reason), SYSTEM, self.id)
         process = self.sitting.process
         opened = kinds.SessionOpened(
             budget=_budget_of(self.policy),
@@ -437,81 +433,6 @@ def _token(decision: Decision) -> str:
 def _busy(call: Call) -> Block:
     """One approval, or one paused call, serves one call of a batch."""
     return Block("busy", f'tool "{call.tool}" is already being answered', "call again later")
-
-
-def seat(holder: Holder) -> str:
-    """Through what a client sits on a task. The hook's visits have no process of their own where the client's is not known."""
-    return f"process {holder.pid} on {holder.host.split(':')[0]}" if holder.pid else "through its hook"
-
-
-def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:
-    """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
-    alive = lives(Process(holder.host, holder.pid, holder.started))
-    if alive is not None:
-        return alive
-    lease = store.ref(f"lease/{task}/{holder.id}") or "0"
-    return True if lease.isdigit() and int(lease) > now else None
-
-
-def _lost(ledger: Ledger, holder: Holder, reason: Reason) -> kinds.SessionLost:
-    calls = [call.call for call in ledger.open_calls.values() if call.session == holder.id and call.effectful]
-    return kinds.SessionLost(calls=calls[:MAX_LISTED_CALLS], lost=holder.id, reason=reason)
-
-
-def lose_dead(task: Task) -> None:
-    """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
-
-    def build(ledger: Ledger) -> list[Fact]:
-        alive = {
-            holder.id: is_alive(task.store, task.id, holder, task.clock())
-            for holder in ledger.sessions.values()
-        }
-        return [
-            Fact(_lost(ledger, holder, "dead" if alive[holder.id] is False else "expired"))
-            for holder in ledger.sessions.values()
-            if not alive[holder.id]
-        ]
-
-    task.commit(build)
-
-
-def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
-    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more."""
-    found: list[Approval] = []
-
-    def build(ledger: Ledger) -> list[Fact]:
-        asked = ledger.approvals.get(approval)
-        if asked is None or (yes and asked.expires <= timestamp(task.clock())):
-            raise NotFoundError(
-                f"question {approval} of task {task.id} is not open: it was used, or has expired",
-                "repeat the call; it asks anew",
-            )
-        if asked.who and yes and by.id != asked.who:
-            raise RefusedError(
-                f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}",
-                f"{asked.who} can run `adjourn approve {approval}`",
-            )
-        found[:] = [asked]
-        kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
-        return [Fact(kind(approval=approval, tool=asked.tool, via=via), by, session)]
-
-    task.commit(build)
-    return found[0]
-
-
-def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str = "") -> None:
-    """A person's word on a call in doubt. Raises `NotFoundError` when that call is not in doubt."""
-
-    def build(ledger: Ledger) -> list[Fact]:
-        if call not in ledger.doubts:
-            known = ", ".join(ledger.doubts) or "none is"
-            raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
-        settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
-        changes.update(once.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
-        return [Fact(settled, by)]
-
-    changes: dict[str, str | None] = {}
-    task.commit(build, refs=lambda _: changes)
 
 
 class MovedError(RefusedError):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from adjourn.engine.checkpoint import Checkpoint, find
 from adjourn.engine.desk import Desk
-from adjourn.engine.session import is_alive, lose_dead
+from adjourn.engine.holders import is_alive, lose_dead
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode

@@ -23,7 +23,8 @@ import msgspec
 
 from adjourn.engine.decide import Block, Call, Continue, Forward
 from adjourn.engine.desk import Desk
-from adjourn.engine.session import Admitted, Session, answer
+from adjourn.engine.people import answer
+from adjourn.engine.session import Admitted, Session
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes

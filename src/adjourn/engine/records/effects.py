@@ -18,9 +18,9 @@ from uuid import uuid4
 
 from adjourn.engine import keys, once
 from adjourn.engine.calls import arguments_digest
+from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import claims
 from adjourn.engine.records.claims import Found
-from adjourn.engine.session import settle_doubt
 from adjourn.engine.task import Fact, Task
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.log import kinds

@@ -20,6 +20,7 @@ from adjourn.aex.policy import layer
 from adjourn.engine.contract import Contract
 from adjourn.engine.desk import Desk, now
 from adjourn.engine.ending import end
+from adjourn.engine.holders import LEASE_MILLISECONDS
 from adjourn.engine.models import Model
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
 from adjourn.engine.run.journal import History, Journal, value_of
@@ -28,7 +29,7 @@ from adjourn.engine.run.steps import Interpreter
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Tool, built_in
 from adjourn.engine.run.values import Names
-from adjourn.engine.session import LEASE_MILLISECONDS, Session
+from adjourn.engine.session import Session
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding

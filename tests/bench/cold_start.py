@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-from peer import ADJOURN, Peer, child_environment
+from peer import ADJOURN, Peer, child_environment, wall_time
 from proxy_overhead import POLICY, UPSTREAM
 from sizes import Sizes
 from tables import Table, median
@@ -33,12 +31,9 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for number in range(sizes.command_starts + 1):
         for name, command in COMMANDS.items():
-            began = time.perf_counter()
-            subprocess.run(
-                command, cwd=workspace, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
-            )
+            took = wall_time(command, str(workspace), environment)
             if number:  # the first one fills the caches
-                times[name].append((time.perf_counter() - began) * 1e3)
+                times[name].append(took)
     table = Table(
         "Commands: wall time",
         ["", "min ms", "median ms", "over Python, min"],

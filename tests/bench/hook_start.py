@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-from peer import ADJOURN, child_environment
+from peer import ADJOURN, child_environment, wall_time
 from sizes import Sizes
 from tables import Table, median
 
@@ -48,18 +46,9 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(sizes.command_starts + 1):
         for name, (command, given) in commands.items():
-            began = time.perf_counter()
-            subprocess.run(
-                command,
-                input=given,
-                cwd=workspace,
-                env=environment,
-                check=True,
-                stdout=subprocess.DEVNULL,
-                timeout=60,
-            )
+            took = wall_time(command, str(workspace), environment, given)
             if number:  # the first one fills the caches, and makes the store
-                times[name].append((time.perf_counter() - began) * 1e3)
+                times[name].append(took)
     table = Table(
         "Hook: wall time of one answer",
         ["", "min ms", "median ms", "times Python, min", "target"],

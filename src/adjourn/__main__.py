@@ -51,8 +51,8 @@ def _proxy(arguments: list[str]) -> int:
             sys.stderr.write(f"adjourn: {error}\n")
             refuse_all(error.message)
             return error.exit_code
-        with _without("typing_extensions"):
-            from adjourn.proxy.main import run  # noqa: PLC0415
+        _load_msgspec()
+        from adjourn.proxy.main import run  # noqa: PLC0415
 
         return run(options, upstream)
     except AdjournError as error:
@@ -86,11 +86,16 @@ def _hook(arguments: list[str]) -> int:
 
 def _answer_hook(arguments: list[str]) -> int:
     gc.disable()  # the process ends before there is anything worth collecting
-    with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
-        import msgspec  # noqa: F401, PLC0415
+    _load_msgspec()
     from adjourn.hooks.main import run  # noqa: PLC0415
 
     return run(arguments)
+
+
+def _load_msgspec() -> None:
+    """Neither proxy nor hook makes schemas, or has UUIDs among its types."""
+    with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
+        import msgspec  # noqa: F401, PLC0415
 
 
 class _without:  # noqa: N801  # reads as a phrase where it is used

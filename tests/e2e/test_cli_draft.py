@@ -193,7 +193,7 @@ def test_a_review_for_machines_has_the_published_fields(place: Place) -> None:
 
 
 def test_d29_a_review_and_the_effective_permissions_agree(place: Place) -> None:
-    """D29: both print the same patterns for the same files."""
+    """Both print the same patterns for the same files."""
     (place.root / "wide.aex").write_text(
         'task t v0\ngoal "g"\nuse *, file.*, file.read, git.push\nreturn 1\n'
     )

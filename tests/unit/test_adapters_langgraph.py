@@ -102,7 +102,7 @@ def test_a_plan_has_the_published_shape(tmp_path: Path) -> None:
 
 
 def test_branches_and_loops_are_nodes_and_edges() -> None:
-    """D28: a branch leads into its body or past it, a loop into its body or on, and the body's end back to the loop."""
+    """A branch leads into its body or past it, a loop into its body or on, and the body's end back to the loop."""
     nodes = planned(
         "need rows: list[json]",
         "for row in rows",

@@ -194,7 +194,7 @@ def underlined(found: Finding, text: str) -> str:
 def test_a_text_gives_its_finding_at_the_right_place(
     code: str, severity: str, line: int, piece: str, text: str
 ) -> None:
-    """Each text has its finding, with severity, line and underlined piece (D25: AEX040; D36: AEX041)."""
+    """Each text has its finding, with severity, line and underlined piece (AEX040, AEX041 among them)."""
     findings = examine(text, "any.aex").findings
     given = [(found.code, found.severity, found.span.line, underlined(found, text)) for found in findings]
     assert (code, severity, line, piece) in given
@@ -297,7 +297,7 @@ def test_without_the_library_an_expression_is_an_error(monkeypatch: pytest.Monke
 
 
 def test_the_kind_comes_from_the_header_wherever_it_stands() -> None:
-    """D26: lines above the header are judged by the header's kind."""
+    """Lines above the header are judged by the header's kind."""
     document = examine('do file.read()\nallow x\ngoal "g"\npolicy p v0')
     assert document.is_policy
     assert [(found.code, found.span.line) for found in document.findings] == [("AEX120", 1)]

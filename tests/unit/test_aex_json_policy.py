@@ -72,14 +72,14 @@ def test_the_sample_says_what_it_permits(root: Path) -> None:
 
 @pytest.mark.parametrize("policy", [{}, {"allow": []}, {"deny": ["x"], "budget": {"calls": 5}}])
 def test_an_empty_allow_permits_nothing(root: Path, policy: dict[str, Any]) -> None:
-    """Missing or empty: no tool is allowed, and a warning says so (D14)."""
+    """Missing or empty: no tool is allowed, and a warning says so."""
     found, findings = read_json_policy(str(write(root / "p.json", policy)), str(root))
     assert [(finding.code, finding.severity) for finding in findings] == [("AEX162", "warning")]
     assert found.judge("file.read").effect == "closed"
 
 
 def test_scopes_stay_scopes(root: Path) -> None:
-    """On allow, deny and confirm: neither is the tool allowed whole, nor denied or asked about whole (D11)."""
+    """On allow, deny and confirm: neither is the tool allowed whole, nor denied or asked about whole."""
     policy = policy_of(
         root,
         {
@@ -194,7 +194,7 @@ def test_inline_bases_know_their_lines(root: Path) -> None:
 
 
 def test_bases_are_relative_to_the_file_that_names_them(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the process stands (D18); inline bases too."""
+    """Wherever the process stands; inline bases too."""
     write(root / "org" / "team" / "base.json", {"extends": {"extends": "../all.json"}, "allow": ["a"]})
     write(root / "org" / "all.json", {"deny": ["z"]})
     monkeypatch.chdir("/")
@@ -220,7 +220,7 @@ def test_the_text_for_the_record_says_all_of_it(root: Path) -> None:
 
 @pytest.mark.parametrize("loop", [["p.json"], ["./p.json"], ["a.json", "p.json"], ["a.json", "a.json"]])
 def test_a_cycle_is_an_error(root: Path, loop: list[str]) -> None:
-    """Of one file, of two, and of a base with itself (D18)."""
+    """Of one file, of two, and of a base with itself."""
     write(root / "a.json", {"extends": loop[-1]})
     ((code, _, message),) = errors(root, {"extends": loop[0]})
     assert (code, "extends itself" in message) == ("AEX161", True)
@@ -233,7 +233,7 @@ def test_a_cycle_through_a_link_is_an_error(root: Path) -> None:
 
 
 def test_each_base_is_validated(root: Path) -> None:
-    """An error in a base is an error (D18), named by its file."""
+    """An error in a base is an error, named by its file."""
     for base, code in (('{"alow": []}', "AEX160"), ('{"deny": ["*.x"]}', "AEX041"), ("{", "AEX160")):
         write(root / "sub" / "base.json", base)
         ((found, source, _),) = errors(root, {"extends": "sub/base.json", "allow": ["*"]})
@@ -248,7 +248,7 @@ def test_a_base_that_is_not_there_is_an_error(root: Path) -> None:
 
 
 def test_a_relative_base_stays_in_the_workspace(root: Path, tmp_path: Path) -> None:
-    """Neither by dots, nor by a link to a file, nor by a link to a folder (D15)."""
+    """Neither by dots, nor by a link to a file, nor by a link to a folder."""
     write(tmp_path / "outside" / "base.json", {"allow": ["*"]})
     (root / "link.json").symlink_to(tmp_path / "outside" / "base.json")
     (root / "folder").symlink_to(tmp_path / "outside")

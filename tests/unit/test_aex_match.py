@@ -43,7 +43,7 @@ from adjourn.aex.match import (
     ],
 )
 def test_a_tool_name_is_a_short_string_of_the_alphabet(name: object, ok: bool) -> None:
-    """D36: a name is a text of the tool-name alphabet, and nothing else."""
+    """A name is a text of the tool-name alphabet, and nothing else."""
     assert tool_name_ok(name) is ok
 
 
@@ -73,7 +73,7 @@ def test_a_tool_name_is_a_short_string_of_the_alphabet(name: object, ok: bool) -
 def test_an_allow_matches_as_written_and_a_refusal_in_any_spelling(
     pattern: str, name: str, exact: bool, folded: bool
 ) -> None:
-    """D36: case and separators count for an allow, and not for a refusal."""
+    """Case and separators count for an allow, and not for a refusal."""
     assert matches(pattern, name) is exact
     assert matches_folded(pattern, name) is folded
 
@@ -83,7 +83,7 @@ def test_an_allow_matches_as_written_and_a_refusal_in_any_spelling(
     ["", "net_*", "*.read", "file.**", "file read", "x" * 129, "näme", "a#b", "file.read:", ":src/**", "**"],
 )
 def test_a_pattern_that_can_name_nothing_is_told(pattern: str) -> None:
-    """D36: a pattern that can never match is known as such."""
+    """A pattern that can never match is known as such."""
     assert never_matches(pattern)
 
 

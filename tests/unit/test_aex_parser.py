@@ -150,12 +150,12 @@ def test_the_last_of_repeated_declarations_counts() -> None:
     ],
 )  # fmt: skip
 def test_values_are_expressions(text: str, value: Any) -> None:
-    """D23: literals, lists, objects and dotted paths are values, nested and on one line."""
+    """Literals, lists, objects and dotted paths are values, nested and on one line."""
     assert plain(parse(Word(text, 1, 1))) == value
 
 
 def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
-    """D24: a comma in quotes or brackets separates nothing."""
+    """A comma in quotes or brackets separates nothing."""
     found = arguments(Word("a=\"x, y\", b=[1, 2], c = f(1, 2), it's=1, d='z, =', , e", 1, 1))
     assert [(entry.key.text, entry.raw) for entry in found] == [
         ("a", '"x, y"'),
@@ -168,7 +168,7 @@ def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
 
 
 def test_a_quoted_text_is_told_from_a_bare_name() -> None:
-    """D22: quotes make a literal, also of a text that is a name."""
+    """Quotes make a literal, also of a text that is a name."""
     quoted, bare = parse(Word('"a"', 1, 1)), parse(Word("a", 1, 1))
     assert isinstance(quoted, Text)
     assert quoted.quoted
@@ -203,7 +203,7 @@ def test_braces_in_literals_do_not_count(line: str, balance: int) -> None:
 
 
 def test_a_return_block_ends_where_its_braces_balance() -> None:
-    """D23: an object over several lines is one value."""
+    """An object over several lines is one value."""
     shape = published('task t v0\ngoal "g"\nreturn {\n  a: "}"\n\n# kept\n  b: {x: 1}\n}\nconfirm before x')
     assert shape["returnStatement"]["expression"] == '{\n  a: "}"\n\n# kept\n  b: {x: 1}\n}'
     assert [step["kind"] for step in shape["steps"]] == ["return", "confirm"]

@@ -47,7 +47,7 @@ def test_the_first_policy_judges_and_names_file_and_line() -> None:
 
 
 def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
-    """D12, D36: a refusal and a question are patterns, in any spelling; an allow is matched as written."""
+    """A refusal and a question are patterns, in any spelling; an allow is matched as written."""
     found = policy("allow *", "deny git.push", "confirm before GIT.*")
     assert found.judge("git_push").effect == "deny"
     assert found.judge("git.pull").confirm is not None
@@ -56,7 +56,7 @@ def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
 
 
 def test_an_empty_allow_permits_nothing() -> None:
-    """D14: an empty or missing allow permits nothing, in a policy and in a contract."""
+    """An empty or missing allow permits nothing, in a policy and in a contract."""
     assert Policy().judge("file.read").effect == "closed"
     assert policy("deny x").judge("file.read").effect == "closed"
     assert merge(policy("allow *"), contract()).judge("file.read").effect == "closed"
@@ -193,7 +193,7 @@ def test_one_layer_alone_is_the_effective_one() -> None:
 
 
 def test_scoped_rules_need_the_paths_of_the_call() -> None:
-    """D11: a scope on allow, deny and confirm is compared with the paths of the call; without them it is strict."""
+    """A scope on allow, deny and confirm is compared with the paths of the call; without them it is strict."""
     found = policy(
         "allow file.read:src/**, file.read:docs/*, x", "deny file.read:src/Secret/**", "confirm before x:a/*"
     )

@@ -126,7 +126,7 @@ def test_a_task_runs_under_a_policy_that_refuses_nothing_of_it(policy: str, line
 def test_d29_review_judges_by_the_rules_that_a_run_is_judged_by(
     policy: str, lines: list[str], named: str
 ) -> None:
-    """D29: an empty allow permits nothing, a `*` is known, and a refusal counts: each was missed by a matcher of its own."""
+    """An empty allow permits nothing, a `*` is known, and a refusal counts: each was missed by a matcher of its own."""
     told = reviewed_under(policy, *lines)
     assert not told.runs_under_policy
     assert any(f"`{named}`" in warning for warning in told.warnings)
@@ -136,7 +136,7 @@ def test_d29_review_judges_by_the_rules_that_a_run_is_judged_by(
 def test_d29_what_runs_under_a_policy_is_permitted_by_the_merge(
     policy: tuple[list[str], list[str]], task: tuple[list[str], list[str]]
 ) -> None:
-    """D29: in a task that runs under a policy, each tool that it names and leaves open is open in the effective permissions."""
+    """In a task that runs under a policy, each tool that it names and leaves open is open in the effective permissions."""
     base = from_text(text_of("policy p v0", *policy), "p.aex")[0]
     text = text_of("task t v0", *task)
     told = reviewed(text, "t.aex", base)
@@ -147,7 +147,7 @@ def test_d29_what_runs_under_a_policy_is_permitted_by_the_merge(
 
 
 def test_d45_one_validator(tmp_path: Path) -> None:
-    """D45: whatever `check` refuses, the review calls not valid, and the other way round."""
+    """Whatever `check` refuses, the review calls not valid, and the other way round."""
     for text in (
         'task t v0\ngoal "g"\nuse a\ndo a() -> b\nreturn b\n',
         'task t v0\ngoal "g"\nuse a\ndo b() -> c\nreturn c\n',

@@ -98,7 +98,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_signer_and_time_are_covered(change: dict[str, str]) -> None:
-    """A file that says another signer, time or name does not hold (D17)."""
+    """A file that says another signer, time or name does not hold."""
     with pytest.raises(IntegrityError, match="signer, time or file name was changed"):
         seal.check(TEXT, own(changed(OWN, **change)), PUBLIC)
     with pytest.raises(IntegrityError, match="signer, time or file name was changed"):

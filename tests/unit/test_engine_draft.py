@@ -65,7 +65,7 @@ def test_a_valid_answer_is_taken() -> None:
     ids=["not-granted", "denied", "too-wide", "broken", "prose", "policy"],
 )
 def test_d39_what_the_policy_or_the_validator_refuses_is_sent_back(answer: str, words: str) -> None:
-    """D39: the model is asked again, with its answer and the findings; a draft is only valid when there are none left."""
+    """The model is asked again, with its answer and the findings; a draft is only valid when there are none left."""
     policy = under(POLICY + "deny git.push\n")
     model = Scripted(answer, GOOD)
     made = draft("read", model, policy=policy)
@@ -79,7 +79,7 @@ def test_d39_what_the_policy_or_the_validator_refuses_is_sent_back(answer: str, 
 
 
 def test_d39_a_draft_that_stays_beyond_the_policy_is_not_valid() -> None:
-    """D39: after the last attempt it is handed back as it is, with what it is refused for."""
+    """After the last attempt it is handed back as it is, with what it is refused for."""
     made = draft("read", Scripted(BEYOND, BEYOND, BROKEN), policy=under(), max_retries=2)
     assert not made.valid
     assert made.attempts == 3
@@ -193,7 +193,7 @@ def test_a_draft_is_kept_under_its_time_and_name(tmp_path: Path) -> None:
     "name", ["../../escaped", "/etc/x", "a/b", "..", ".", "\0", "a\nb", "x" * 300, "-", "ü"]
 )
 def test_d39_a_name_does_not_leave_the_folder(name: str, tmp_path: Path) -> None:
-    """D39: whatever --name is, the draft is a file of `.aex/runs/`."""
+    """Whatever --name is, the draft is a file of `.aex/runs/`."""
     root = tmp_path / "in" / "root"
     root.mkdir(parents=True)
     path = save(drafted(name), str(root), AT)
@@ -205,7 +205,7 @@ def test_d39_a_name_does_not_leave_the_folder(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("linked", [".aex", ".aex/runs"])
 def test_d39_no_link_leads_out_of_the_folder(linked: str, tmp_path: Path) -> None:
-    """D39: a link in place of the folder is refused, and nothing is written behind it."""
+    """A link in place of the folder is refused, and nothing is written behind it."""
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     (root / linked).parent.mkdir(parents=True)
@@ -216,7 +216,7 @@ def test_d39_no_link_leads_out_of_the_folder(linked: str, tmp_path: Path) -> Non
 
 
 def test_d39_a_link_in_place_of_the_file_is_left_alone(tmp_path: Path) -> None:
-    """D39: the draft takes the next name; what the link points at is not written."""
+    """The draft takes the next name; what the link points at is not written."""
     (tmp_path / ".aex" / "runs").mkdir(parents=True)
     (tmp_path / ".aex" / "runs" / "20260304-050607-one.aex").symlink_to(tmp_path / "target")
     assert save(drafted("one"), str(tmp_path), AT).endswith("-one-2.aex")

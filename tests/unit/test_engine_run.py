@@ -339,7 +339,7 @@ def test_a_contract_with_an_error_is_not_run(bench: Bench) -> None:
 
 
 def test_a_line_between_two_levels_is_not_run(bench: Bench) -> None:
-    """D25: it looks conditional, and would not be."""
+    """It looks conditional, and would not be."""
     with pytest.raises(BrokenContractError) as raised:
         bench.run("need x: str?", "if x", "    do note.add(n=1)", "  do note.add(n=2)", "return 1")
     assert "AEX040" in [finding.code for finding in raised.value.findings]
@@ -375,7 +375,7 @@ def test_a_json_policy(bench: Bench) -> None:
 
 
 def test_an_empty_allow_permits_nothing(bench: Bench) -> None:
-    """D14: a policy that allows nothing, as a policy without an allow."""
+    """A policy that allows nothing, as a policy without an allow."""
     bench.policy("deny network.*")
     assert "not in the allow list" in bench.blocked("do note.add(n=1)", "return 1")
     (bench.root / "p.json").write_text('{"allow": []}')
@@ -392,7 +392,7 @@ def test_a_denied_tool_blocks_and_is_not_counted(bench: Bench) -> None:
 
 
 def test_confirm_patterns_are_enforced(bench: Bench) -> None:
-    """D12: `confirm before note.*` asks before each call of note.add, also before a `confirm` that stands below it."""
+    """`confirm before note.*` asks before each call of note.add, also before a `confirm` that stands below it."""
     lines = ["do note.add(n=1)", "do note.add(n=2)", "confirm before note.*", "return 1"]
     assert bench.output(*lines) == 1
     assert [asked.tool for asked in bench.asked] == ["note.add", "note.add"]
@@ -400,7 +400,7 @@ def test_confirm_patterns_are_enforced(bench: Bench) -> None:
 
 
 def test_a_policy_confirm_pattern_is_enforced(bench: Bench) -> None:
-    """D12, from the policy; a no blocks, and the tool is not called."""
+    """From the policy; a no blocks, and the tool is not called."""
     bench.policy("allow *", "confirm before note.*")
     bench.says = False
     assert "was refused" in bench.blocked("do note.add(n=1)", "return 1")
@@ -452,7 +452,7 @@ def test_the_budget_counts_calls_and_makes(bench: Bench) -> None:
 
 
 def test_the_budget_goes_on_across_resumes(bench: Bench) -> None:
-    """D3: what was spent stays spent; a person who raises the budget lets the run go on."""
+    """What was spent stays spent; a person who raises the budget lets the run go on."""
     bench.policy("allow *", "budget calls=2")
     lines = ["for one in [1, 2, 3, 4]", "  do note.add(n=one)", "return 1"]
     assert "exhausted" in bench.blocked(*lines, task="run-1")
@@ -481,13 +481,13 @@ class Answers:
 
 
 def test_quoted_texts_are_literal_and_commas_in_them_too(bench: Bench) -> None:
-    """D22, D24: quotes make a literal, even where an input has that name."""
+    """Quotes make a literal, even where an input has that name."""
     lines = ["need name: str", 'do note.add(a="name", b=name, c="x, y=z", d=\'q\') -> x', "return x.given"]
     assert bench.output(*lines, inputs={"name": "Ann"}) == {"a": "name", "b": "Ann", "c": "x, y=z", "d": "q"}
 
 
 def test_dotted_arguments_lists_and_objects(bench: Bench) -> None:
-    """D23: values are expressions, in arguments and in return, on one line and on several."""
+    """Values are expressions, in arguments and in return, on one line and on several."""
     lines = [
         "need who: json",
         'do note.add(a=who.name.first, b=[who.age, 2, [true]], c={k: who.age, l: {m: "n"}}, d=plain text) -> x',
@@ -844,7 +844,7 @@ def test_a_policy_that_only_observes_lets_calls_pass_and_records(bench: Bench) -
 
 
 def test_a_remote_tests_tool_still_runs_listed_commands_only(bench: Bench) -> None:
-    """D41 holds for whatever has that name, also where no command is named."""
+    """It holds for whatever has that name, also where no command is named."""
     bench.tool("tests.run", lambda given: given)
     bench.policy("allow tests.run:npm test*")
     file = bench.contract("do tests.run(command=x)", "return 1", use="tests.run")

@@ -100,7 +100,7 @@ def test_a_file_keeps_its_mode(bench: Bench) -> None:
 )
 @pytest.mark.parametrize("call", ["file.read(paths={})", "file.write(path={}, contents=x)"])
 def test_no_path_leads_out_of_the_workspace(bench: Bench, tmp_path: Path, path: str, call: str) -> None:
-    """D15: links are resolved first; what is outside is refused, and written down as refused."""
+    """Links are resolved first; what is outside is refused, and written down as refused."""
     (bench.root / "link.txt").symlink_to(tmp_path / "outside.txt")
     (bench.root / "linked").symlink_to(tmp_path)
     (bench.root / "dangling").symlink_to(tmp_path / "made.txt")
@@ -113,7 +113,7 @@ def test_no_path_leads_out_of_the_workspace(bench: Bench, tmp_path: Path, path: 
 
 
 def test_a_name_that_begins_with_two_dots_is_inside(bench: Bench) -> None:
-    """D15: only what leads out is refused."""
+    """Only what leads out is refused."""
     bench.output('do file.write(path="..a", contents="x")', "return 1")
     assert (bench.root / "..a").read_text() == "x"
 
@@ -139,7 +139,7 @@ def test_protected_places_are_refused(bench: Bench, call: str) -> None:
 
 
 def test_path_scopes_are_enforced(bench: Bench) -> None:
-    """D11: on each path of each call, after resolving links; a contract's scope counts beside the policy's."""
+    """On each path of each call, after resolving links; a contract's scope counts beside the policy's."""
     bench.policy("allow file.read:src/**", "allow file.write:src/**", "deny file.write:src/secret/**")
     (bench.root / "src" / "secret").mkdir(parents=True)
     (bench.root / "src" / "b.txt").write_text("b")
@@ -163,7 +163,7 @@ def test_path_scopes_are_enforced(bench: Bench) -> None:
 
 
 def test_path_scopes_look_at_the_files_of_a_patch(bench: Bench) -> None:
-    """D11: also of one that is written as a diff."""
+    """Also of one that is written as a diff."""
     bench.policy("allow file.write:src/**", "allow git.apply:a.*")
     file = bench.contract("need p: str", "do file.write(diff=p)", "return 1", use="file.write")
     refused = begin.start(bench.options(task=""), file, {"p": PATCH}).go()
@@ -211,7 +211,7 @@ def test_tests_run_answers_what_came_of_it(bench: Bench) -> None:
     ],
 )
 def test_tests_run_runs_only_what_the_policy_lists(bench: Bench, rule: str, command: str, runs: bool) -> None:
-    """D41: a rule without a scope lists no command, and a contract cannot list one itself."""
+    """A rule without a scope lists no command, and a contract cannot list one itself."""
     bench.policy(f"allow {rule}")
     outcome = bench.run(f'do tests.run(cmd="{command}")', "return 1")
     assert (outcome.status == "success") is runs
@@ -221,7 +221,7 @@ def test_tests_run_runs_only_what_the_policy_lists(bench: Bench, rule: str, comm
 
 
 def test_a_condition_on_the_command_lists_commands_too(bench: Bench) -> None:
-    """D41: one on something else does not."""
+    """One on something else does not."""
     policy = bench.root / ".aex" / "policy.aex"
     for condition, status in (('cmd matches "echo *"', "success"), ("quiet is true", "blocked")):
         policy.write_text(f'policy work v1\ngoal "do it"\nallow tests.run where {condition}\n')
@@ -231,7 +231,7 @@ def test_a_condition_on_the_command_lists_commands_too(bench: Bench) -> None:
 
 @pytest.mark.parametrize("char", list(";&|`$!<>"))
 def test_tests_run_takes_nothing_that_asks_for_a_shell(bench: Bench, char: str) -> None:
-    """D41: not even where the policy lists everything."""
+    """Not even where the policy lists everything."""
     assert "takes no command with" in bench.blocked(f'do tests.run(cmd="echo a{char}b")', "return 1")
 
 
@@ -313,7 +313,7 @@ def test_git_starts_no_program_that_the_repository_names(repository: Bench) -> N
 
 
 def test_a_patch_out_of_the_workspace_is_refused(repository: Bench, tmp_path: Path) -> None:
-    """D15: by its name, or by a link."""
+    """By its name, or by a link."""
     (repository.root / "linked").symlink_to(tmp_path)
     for name in ("../outside.txt", "linked/outside.txt", ".aex/policy.aex", ".git/config"):
         patch = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-outside\n+changed\n"
@@ -337,7 +337,7 @@ HEADERS = {
 
 @pytest.mark.parametrize("patch", HEADERS.values(), ids=HEADERS.keys())
 def test_touches_only_sees_what_git_sees(bench: Bench, patch: str) -> None:
-    """D13: whatever headers a patch has, its files are those that git would change; both ends of a rename."""
+    """Whatever headers a patch has, its files are those that git would change; both ends of a rename."""
     assert "a.txt" in touched(str(bench.root), patch)
     lines = ["need p: str", "need files: list[file]", "check p touches only files", "return 1"]
     reason = bench.blocked(*lines, inputs={"p": patch, "files": ["ok.txt"]})
@@ -346,7 +346,7 @@ def test_touches_only_sees_what_git_sees(bench: Bench, patch: str) -> None:
 
 
 def test_a_line_of_a_patch_that_looks_like_a_header_is_none(bench: Bench) -> None:
-    """D13: `+++ b/x` inside a hunk is content."""
+    """`+++ b/x` inside a hunk is content."""
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n--- a/x.txt\n-old\n+++ b/x.txt\n+new\n"
     assert touched(str(bench.root), patch) == ["a.txt"]
 
@@ -360,7 +360,7 @@ def test_a_line_of_a_patch_that_looks_like_a_header_is_none(bench: Bench) -> Non
     ],
 )
 def test_what_git_cannot_read_touches_who_knows_what(bench: Bench, patch: str) -> None:
-    """D13: the check fails; some other program might read it otherwise."""
+    """The check fails; some other program might read it otherwise."""
     with pytest.raises(InvalidError):
         touched(str(bench.root), patch)
     lines = ["need p: str", "need files: list[file]", "check p touches only files", "return 1"]
@@ -382,7 +382,7 @@ def test_paths_of_a_patch_count_from_the_workspace(bench: Bench) -> None:
 
 
 def test_path_scopes_hold_for_tools_that_are_not_built_in(bench: Bench) -> None:
-    """D11: their arguments that name places are looked at."""
+    """Their arguments that name places are looked at."""
     bench.policy("allow note.add:src/**", "allow note.list")
     (bench.root / "src").mkdir()
     file = bench.contract(

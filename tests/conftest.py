@@ -15,6 +15,9 @@ import pytest
 
 import tools
 
+# Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
+os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
+
 # --- a PostgreSQL server of our own ---------------------------------------------------------------------------------
 
 

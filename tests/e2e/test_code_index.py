@@ -31,9 +31,12 @@ FILES = 200
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     body = "".join(f"def part{{0}}_{i}(value):\n    return value + {i}\n\n" for i in range(60))
-    return repository(
+    root = repository(
         tmp_path / "r", {f"m{i // 50}/f{i}.py": body.replace("{0}", str(i)) for i in range(FILES)}
     )
+    for file in root.rglob("*.py"):
+        os.utime(file, (1_700_000_000, 1_700_000_000))  # what was written just now is looked at twice
+    return root
 
 
 def _start(root: Path) -> subprocess.Popen[str]:

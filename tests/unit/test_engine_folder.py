@@ -20,6 +20,7 @@ from test_engine_checkpoint import Machine
 from adjourn.engine import folder, keys, workspace
 from adjourn.engine.checkpoint import create, document, find
 from adjourn.engine.folder import MAX_AUDIT_BYTES, MAX_JSON_BYTES, is_as_written, path_of, verify, write
+from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.log import kinds
@@ -697,6 +698,40 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(one: Machine) -> None:
 
     assert kill_at_each_step(one, check, begin) > 10
     assert seen == {old.hash, new.hash}
+
+
+def test_a_kill_leaves_what_was_known_with_its_version(one: Machine) -> None:
+    """The same where notes go along: the old version with the old notes, or the new with the new, and no others stay."""
+    desk = one.desk()
+    one.work(desk, "file.read")
+    session = desk.session()
+    made = []
+    for fact in ("the token is checked twice", "once is enough"):
+        add(session, Note(facts=(fact,), decisions=(Decided(decision=fact),)))
+        made.append(create(session.task, "fix-auth", sitting=session))
+        if len(made) == 1:
+            write(one.store, made[0], str(one.root))
+    before = {path.name: path.read_bytes() for path in one.folder().iterdir()}
+    seen = set()
+
+    def begin() -> None:
+        for path in one.folder().iterdir():
+            path.unlink()
+        for name, data in before.items():
+            (one.folder() / name).write_bytes(data)
+
+    def check() -> None:
+        verified = verify(str(one.folder()))
+        seen.add(verified.checkpoint.hash)
+        assert verified.known.cognition is not None
+        facts = [fact["content"] for fact in verified.known.cognition["epistemicState"]["facts"]]
+        assert len(facts) == [made[0], made[1]].index(verified.checkpoint) + 1
+        write(one.store, made[1], str(one.root))
+        assert verify(str(one.folder())).checkpoint == made[1]
+        assert len([name for name in os.listdir(one.folder()) if name[0] != "."]) == 4
+
+    kill_at_each_step(one, check, begin)
+    assert seen == {made[0].hash, made[1].hash}
 
 
 def test_a_kill_never_mixes_two_tasks(one: Machine) -> None:

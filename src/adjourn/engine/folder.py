@@ -119,7 +119,7 @@ def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
 
 
 def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
-    """Write both files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
+    """Write the files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
     task, seq = checkpoint.event.task, checkpoint.event.seq
     file = render(store, checkpoint)
     if _task_in(folder) != task:
@@ -129,6 +129,7 @@ def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
     knowledge.write(store, checkpoint, folder)
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
     write_file(folder, JSON_FILE, data)
+    knowledge.remove_older(folder, checkpoint)
     return digest(data)
 
 

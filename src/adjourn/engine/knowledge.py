@@ -1,11 +1,12 @@
 """What a checkpoint's folder carries of what the work knows, beside the chain of what it did.
 
-    .aex/checkpoints/NAME/record.jsonl    the Continuation Record up to the version that the checkpoint names (`records.carrying`)
-    .aex/checkpoints/NAME/cognition.json  the cognitive checkpoint that this version names, in canonical JSON
+    .aex/checkpoints/NAME/record-HASH.jsonl    the Continuation Record up to the version that the checkpoint names (`records.carrying`)
+    .aex/checkpoints/NAME/cognition-HASH.json  the cognitive checkpoint that this version names, in canonical JSON
 
 Both are anchored in the checkpoint's document, which is signed: the record by the hash of that version, the cognitive checkpoint
-by its SHA-256. They are there only where there is such a thing, and a folder without them can be resumed: then the next session is
-told that the record is not here.
+by its SHA-256. Each has the first twelve digits of that in its name, so that those of two versions of the checkpoint stand side by
+side until checkpoint.json says which of them holds. They are there only where there is such a thing, and a folder without them can
+be resumed: then the next session is told that the record is not here.
 
 Owns: these two files. Must never: take in what is not anchored.
 """
@@ -13,6 +14,7 @@ Owns: these two files. Must never: take in what is not anchored.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,13 +28,13 @@ from adjourn.log.event import milliseconds
 if TYPE_CHECKING:
     from adjourn.engine.records import CRStore
     from adjourn.engine.records.carrying import Fork
+    from adjourn.log.kinds import CheckpointCreated
     from adjourn.state.documents import Tree
     from adjourn.store.base import Store
 
-RECORD_FILE = "record.jsonl"
-COGNITION_FILE = "cognition.json"
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
+_NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
 _RESTORE = (
     "restore it from version control, or `adjourn export` it anew; without the file the rest can be resumed"
 )
@@ -45,13 +47,30 @@ class Knowledge(NamedTuple):
     cognition: Tree | None = None
 
 
+def record_file(data: CheckpointCreated) -> str:
+    """The name of the record's file in the folder of a checkpoint that has one."""
+    return f"record-{data.record[:12]}.jsonl"
+
+
+def cognition_file(data: CheckpointCreated) -> str:
+    """The name of the cognitive checkpoint's file in the folder of a checkpoint that has one."""
+    return f"cognition-{data.cognition[:12]}.json"
+
+
 def write(store: Store, checkpoint: Checkpoint, folder: str) -> None:
-    """Write the files that the checkpoint anchors, as far as the store has what they hold; older ones go."""
+    """Write the files that the checkpoint anchors, as far as the store has what they hold, beside those of older versions."""
     record, mind = _of(store, checkpoint)
-    for name, chunks in ((RECORD_FILE, record), (COGNITION_FILE, [canonical(mind)] if mind else [])):
-        if chunks:
-            write_file(folder, name, chunks)
-        elif os.path.lexists(os.path.join(folder, name)):
+    if record:
+        write_file(folder, record_file(checkpoint.data), record)
+    if mind:
+        write_file(folder, cognition_file(checkpoint.data), canonical(mind))
+
+
+def remove_older(folder: str, checkpoint: Checkpoint) -> None:
+    """Remove the files of other versions than the one that stands in checkpoint.json."""
+    anchored = {record_file(checkpoint.data), cognition_file(checkpoint.data)}
+    for name in os.listdir(folder):
+        if _NAME.fullmatch(name) and name not in anchored:
             remove_file(folder, name)
 
 
@@ -75,26 +94,44 @@ def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
 def read(folder: str, checkpoint: Checkpoint) -> Knowledge:
     """What a folder carries, verified whole. Raises `InvalidError`, `IntegrityError`."""
     data = checkpoint.data
-    lines = (_read(folder, RECORD_FILE, MAX_RECORD_BYTES) if data.record else b"").splitlines(keepends=True)
-    if lines:
-        from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
-        from adjourn.store.memory import MemoryStore  # noqa: PLC0415
+    return Knowledge(
+        _record(os.path.join(folder, record_file(data)), data.record) if data.record else (),
+        _cognition(os.path.join(folder, cognition_file(data)), data.cognition) if data.cognition else None,
+    )
 
-        try:
-            carried = _taken_in(CRStore(MemoryStore()), lines)
-        except AdjournError as error:
-            raise IntegrityError(
-                f"{folder}/{RECORD_FILE} does not hold: {error.message}", _RESTORE
-            ) from error
-        if carried["contentHash"] != data.record:
-            raise IntegrityError(
-                f"{folder}/{RECORD_FILE} ends with version {carried['contentHash'][:12]}, not with the signed one, {data.record[:12]}",
-                _RESTORE,
-            )
-    mind = _read(folder, COGNITION_FILE, MAX_COGNITION_BYTES) if data.cognition else b""
-    if mind and digest(mind) != data.cognition:
-        raise IntegrityError(f"{folder}/{COGNITION_FILE} is not what was signed", _RESTORE)
-    return Knowledge(lines, _decoded(folder, mind) if mind else None)
+
+def _record(path: str, version: str) -> Sequence[bytes]:
+    lines = _read(path, MAX_RECORD_BYTES).splitlines(keepends=True)
+    if not lines:
+        return ()
+    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
+    from adjourn.store.memory import MemoryStore  # noqa: PLC0415
+
+    try:
+        carried = _taken_in(CRStore(MemoryStore()), lines)
+    except AdjournError as error:
+        raise IntegrityError(f"{path} does not hold: {error.message}", _RESTORE) from error
+    if carried["contentHash"] != version:
+        raise IntegrityError(
+            f"{path} ends with version {carried['contentHash'][:12]}, not with the signed one, {version[:12]}",
+            _RESTORE,
+        )
+    return lines
+
+
+def _cognition(path: str, signed: str) -> Tree | None:
+    mind = _read(path, MAX_COGNITION_BYTES)
+    if not mind:
+        return None
+    if digest(mind) != signed:
+        raise IntegrityError(f"{path} is not what was signed", _RESTORE)
+    from adjourn.state.cognition import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
+    from adjourn.state.documents import read as read_tree  # noqa: PLC0415
+
+    try:
+        return read_tree(mind, CognitiveCheckpoint)
+    except InvalidError as error:
+        raise InvalidError(f"{path}: {error.message}", _RESTORE) from error
 
 
 def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
@@ -132,18 +169,8 @@ def _taken_in(records: CRStore, lines: Sequence[bytes], fork: Fork | None = None
     return imported(records, lines, (), fork).record
 
 
-def _read(folder: str, name: str, most: int) -> bytes:
+def _read(path: str, most: int) -> bytes:
     try:
-        return read_file(os.path.join(folder, name), most)
+        return read_file(path, most)
     except NotFoundError:
         return b""
-
-
-def _decoded(folder: str, data: bytes) -> Tree:
-    from adjourn.state.cognition import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
-    from adjourn.state.documents import read as read_tree  # noqa: PLC0415
-
-    try:
-        return read_tree(data, CognitiveCheckpoint)
-    except InvalidError as error:
-        raise InvalidError(f"{folder}/{COGNITION_FILE}: {error.message}", _RESTORE) from error

@@ -27,7 +27,7 @@ from adjourn.state.versions import (
     root_after,
     sealed,
     store_form,
-    verify_versions,
+    verify_sealed,
 )
 from adjourn.state.written import Written
 
@@ -73,7 +73,7 @@ def _verifying(sizes: Sizes) -> Table:
         line = _line(count, max(10, sizes.verified // 20))
         light = [*(version._replace(root="") for version in line[:-1]), line[-1]]
         rates = [
-            len(line) / min(_seconds(lambda kept=kept: verify_versions(kept)) for _ in range(sizes.repeats))  # type: ignore[misc]
+            len(line) / min(_seconds(lambda kept=kept: verify_sealed(kept)) for _ in range(sizes.repeats))  # type: ignore[misc]
             for kept in (line, light)
         ]
         table.add(name, *rates)

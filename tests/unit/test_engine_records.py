@@ -687,7 +687,7 @@ def test_versions_are_without_their_seal_in_the_store(store: CRStore) -> None:
         "contentHash",
         "merkleRoot",
     }
-    assert b"merkleRoot" not in stored.content
+    assert b"merkleRoot" not in stored.data
 
 
 @given(forks)
@@ -701,7 +701,7 @@ def test_what_is_shared_with_the_head_is_written_as_it_would_be_anew(fork: tuple
         updates |= {name: value for name, value in record.items() if name.startswith("x")}
         made = store.update(made["id"], copy.deepcopy(updates), AGENT)
         stored = list(store.lines.versions(made["id"]))[-1]
-        assert stored.content == canonical(without(made, "contentHash", "merkleRoot"))
+        assert stored.data == canonical(without(made, "contentHash", "merkleRoot"))
         assert all(same(made[name], value) for name, value in updates.items() if value is not None)
     assert store.verify_chain(made["id"]).valid
 

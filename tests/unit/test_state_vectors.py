@@ -16,7 +16,7 @@ from adjourn.state.documents import accept, same, tree_of
 from adjourn.state.merge import merge
 from adjourn.state.record import ContinuationRecord
 from adjourn.state.snapshots import apply
-from adjourn.state.versions import unsealed, verify_versions
+from adjourn.state.versions import unsealed, verify_sealed
 
 VECTORS: dict[str, Any] = json.loads(make_record_vectors.VECTORS.read_text("utf-8"))
 VERSIONS = VECTORS["versions"]
@@ -87,7 +87,7 @@ def test_todays_code_makes_the_very_vectors() -> None:
 def test_our_verifier_takes_the_line() -> None:
     """The records as they are exported are of the right type and verify."""
     line = [unsealed(accept(version["record"], ContinuationRecord)) for version in VERSIONS]
-    assert verify_versions(line, expected_root=VERSIONS[-1]["record"]["merkleRoot"]).checked == len(VERSIONS)
+    assert verify_sealed(line, expected_root=VERSIONS[-1]["record"]["merkleRoot"]).checked == len(VERSIONS)
 
 
 def test_the_proofs_convince() -> None:

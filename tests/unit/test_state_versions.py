@@ -33,7 +33,7 @@ from adjourn.state.versions import (
     store_form,
     unsealed,
     updated,
-    verify_versions,
+    verify_sealed,
 )
 from adjourn.state.written import Written
 from strategies_cognition import ANN, NOW, record_of, records, sample
@@ -117,7 +117,7 @@ def test_a_fork_begins_another_line_and_goes_on_in_sequence() -> None:
     assert fork["createdBy"] == ANN
     content_hash, content = store_form(fork)
     line = [*LINE[:3], Stored(content_hash, content)]
-    assert verify_versions(line).valid
+    assert verify_sealed(line).valid
     with pytest.raises(InvalidError, match="fork an id of its own"):
         first_version(parent, PERSON, NOW, new_id="cr", parent=parent)
 
@@ -159,7 +159,7 @@ def test_a_newer_major_version_is_refused_and_a_minor_one_kept() -> None:
 
 def test_a_line_that_holds_is_valid() -> None:
     """A whole line holds, a part of it after a known version too, and the anchors from outside are met."""
-    assert verify_versions(LINE, expected_head=LINE[-1].hash, expected_root=LINE[-1].root) == (
+    assert verify_sealed(LINE, expected_head=LINE[-1].hash, expected_root=LINE[-1].root) == (
         6,
         LINE[-1].hash,
         None,
@@ -168,8 +168,8 @@ def test_a_line_that_holds_is_valid() -> None:
     tree = Frontier()
     for stored in LINE[:4]:
         tree.append(bytes.fromhex(stored.hash))
-    assert verify_versions(LINE[4:], tree=tree, after=LINE[3].hash).valid
-    assert verify_versions([]).valid
+    assert verify_sealed(LINE[4:], tree=tree, after=LINE[3].hash).valid
+    assert verify_sealed([]).valid
 
 
 def _again(line: Sequence[Stored], position: int, **members: Any) -> list[Stored]:
@@ -214,17 +214,17 @@ BROKEN: list[tuple[str, list[Stored], int, str]] = [
 )
 def test_what_is_broken_is_found_at_its_version(line: list[Stored], at: int, reason: str) -> None:
     """The stored hash of the first version that fails, the reason, and how many held before it."""
-    found = verify_versions(line)
+    found = verify_sealed(line)
     assert (found.broken_at, found.reason, found.checked, found.valid) == (line[at].hash, reason, at, False)
 
 
 def test_a_missing_tail_needs_an_anchor_from_outside() -> None:
     """A cut line is a line; only the expected head or root tells."""
     cut = LINE[:4]
-    assert verify_versions(cut).valid
+    assert verify_sealed(cut).valid
     for found in (
-        verify_versions(cut, expected_head=LINE[-1].hash),
-        verify_versions(cut, expected_root=LINE[-1].root),
+        verify_sealed(cut, expected_head=LINE[-1].hash),
+        verify_sealed(cut, expected_root=LINE[-1].root),
     ):
         assert (found.valid, found.reason, found.broken_at) == (False, "head-mismatch", cut[-1].hash)
 
@@ -240,7 +240,7 @@ def test_any_changed_byte_is_found_at_its_version(position: int, data: st.DataOb
     changed[at] ^= data.draw(st.integers(1, 127))
     fields[which] = bytes(changed)
     spoilt = Stored(fields[0].decode("latin-1"), fields[1], fields[2].decode("latin-1"))
-    found = verify_versions([*LINE[:position], spoilt, *LINE[position + 1 :]])
+    found = verify_sealed([*LINE[:position], spoilt, *LINE[position + 1 :]])
     assert (found.checked, found.broken_at) == (position, spoilt.hash)
 
 

@@ -16,7 +16,6 @@ from adjourn.state.documents import Tree
 from adjourn.state.machines import COLLECTION
 from adjourn.state.record import CRAuthor
 from adjourn.state.versions import sealed
-from adjourn.store.base import Entry
 
 
 class Item(NamedTuple):
@@ -82,10 +81,7 @@ def short_names(ids: list[str]) -> list[str]:
 def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
     """The last versions of a record, oldest first, without their roots."""
     end = store.lines.at(cr_id).seq + 1
-    return [
-        sealed(checked(Entry(*one[:2]), cr_id))
-        for one in store.lines.versions(cr_id, max(0, end - count), end)
-    ]
+    return [sealed(checked(entry, cr_id)) for entry in store.lines.versions(cr_id, max(0, end - count), end)]
 
 
 def items(store: CRStore, kind: str) -> list[Item]:

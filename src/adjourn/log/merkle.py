@@ -51,6 +51,13 @@ class Frontier(msgspec.Struct, eq=False):
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
+    def __len__(self) -> int:
+        """The number of leaves."""
+        return self.size + len(self.late)
+
+    def __bool__(self) -> bool:
+        return True
+
     def append(self, leaf: bytes) -> None:
         self.late.append(leaf)
         if len(self.late) > MAX_LATE:

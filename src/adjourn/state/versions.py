@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -49,7 +50,7 @@ Reason = Literal[
 ]  # fmt: skip
 
 
-class Link(msgspec.Struct, frozen=True, rename="camel"):
+class Link(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """What verifying reads of a version."""
 
     id: Id
@@ -65,6 +66,9 @@ class Stored(NamedTuple):
     hash: str
     content: bytes
     root: str = ""
+
+
+NO_ROOTS: Mapping[int, str] = MappingProxyType({})
 
 
 class Verification(NamedTuple):
@@ -224,22 +228,29 @@ _decode_link = msgspec.json.Decoder(Link).decode
 
 
 def verify_versions(
-    versions: Iterable[Stored],
+    versions: Iterable[tuple[str, bytes]],
     *,
+    roots: Mapping[int, str] = NO_ROOTS,
     tree: Frontier | None = None,
     after: str = "",
     expected_head: str | None = None,
     expected_root: str | None = None,
 ) -> Verification:
-    """Verify a first-parent line, oldest first. It follows version `after`, whose Merkle frontier is `tree`, if given."""
+    """Verify a first-parent line, oldest first: pairs of a stored hash and the content. It follows version `after`, whose Merkle
+    frontier is `tree`, if given. `roots` are the Merkle roots that are kept, by sequence.
+    """
     tree = tree or Frontier()
     append = tree.append
-    previous, checked, sequence = after, 0, tree.size + len(tree.late)
-    for content_hash, content, root in versions:
-        reason = _wrong(content_hash, content, previous, sequence)
+    previous, checked, sequence = after, 0, len(tree)
+    for content_hash, content in versions:
+        leaf = sha256(content).digest()
+        if leaf.hex() != content_hash:
+            return Verification(checked, previous, content_hash, "hash-mismatch")
+        reason = _wrong(content, previous, sequence)
         if reason is None or reason == "version-unsupported":
-            append(bytes.fromhex(content_hash))
-            if root and root != tree.root().hex():  # the dear part: nothing is computed where none is kept
+            append(leaf)
+            # The dear part: no root is computed where none is kept.
+            if sequence in roots and roots[sequence] != tree.root().hex():
                 reason = "merkle-mismatch"
         if reason is not None:
             return Verification(checked, previous, content_hash, reason)
@@ -256,10 +267,14 @@ def verify_versions(
     )
 
 
-def _wrong(content_hash: str, content: bytes, previous: str, sequence: int) -> Reason | None:
-    """Rules 1 to 5 and 7 for one version."""
-    if sha256(content).hexdigest() != content_hash:
-        return "hash-mismatch"
+def verify_sealed(versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any) -> Verification:
+    """`verify_versions` of versions that come with their roots."""
+    roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
+    return verify_versions(((one.hash, one.content) for one in versions), roots=roots, tree=tree, **known)
+
+
+def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
+    """Rules 2 to 5 and 7 for one version."""
     try:
         link = _decode_link(content)
         version = link.version

@@ -33,7 +33,7 @@ from adjourn.state.versions import (
     sealed,
     store_form,
     unsealed,
-    verify_versions,
+    verify_sealed,
 )
 from adjourn.store.base import EMPTY, Head
 
@@ -145,14 +145,14 @@ def _plan(lines: Lines, groups: dict[str, list[Stored]], record: str, fork: Fork
     versions = groups[record]
     tree = _before(lines, groups, record)
     after = link_of(versions[0].content).parent_cr_hash
-    found = verify_versions(versions, tree=copied(tree), after=after)
+    found = verify_sealed(versions, tree=copied(tree), after=after)
     if not found.valid:
         raise IntegrityError(
             f"version {found.broken_at} of record {record} does not hold: {found.reason}",
             "do not use this file",
         )
     require(check_record(sealed(versions[-1])))
-    here = [stored.hash for stored in lines.versions(record)]
+    here = [entry.hash for entry in lines.versions(record)]
     pairs = zip(here, versions, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, pairs))
     forks = common < min(len(here), len(versions))

@@ -33,7 +33,6 @@ MAX_KEPT = 256
 MAX_FORKS = 10_000
 _PREFIX = "record/"
 _HASH = re.compile(r"[0-9a-f]{64}")
-_new = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 
 
 class Place(NamedTuple):
@@ -62,8 +61,8 @@ class Loose(NamedTuple):
     hashes: tuple[str, ...]
     weight: int
 
-    def and_(self, stored: Stored) -> Loose:
-        return Loose(self.after, (*self.hashes, stored.hash), self.weight + len(stored.content))
+    def and_(self, version: Entry) -> Loose:
+        return Loose(self.after, (*self.hashes, version.hash), self.weight + len(version.data))
 
 
 class Line(NamedTuple):
@@ -147,13 +146,13 @@ class Lines:
         tree = copied(line.tree if line else parent or Frontier())
         root = root_after(tree, stored.hash)
         at = Head(line.at.seq + 1 if line else 0, stored.hash)
-        loose = (line.loose if line else Loose(-1, (), 0)).and_(stored)
+        entry = Entry(stored.hash, stored.content)
+        loose = (line.loose if line else Loose(-1, (), 0)).and_(entry)
         refs: dict[str, str | None] = {}
         if line is None or len(loose.hashes) >= FOLD_VERSIONS or loose.weight >= FOLD_BYTES:
             refs = {_index(name): f"{n} {record}" for n, name in enumerate(loose.hashes, loose.after + 1)}
             refs[_stream(record)] = _folded(at, tree)
             loose = Loose(at.seq, (), 0)
-        entry = Entry(stored.hash, stored.content)
         self.store.append(_stream(record), [entry], expect=line.at if line else EMPTY, refs=refs)
         made = Line(
             record, at, Stored(stored.hash, stored.content, root), tree, loose, [written] if written else []
@@ -195,16 +194,16 @@ class Lines:
             return None
         return place, checked(entry, place.record)
 
-    def versions(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Stored]:
+    def versions(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """The versions of a line as they are stored, oldest first, without a look at their hashes."""
-        return (_new(Stored, (*entry, "")) for entry in self.store.read(_stream(record), start, stop))
+        return self.store.read(_stream(record), start, stop)
 
     def whole(self, record: str, stop: int) -> list[tuple[str, int]]:
         """A first-parent line over all forks: (record, number of its versions), the oldest line first."""
         parts = [(record, stop)]
         while len(parts) < MAX_FORKS:
             first = next(self.versions(parts[0][0], 0, 1), None)
-            parent = _parent(first.content) if first else ""
+            parent = _parent(first.data) if first else ""
             place = self.find(parent) if parent else None
             if place is None or place.record in {name for name, _ in parts}:
                 break
@@ -228,12 +227,11 @@ class Lines:
         parts = self.whole(record, stop)
         tree = Frontier()
         for name, count in parts:
-            for stored in self.versions(name, 0, count):
+            for entry in self.versions(name, 0, count):
                 if name != record:
-                    tree.append(bytes.fromhex(stored.hash))
+                    tree.append(bytes.fromhex(entry.hash))
                 else:
-                    whole = checked(Entry(stored.hash, stored.content), record)
-                    yield whole._replace(root=root_after(tree, stored.hash))
+                    yield checked(entry, record)._replace(root=root_after(tree, entry.hash))
 
     def many(self, hashes: Sequence[str]) -> list[Tree]:
         """Sealed versions, in the order of their hashes, each line read once."""
@@ -262,7 +260,7 @@ class Lines:
             since, tree, loose = Head(fold.position, fold.hash), fold.frontier(), Loose(fold.position, (), 0)
         else:
             return self._rebuilt(record, at)
-        last: Stored | None = None
+        last: Entry | None = None
         for position, last in enumerate(self.versions(record, since.seq, at.seq + 1), since.seq):
             if position == since.seq and last.hash != since.hash:
                 return self._rebuilt(record, at)
@@ -277,12 +275,12 @@ class Lines:
         last = next(self.versions(record, at.seq, at.seq + 1), None)
         return self._line(record, at, last, tree, Loose(at.seq, (), FOLD_BYTES))
 
-    def _line(self, record: str, at: Head, last: Stored | None, tree: Frontier, loose: Loose) -> Line:
+    def _line(self, record: str, at: Head, last: Entry | None, tree: Frontier, loose: Loose) -> Line:
         if last is None or last.hash != at.hash:
             raise IntegrityError(
                 f"the head of record {record} cannot be read", f"run `adjourn record verify {record}`"
             )
-        stored = checked(Entry(last.hash, last.content), record)
+        stored = checked(last, record)
         return Line(record, at, stored._replace(root=tree.root().hex()), tree, loose, [])
 
     def _find_loose(self, content_hash: str) -> Place | None:
@@ -295,8 +293,8 @@ class Lines:
                 return Place(record, at.seq)
             fold = self.fold(record)
             start = fold.position + 1 if fold else 0
-            for position, stored in enumerate(self.versions(record, start, at.seq), start):
-                if stored.hash == content_hash:
+            for position, entry in enumerate(self.versions(record, start, at.seq), start):
+                if entry.hash == content_hash:
                     return Place(record, position)
         return None
 

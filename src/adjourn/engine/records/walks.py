@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from adjourn.engine.records.lines import Lines
 from adjourn.errors import IntegrityError
-from adjourn.state.versions import Link, Stored, Verification, link_of, verify_versions
+from adjourn.state.versions import Link, Verification, link_of, verify_versions
+from adjourn.store.base import Entry
 
 _NOT_THIS = "the fold is of another version"
 _AFTER_A_GAP = 512
@@ -24,7 +26,13 @@ def verify_line(
     at = lines.at(record)
     parts = lines.whole(record, at.seq + 1)
     try:
-        found = verify_versions(_walk(lines, parts), expected_head=expected_head, expected_root=expected_root)
+        versions = chain.from_iterable(lines.versions(name, 0, stop) for name, stop in parts)
+        found = verify_versions(
+            versions,
+            roots=_roots(lines, parts),
+            expected_head=expected_head,
+            expected_root=expected_root,
+        )
     except (IntegrityError, TypeError, UnicodeDecodeError):  # something cannot be read, or has another type
         found = verify_versions(_present(lines, parts))
     if not found.valid:
@@ -39,28 +47,28 @@ def verify_line(
     return found
 
 
-def _walk(lines: Lines, parts: Sequence[tuple[str, int]]) -> Iterator[Stored]:
-    """The versions of lines, with the root of the fold where it was made."""
+def _roots(lines: Lines, parts: Sequence[tuple[str, int]]) -> dict[int, str]:
+    """The root of each line's fold, by the sequence of the version that it was made at."""
+    roots = {}
+    before = 0
     for record, stop in parts:
         fold = lines.fold(record)
-        if fold is None or fold.position >= stop:
-            yield from lines.versions(record, 0, stop)
-            continue
-        root = fold.frontier().root().hex()
-        yield from lines.versions(record, 0, fold.position)
-        for stored in lines.versions(record, fold.position, fold.position + 1):
-            yield stored._replace(root=root if fold.hash == stored.hash else _NOT_THIS)
-        yield from lines.versions(record, fold.position + 1, stop)
+        if fold is not None and fold.position < stop:
+            for entry in lines.versions(record, fold.position, fold.position + 1):
+                root = fold.frontier().root().hex()
+                roots[before + fold.position] = root if fold.hash == entry.hash else _NOT_THIS
+        before += stop
+    return roots
 
 
-def _present(lines: Lines, parts: Sequence[tuple[str, int]]) -> Iterator[Stored]:
+def _present(lines: Lines, parts: Sequence[tuple[str, int]]) -> Iterator[Entry]:
     """What can be read, up to the first version after one that cannot: it shows the gap."""
     for record, stop in parts:
         position = 0
         try:
-            for stored in lines.versions(record, 0, stop):
+            for entry in lines.versions(record, 0, stop):
                 # SQLite takes any type in any column: what was made another one is not what was hashed.
-                yield stored if type(stored.content) is bytes else Stored(str(stored.hash), b"")
+                yield entry if type(entry.data) is bytes else Entry(str(entry.hash), b"")
                 position += 1
         except (IntegrityError, TypeError, UnicodeDecodeError):
             for at in dict.fromkeys([*range(position, min(position + _AFTER_A_GAP, stop)), stop - 1]):
@@ -92,6 +100,6 @@ class Ancestry:
             place = self._lines.find(content_hash)
             if place is None:
                 return None
-            for stored in self._lines.versions(place.record, 0, place.position + 1):
-                self._links[stored.hash] = link_of(stored.content)
+            for entry in self._lines.versions(place.record, 0, place.position + 1):
+                self._links[entry.hash] = link_of(entry.data)
         return self._links[content_hash]

@@ -17,7 +17,7 @@ from adjourn.engine.workspace import check_name
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Actor, Event, decode
+from adjourn.log.event import Actor, Event, decode, encode
 from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
 from adjourn.state.ledger import Ledger
 from adjourn.store.base import Entry, Store
@@ -87,14 +87,13 @@ def create(
 
     def refs(written: list[Written]) -> dict[str, str | None]:
         event, event_hash = written[-1]
-        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}"}
+        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}", **task.folded()}
 
     with task.lock:
         task.flush()
         known = _known(task)
-        task.commit(build, refs=refs, blobs=documents)
-        task.fold()
-    return find(task.store, name)
+        event, event_hash = task.commit(build, refs=refs, blobs=documents)[-1]
+    return as_checkpoint(Entry(event_hash, encode(event)[1]))
 
 
 class Known(NamedTuple):

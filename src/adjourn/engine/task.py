@@ -154,17 +154,21 @@ class Task:
     def fold(self) -> None:
         """Keep the ledger as it is, so that the next loading starts from here. A cache: losing it loses nothing."""
         with self.lock:
+            for name, value in self.folded().items():
+                with suppress(ConflictError):  # another process has just kept one
+                    self.store.swap(name, value, expect=self.store.ref(name), durable=False)
+
+    def folded(self) -> dict[str, str | None]:
+        """The ref that keeps the ledger as it is, to be written with a commit. None is due where it is kept, or too long."""
+        with self.lock:
             if self.ledger.seq == self._folded:
-                return
+                return {}
             self._folded = self.ledger.seq
             self.ledger.tree.settle()
             text = msgspec.json.encode(self.ledger)
             if len(text) > MAX_FOLD_BYTES:
-                return
-            name = f"fold/{self.id}"
-            with suppress(ConflictError):  # another process has just kept one
-                value = f"{self._seal(text)}:{text.decode()}"
-                self.store.swap(name, value, expect=self.store.ref(name), durable=False)
+                return {}
+            return {f"fold/{self.id}": f"{self._seal(text)}:{text.decode()}"}
 
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash

@@ -1,7 +1,7 @@
 """A real `adjourn code` process, and the official MCP client that talks to it over stdio.
 
-Owns: `Repo` (a git repository of its own), `Server` (process and client; can be killed), and walking through phases. Must never: call
-the server's code.
+Owns: `Repo` (a git repository of its own), `Server` (process and client; can be killed; `shared_server` for the tests of a module), and
+walking through phases. Must never: call the server's code.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import anyio
 import anyio.from_thread
+import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ListToolsResult
@@ -32,8 +33,11 @@ FILES = {
     "README.md": "# Shop\n\nThe cart adds up prices.\n",
     ".gitignore": "*.pyc\n",
 }
+LARGE = {f"src/big{number}.py": "value = 'needle needle'  # é\n" * 500 for number in range(20)}
+"""More matches than one reply holds."""
 QUERY = "apply_discount in the cart must take off the share, not multiply by it"
 FIX = ("return price * share", "return price * (1 - share)")
+FAST = "--fast --no-doc"
 SECONDS = 60.0
 
 
@@ -260,6 +264,22 @@ class Server:
         return reply
 
 
+def shared_server(*options: str) -> Any:
+    """A fixture: one server for all tests of a module, with sessions in repositories of their own (`begin`)."""
+
+    @pytest.fixture(scope="module")
+    def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+        with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False), *options) as server:
+            yield server
+
+    return server
+
+
+def begin(server: Server, repo: Repo, flags: Any = "", **more: Any) -> Reply:
+    """Start a session in a repository that need not be the server's."""
+    return server.start(repo_path=str(repo.root), flags=flags, **more)
+
+
 FRAME = {
     "action_type": "fix", "target_symbols": ["apply_discount"], "scope": "app", "constraints": "none",
     "target_feature": {"value": "apply_discount", "quote": "apply_discount in the cart"},
@@ -315,7 +335,7 @@ def step(server: Server, reply: Reply, repo: Repo) -> Reply:
     elif phase == "IMPACT_ANALYSIS":
         server.call("analyze_impact", {"target_files": ["app/cart.py"], "change_description": "discount"})
     elif phase == "PRE_COMMIT":
-        return server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})
+        return commit_all(server)
     elif reply["step"] == 13:
         return implement(server, repo, reply)
     return server.accepted(SIMPLE[str(reply["step"]) if phase == "READY" else phase])
@@ -324,6 +344,11 @@ def step(server: Server, reply: Reply, repo: Repo) -> Reply:
 def changed(server: Server) -> list[str]:
     """The files that the review names."""
     return [change["path"] for change in server.call("review_changes")["changes"]]
+
+
+def commit_all(server: Server, **more: Any) -> Reply:
+    """Keep every change, and have it committed."""
+    return server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE, **more})
 
 
 def implement(server: Server, repo: Repo, reply: Reply) -> Reply:
@@ -344,3 +369,8 @@ def walk(server: Server, repo: Repo, reply: Reply, until: str = "") -> Reply:
     while not reply.get("session_complete") and until not in (reply["phase"], str(reply["step"])):
         reply = step(server, reply, repo)
     return reply
+
+
+def ready_to_commit(server: Server, repo: Repo, flags: str = FAST) -> Reply:
+    """A session whose work is done, and now to be reviewed."""
+    return walk(server, repo, begin(server, repo, flags), until="PRE_COMMIT")

@@ -6,35 +6,33 @@ Through a real MCP client over stdio. Each test has a repository of its own; the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import FIX, FRAME, MESSAGE, SIMPLE, Repo, Server, changed, step, walk
+from code_harness import (
+    FAST,
+    FIX,
+    FRAME,
+    MESSAGE,
+    SIMPLE,
+    Repo,
+    Server,
+    begin,
+    changed,
+    commit_all,
+    ready_to_commit,
+    shared_server,
+    step,
+    walk,
+)
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False)) as server:
-        yield server
+server = shared_server()
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path)
-
-
-def begin(server: Server, repo: Repo, flags: str = "--fast --no-doc", **more: Any) -> Any:
-    return server.start(repo_path=str(repo.root), flags=flags, **more)
-
-
-def ready_to_commit(server: Server, repo: Repo, flags: str = "--fast --no-doc") -> Any:
-    return walk(server, repo, begin(server, repo, flags), until="PRE_COMMIT")
-
-
-def commit_all(server: Server, **more: Any) -> Any:
-    return server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE, **more})
 
 
 @pytest.mark.parametrize("flags", ["--fast", "--no-quality", ""], ids=["fast", "no-quality", "no-prompt"])
@@ -155,7 +153,7 @@ def test_work_that_was_not_committed_before_the_session_stays(server: Server, re
     """What the user had changed and nobody decides on is neither committed nor reverted, and was kept under a ref at the start."""
     repo.edit("README.md", "prices", "PRICES")
     repo.write("todo.txt", "mine\n")
-    reply = walk(server, repo, begin(server, repo), until="12")
+    reply = walk(server, repo, begin(server, repo, FAST), until="12")
     kept = reply["kept"]
     assert set(kept["files"]) == {"README.md", "todo.txt"}
     assert repo.git("show", f"{kept['ref']}:todo.txt") == "mine"
@@ -189,10 +187,10 @@ def test_the_base_of_a_branch_is_read_from_its_name(server: Server, repo: Repo) 
     """A stale branch says its base and how many commits it has, also where the base has a slash or what a slash is written as."""
     for base in ("feature/login", "a__b"):
         repo.git("checkout", "-q", "-b", base, "main")
-        walk(server, repo, begin(server, repo), until="PRE_COMMIT")
+        ready_to_commit(server, repo)
         commit_all(server)
         name = repo.branch
-        reply = begin(server, repo)
+        reply = begin(server, repo, FAST)
         (stale,) = reply["stale_branches"]
         assert stale == {
             "name": name,
@@ -216,7 +214,7 @@ def test_stale_branches_are_merged_or_left_alone(server: Server, repo: Repo) -> 
     ready_to_commit(server, repo)
     commit_all(server)
     name = repo.branch
-    begin(server, repo)
+    begin(server, repo, FAST)
     assert server.submit({"choice": "burn"})["error"] == "payload_mismatch"
     reply = server.accepted({"choice": "continue"})
     assert (reply["cleanup_result"], repo.branch) == (None, name)
@@ -250,7 +248,7 @@ def test_the_merge_goes_where_the_branch_came_from(repo: Repo) -> None:
     """After a restart the target is the branch's base, not one that looks like a main branch."""
     repo.git("checkout", "-q", "-b", "work/cart")
     with Server(repo) as server:
-        walk(server, repo, server.start(flags="--fast --no-doc"), until="PRE_COMMIT")
+        walk(server, repo, server.start(flags=FAST), until="PRE_COMMIT")
         server.kill()
     with Server(repo) as server:
         server.status()
@@ -293,7 +291,7 @@ def test_a_hook_of_the_user_that_says_no_stops_the_commit(server: Server, repo: 
     assert (reply["error"], reply["requires_user_intervention"]) == ("commit_execution_failed", True)
     assert "no tabs here" in reply["message"]
     hook.unlink()
-    assert server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})["commit_hash"]
+    assert commit_all(server)["commit_hash"]
 
 
 def test_what_the_user_had_staged_is_not_committed(server: Server, repo: Repo) -> None:
@@ -382,7 +380,7 @@ def test_no_branch_to_come_back_to(server: Server, tmp_path: Path, state: str) -
         repo.git("checkout", "-q", "--detach")
     else:
         repo.git("checkout", "-q", "--orphan", "fresh")
-    begin(server, repo)
+    begin(server, repo, FAST)
     reply = server.submit(FRAME)
     assert (reply["error"], reply["phase"], reply["requires_user_intervention"]) == (
         "branch_creation_failed", "QUERY_FRAME", True,
@@ -391,7 +389,7 @@ def test_no_branch_to_come_back_to(server: Server, tmp_path: Path, state: str) -
 
 def test_a_session_that_changed_nothing_merges_nothing(server: Server, repo: Repo) -> None:
     """Nothing to commit is said, and so is that nothing was merged."""
-    walk(server, repo, begin(server, repo), until="12")
+    walk(server, repo, begin(server, repo, FAST), until="12")
     server.accepted({"tasks": [{"id": "t1", "description": "look", "status": "pending"}]})
     server.call("check_write_target", {"file_path": "app/cart.py"})
     server.accepted({"task_id": "t1", "summary": "nothing to do"})

@@ -9,32 +9,32 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import FIX, FRAME, MESSAGE, Repo, Server, changed, walk
+from code_harness import (
+    FAST,
+    FIX,
+    FRAME,
+    MESSAGE,
+    Repo,
+    Server,
+    begin,
+    changed,
+    commit_all,
+    ready_to_commit,
+    shared_server,
+    walk,
+)
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False)) as server:
-        yield server
+server = shared_server()
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path)
-
-
-def begin(server: Server, repo: Repo, flags: str = "--fast --no-doc", **more: Any) -> Any:
-    return server.start(repo_path=str(repo.root), flags=flags, **more)
-
-
-def ready_to_commit(server: Server, repo: Repo) -> Any:
-    return walk(server, repo, begin(server, repo), until="PRE_COMMIT")
 
 
 def committed(server: Server, repo: Repo) -> str:
@@ -246,7 +246,7 @@ def test_names_that_are_not_utf_8_are_names(server: Server, repo: Repo) -> None:
     for name in names:
         with open(os.path.join(os.fsencode(repo.root), name), "wb") as file:
             file.write(b"x = 1\n")
-    reply = walk(server, repo, begin(server, repo), until="12")
+    reply = walk(server, repo, begin(server, repo, FAST), until="12")
     assert len(reply["kept"]["files"]) == len(names)
     walk(server, repo, reply, until="PRE_COMMIT")
     with open(os.path.join(os.fsencode(repo.root), b"after\xff.py"), "wb") as file:
@@ -271,7 +271,7 @@ def test_a_base_whose_name_is_not_utf_8(server: Server, repo: Repo) -> None:
     """A session of a branch with any bytes in its name goes back to that branch."""
     name = os.fsdecode(b"caf\xe9/-x")
     repo.git("checkout", "-q", "-b", name)
-    walk(server, repo, begin(server, repo))
+    walk(server, repo, begin(server, repo, FAST))
     assert os.fsencode(repo.git("symbolic-ref", "--short", "HEAD")) == b"caf\xe9/-x"
     assert FIX[1] in repo.git("show", "HEAD:app/cart.py")
 
@@ -388,7 +388,7 @@ def test_work_in_a_submodule_is_left_alone(server: Server, nested: Repo, recurse
     nested.write("vendor/new.c", "int new;\n")
     ready_to_commit(server, nested)
     assert changed(server) == ["app/NOTES.md", "app/cart.py"]
-    server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})
+    commit_all(server)
     assert server.accepted({})["merged"] is True
     assert (nested.read("vendor/code.c"), nested.read("vendor/new.c")) == ("int mine;\n", "int new;\n")
 
@@ -432,7 +432,7 @@ def test_looking_runs_no_program_of_the_repository(server: Server, repo: Repo) -
     repo.git("checkout", "-q", "main")
     for mark in repo.home.glob("*.ran"):
         mark.unlink()
-    begin(server, repo)
+    begin(server, repo, FAST)
     reply = walk(server, repo, server.accepted({"choice": "continue"}), until="PRE_COMMIT")
     for mark in marks:  # making the branch writes the index
         mark.unlink(missing_ok=True)
@@ -469,7 +469,7 @@ def test_the_environment_does_not_lead_git_elsewhere(tmp_path: Path) -> None:
     led.root, led.home = repo.root, repo.home
     before = other.git("rev-parse", "HEAD"), other.branches, other.dirty
     with Server(led) as server:
-        assert walk(server, repo, server.start(flags="--fast --no-doc"))["merged"] is True
+        assert walk(server, repo, server.start(flags=FAST))["merged"] is True
     assert FIX[1] in repo.git("show", "main:app/cart.py")
     assert (other.git("rev-parse", "HEAD"), other.branches, other.dirty) == before
     assert not mark.exists()
@@ -498,7 +498,7 @@ def test_why_there_is_no_branch_is_said_in_words(server: Server, tmp_path: Path,
         repo.git("checkout", "-q", "--orphan", "fresh")
     else:
         repo.git("init", "-q", "-b", "main")
-    begin(server, repo)
+    begin(server, repo, FAST)
     assert server.call("search_text", {"pattern": "apply_discount"})["total_matches"] == 1
     reply = server.submit(FRAME)
     words = {"detached": "HEAD is detached", "unborn": "no commit yet", "empty": "no commit yet"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from code_harness import Repo
+from code_harness import LARGE, Repo
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
@@ -30,8 +30,7 @@ QUESTION = {"intent": "QUESTION", "query": "why is it so?", "flags": "--no-doc"}
 
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
-    files = {f"src/big{number}.py": "value = 'needle needle'  # é\n" * 500 for number in range(20)}
-    return Repo(tmp_path_factory.mktemp("served"), files)
+    return Repo(tmp_path_factory.mktemp("served"), LARGE)
 
 
 @contextmanager
@@ -121,6 +120,11 @@ def test_only_this_machine_is_listened_to(url: str) -> None:
     }
 
 
+def test_other_machines_are_not_served(repo: Repo) -> None:
+    """An address that other machines reach is refused, in words."""
+    assert "stays on this machine" in repo.cli("code", "--http", "0.0.0.0:0", code=2)
+
+
 def test_replies_are_those_of_stdio(url: str) -> None:
     """Unknown tools, replies that are cut and their cursors, progress and cancelling are the same over HTTP."""
 
@@ -147,6 +151,21 @@ def test_replies_are_those_of_stdio(url: str) -> None:
             done = await call(session, "sync_index", {"force": True}, progress_callback=progress)
             assert done["success"] is True
             assert told == sorted(told)
+
+    anyio.run(talk)
+
+
+def test_two_clients_have_two_sessions(url: str, tmp_path: Path) -> None:
+    """Each client works on a session of its own, in the repository that it named."""
+    roots = [str(Repo(tmp_path / name).root) for name in ("one", "other")]
+
+    async def talk() -> None:
+        async with client(url) as first, client(url) as second:
+            for session, root in zip((first, second), roots, strict=True):
+                await call(session, "start_session", {**QUESTION, "query": root, "repo_path": root})
+            assert [
+                (await call(session, "get_session_status"))["query"] for session in (first, second)
+            ] == roots
 
     anyio.run(talk)
 

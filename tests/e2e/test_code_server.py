@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import FRAME, QUERY, SIMPLE, Repo, Server, look, step, walk
+from code_harness import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
 from adjourn.code import restoring
 from adjourn.code.cap import MAX_REPLY
@@ -157,16 +157,12 @@ FULL: dict[str, Any] = {
 """A checkpoint in the published form, every field away from its default."""
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False)) as server:
-        yield server
+shared = shared_server()
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    files = {f"src/big{number}.py": "value = 'needle needle'  # é\n" * 500 for number in range(20)}
-    files["src/small.py"] = "one = 'straw'\n"
+    files = {**LARGE, "src/small.py": "one = 'straw'\n"}
     with Server(Repo(tmp_path_factory.mktemp("large"), files)) as server:
         yield server
 
@@ -189,10 +185,6 @@ def recover(server: Server, repo: Repo) -> Any:
         "cleanup_stale_branches", {"repo_path": str(server.repo.root)}
     )  # leaves what the client works on
     return server.call("get_session_status", {"repo_path": str(repo.root)})
-
-
-def begin(server: Server, repo: Repo, **more: Any) -> Any:
-    return server.start(repo_path=str(repo.root), **more)
 
 
 def subset(small: Any, large: Any, where: str = "") -> None:
@@ -230,9 +222,8 @@ class TestCheckpointSerialization:
         recover(shared, repo)
         shared.call("add_explored_files", {"files": ["README.md"]})
         (key,) = repo.saved()["definitions_cache"]
-        tuple_key = restoring.from_cache_key(key)
-        assert tuple_key == ("apply_discount", "/x/app", None, True)
-        assert restoring.cache_key(tuple_key) == key
+        assert json.loads(key) == ["apply_discount", "/x/app", None, True]
+        assert restoring.from_cache_key(key) == ("apply_discount", "/x/app", None, True)
 
     @pytest.mark.parametrize("phase", list(Phase))
     def test_phase_enum_round_trip(self, shared: Server, repo: Repo, phase: Phase) -> None:

@@ -7,46 +7,35 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from code_harness import FIX, FRAME, MESSAGE, SIMPLE, Repo, Server, changed, look, step, walk
-from mcp import ClientSession
-from mcp.client.streamable_http import streamable_http_client
+from code_harness import (
+    FIX,
+    FRAME,
+    MESSAGE,
+    SIMPLE,
+    Repo,
+    Server,
+    begin,
+    changed,
+    look,
+    shared_server,
+    step,
+    walk,
+)
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("shared"), {}, git=False)) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("strict"), {}, git=False), "--strictness", "strict") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def lenient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(Repo(tmp_path_factory.mktemp("lenient"), {}, git=False), "--strictness", "lenient") as server:
-        yield server
+server = shared_server()
+strict = shared_server("--strictness", "strict")
+lenient = shared_server("--strictness", "lenient")
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path)
-
-
-def begin(server: Server, repo: Repo, flags: str = "--no-doc", **more: Any) -> Any:
-    return server.start(repo_path=str(repo.root), flags=flags, **more)
 
 
 def to(server: Server, repo: Repo, until: str, flags: str = "--no-doc", **more: Any) -> Any:
@@ -467,7 +456,7 @@ def test_flags_skip_phases(server: Server, repo: Repo, flags: str, intent: str, 
 
 def test_ids_do_not_collide_and_a_finished_session_is_over(server: Server, repo: Repo) -> None:
     """Sessions begun within a second have ids of their own, and one that is complete is not active any more."""
-    ids = {begin(server, repo)["session_id"] for _ in range(5)}
+    ids = {begin(server, repo, "--no-doc")["session_id"] for _ in range(5)}
     assert len(ids) == 5
     assert all(re.fullmatch(r"session_\d{8}_\d{6}_\w+", name) for name in ids)
     walk(server, repo, begin(server, repo, "-q --no-doc --no-verify"))
@@ -659,42 +648,6 @@ def test_a_long_call_tells_how_far_it_is_and_others_are_answered_meanwhile(tmp_p
         assert server.call("search_files", {"pattern": "m8.py"})["total_files"] == 1
 
 
-def test_over_http_two_clients_have_two_sessions(repo: Repo, tmp_path: Path) -> None:
-    """Streamable HTTP on this machine: each client works on its own session, and other machines are not served."""
-    other = Repo(tmp_path / "other")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adjourn", "code", "--http", "0"],
-        cwd=repo.root, env=repo.environment, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    try:
-        url = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
-        assert url is not None
-
-        async def both() -> list[Any]:
-            found = []
-            async with (
-                streamable_http_client(url[0]) as one,
-                streamable_http_client(url[0]) as two,
-                ClientSession(*one[:2]) as first,
-                ClientSession(*two[:2]) as second,
-            ):
-                for session, root in ((first, repo), (second, other)):
-                    await session.initialize()
-                    asked = {"intent": "QUESTION", "query": str(root.root), "repo_path": str(root.root)}
-                    await session.call_tool("start_session", asked)
-                for session in (first, second):
-                    status = await session.call_tool("get_session_status", {})
-                    found.append(json.loads(status.content[0].text)["query"])  # type: ignore[union-attr]
-            return found
-
-        assert anyio.run(both) == [str(repo.root), str(other.root)]
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
-    assert "stays on this machine" in repo.cli("code", "--http", "0.0.0.0:0", code=2)
-
-
 def test_the_skill_is_written_once(repo: Repo) -> None:
     """init --code writes command, skills, prompts and .mcp.json, overwrites nothing, and names only tools that exist."""
     repo.write(".mcp.json", "{}")
@@ -724,7 +677,7 @@ def test_the_skill_is_written_once(repo: Repo) -> None:
 
 def test_a_merged_session_leaves_an_agreement(server: Server, repo: Repo) -> None:
     """The server itself keeps what the words of the request meant: the symbols that were changed."""
-    walk(server, repo, begin(server, repo))
+    walk(server, repo, begin(server, repo, "--no-doc"))
     (path,) = (repo.root / ".code-intel/agreements").glob("*.md")
     text = path.read_text()
     assert "nl_term: apply_discount" in text

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.restoring import cache_key, decode, encode, from_cache_key
+from adjourn.code.restoring import decode, encode, from_cache_key
 from adjourn.code.state import GateLevel, Intent, Phase, State, Strictness, Task
 from adjourn.errors import InvalidError
 
@@ -40,7 +40,7 @@ states = st.builds(
     query=texts,
     tasks=st.lists(tasks, max_size=3),
     phase_assessments=st.dictionaries(texts, st.dictionaries(texts, json_values, max_size=2), max_size=2),
-    definitions_cache=st.dictionaries(keys.map(cache_key), json_values, max_size=2),
+    definitions_cache=st.dictionaries(keys.map(json.dumps), json_values, max_size=2),
     fast_mode=st.booleans(),
     dirty_before=st.dictionaries(texts, texts, max_size=2),
 )
@@ -66,8 +66,7 @@ def test_a_field_that_does_not_fit_costs_only_itself(state: State, wrong: dict[s
 @given(keys)
 def test_keys_of_the_cache_come_back(key: tuple[str, str, str | None, bool]) -> None:
     """A key is a JSON array in a checkpoint and a tuple in meaning."""
-    assert isinstance(json.loads(cache_key(key)), list)
-    assert from_cache_key(cache_key(key)) == key
+    assert from_cache_key(json.dumps(key)) == key
 
 
 @pytest.mark.parametrize("text", ["", "x", "[1, 2]", '["a", "b", null]', "{}", '["a", "b", null, 1]'])

@@ -69,7 +69,7 @@ def _blocks(data: bytes) -> list[Chunk]:
 
 
 def _made(symbol: Symbol, data: bytes) -> Chunk:
-    name = f"{symbol.scope}.{symbol.name}" if symbol.scope else symbol.name
+    name = symbol.dotted
     own = [] if symbol.kind in {"block", "module"} else [*split(name), *whole(name)]
     text = _decoded(data)
     found = (" ".join(own), " ".join(split(symbol.doc)), " ".join(split(text)))

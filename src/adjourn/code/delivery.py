@@ -50,7 +50,6 @@ def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
     if phases.following(state) == Phase.QUALITY_REVIEW:
         state.commit_prepared = True
         return onward(state, {**extras, "commit_hash": None, "prepared": True})
-    state.quality_review_completed = True
     return onward(state, {**extras, **_commit(place, state, **extras), "prepared": False})
 
 
@@ -59,9 +58,7 @@ def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
     if not payload.issues:
         place.check_branch(state)
         _check_nothing_new(place, state)
-        done = _commit(place, state)
-        state.quality_review_completed = True
-        return onward(state, {"issues_found": False, **done})
+        return onward(state, {"issues_found": False, **_commit(place, state)})
     state.quality_revert_count += 1
     extras: dict[str, Any] = {
         "issues_found": True,
@@ -71,7 +68,6 @@ def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
     if state.quality_revert_count >= state.quality_review_max_revert:
         place.check_branch(state)
         done = _commit(place, state)
-        state.quality_review_completed = True
         warning = (
             f"reviewed {state.quality_revert_count} times; it is committed with the issues that are left"
         )
@@ -173,14 +169,17 @@ def _check_nothing_new(place: Place, state: State) -> None:
 
 
 def _commit(place: Place, state: State, **more: Any) -> dict[str, Any]:
-    """Make the commit that was prepared. One that a killed server had already made is found again. `more` is what an error says, too."""
+    """Make the commit that was prepared; its review is over then. `more` is what an error says, too.
+
+    One that a killed server had already made is found again.
+    """
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
     try:
         made = changes.commit(place.git, paths, state.prepared_commit_message or "")
     except AdjournError as error:
         raise needs_a_person("commit_execution_failed", error, **more) from error
     head = place.git.commit()
-    state.commit_prepared = False
+    state.commit_prepared, state.quality_review_completed = False, True
     state.commit_hash = made or (head if head != place.base_commit(state) else "")
     found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
     return found if state.commit_hash else {**found, "nothing_to_commit": True}

@@ -16,7 +16,6 @@ from adjourn.code.flags import resume_alone, typed
 from adjourn.code.pace import Pace
 from adjourn.code.request import Request
 from adjourn.code.sessions import Sessions
-from adjourn.code.state import SLOTS
 from adjourn.code.tree import Trees
 from adjourn.code.work import Client
 
@@ -132,7 +131,6 @@ def query(call: Call) -> dict[str, Any]:
     given: inputs.Query = call.given
     work = call.client.work
     frame = work.state.query_frame if work else None
-    slots: dict[str, str | None] | None = {slot: getattr(frame, slot) for slot in SLOTS} if frame else None
     return query(
         call.tree,
         given.question,
@@ -140,7 +138,7 @@ def query(call: Call) -> dict[str, Any]:
         path=given.path,
         symbol=given.symbol,
         file_path=given.file_path,
-        frame=slots,
+        frame=frame.slots if frame else None,
         show_plan=given.show_plan,
         pace=call.pace,
     )

@@ -148,13 +148,7 @@ def _documents(codebase: Codebase, keywords: list[str], pace: Pace) -> list[dict
     """Documents that mention the keywords, those with the most mentions first."""
     if not keywords:
         return []
-    arguments = [
-        "--fixed-strings",
-        *_only("md", "markdown", "rst", "txt"),
-        *(part for word in keywords for part in ("-e", word)),
-        "--",
-        ".",
-    ]
+    arguments = _mentioning(keywords, "md", "markdown", "rst", "txt")
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = {}
     for record in ripgrep.records(arguments, cwd=codebase.repository.root, pace=pace, enough=lambda: False):
@@ -170,9 +164,10 @@ def _documents(codebase: Codebase, keywords: list[str], pace: Pace) -> list[dict
     return [{"file": file, "count": count, "samples": samples[file]} for file, count in top]
 
 
-def _only(*endings: str) -> tuple[str, ...]:
-    """Options of rg for files with these endings. Unlike its globs, a type leaves ignored files ignored."""
-    return ("--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted")
+def _mentioning(words: list[str], *endings: str) -> list[str]:
+    """Arguments of rg: any of the words, in files with these endings. Unlike its globs, a type leaves ignored files ignored."""
+    files = ["--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted"]
+    return ["--fixed-strings", *files, *(part for word in words for part in ("-e", word)), "--", "."]
 
 
 def _markup(codebase: Codebase, targets: list[str], description: str, pace: Pace) -> dict[str, Any]:
@@ -184,14 +179,7 @@ def _markup(codebase: Codebase, targets: list[str], description: str, pace: Pace
         )
         names = _identifiers(codebase, target)
         if names:
-            arguments = [
-                "--fixed-strings",
-                *_only(*endings),
-                *(part for n in names for part in ("-e", n)),
-                "--",
-                ".",
-            ]
-            found = ripgrep.files_with(arguments, cwd=codebase.repository.root, pace=pace)
+            found = ripgrep.files_with(_mentioning(names, *endings), cwd=codebase.repository.root, pace=pace)
             related += sorted(set(found) - set(targets))[:_RELATED]
     keywords = _keywords(description, [])
     documents = _documents(codebase, keywords, pace)

@@ -21,6 +21,7 @@ Path = Annotated[str, msgspec.Meta(description="File or folder, relative to the 
 Language = Annotated[
     str | None, msgspec.Meta(description="Only files of this language, such as python or go.")
 ]
+FileType = Annotated[str | None, msgspec.Meta(description="ripgrep's name of a file type, such as py or js.")]
 Cursor = Annotated[
     str,
     msgspec.Meta(description="The `cursor` of a truncated reply to the same question, for the rest of it."),
@@ -74,9 +75,7 @@ class SearchText(Input, kw_only=True):
         ),
     ]
     path: Path = "."
-    file_type: Annotated[
-        str | None, msgspec.Meta(description="ripgrep's name of a file type, such as py or js.")
-    ] = None
+    file_type: FileType = None
     case_sensitive: bool = True
     context_lines: Annotated[int, msgspec.Meta(ge=0, description="Lines shown around each match.")] = 0
     max_results: Annotated[int, msgspec.Meta(ge=1, description="Matches in the whole answer.")] = 100
@@ -86,9 +85,7 @@ class SearchText(Input, kw_only=True):
 class SearchFiles(Input, kw_only=True):
     pattern: Annotated[str, msgspec.Meta(description="A glob, such as *.py or src/**/test_*.")]
     path: Path = "."
-    file_type: Annotated[
-        str | None, msgspec.Meta(description="ripgrep's name of a file type, such as py or js.")
-    ] = None
+    file_type: FileType = None
     cursor: Cursor = ""
 
 

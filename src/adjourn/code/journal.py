@@ -6,12 +6,12 @@ decide what a phase permits.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.aex.policy import Policy
 from adjourn.code import gate, phases, restoring
+from adjourn.code.repository import own_folder
 from adjourn.code.state import State
 from adjourn.engine import checkpoint, keys, process
 from adjourn.engine.decide import Block, Call
@@ -19,7 +19,6 @@ from adjourn.engine.desk import group_of, now
 from adjourn.engine.holders import is_alive
 from adjourn.engine.session import Session, Sitting
 from adjourn.engine.task import Fact, Task
-from adjourn.engine.workspace import make_folder, write_file
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
@@ -117,9 +116,7 @@ def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
 
 def make_room(root: str) -> None:
     """Make the store's folder in a work tree, so that git does not take the store for the project's."""
-    folder = make_folder(root, ".aex")
-    if not os.path.lexists(os.path.join(folder, ".gitignore")):
-        write_file(folder, ".gitignore", _IGNORE)
+    own_folder(root, ".aex", _IGNORE)
 
 
 def living(store: Store, sessions: Sequence[str]) -> frozenset[str]:

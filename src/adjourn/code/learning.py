@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from adjourn.code.git import Git
 from adjourn.code.place import Place
-from adjourn.code.state import SLOTS, State
+from adjourn.code.state import State
 from adjourn.errors import AdjournError
 
 _MAX_FILES = 50
@@ -34,7 +34,7 @@ def learn(place: Place, state: State) -> str:
         symbols[:_MAX_SYMBOLS],
         evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
         related_files=files,
-        frame={slot: value for slot in SLOTS if (value := getattr(frame, slot))},
+        frame={slot: value for slot, value in frame.slots.items() if value},
         session_id=state.session_id,
         intent=state.intent,
         learned_at=datetime.now(UTC),

@@ -54,6 +54,11 @@ class Symbol(msgspec.Struct, frozen=True, array_like=True):
     doc: str = ""
     name_start: int = 0
 
+    @property
+    def dotted(self) -> str:
+        """Its name behind those of what it is in."""
+        return f"{self.scope}.{self.name}" if self.scope else self.name
+
 
 class Region(msgspec.Struct, frozen=True, array_like=True):
     """A stretch of bytes that is a comment, string, import, type or export."""

@@ -30,11 +30,8 @@ class Repository:
         self.home = _home(self.root) if found else self.root
 
     def index_folder(self) -> str:
-        """The folder `.code-intel` of the repository, made if need be, with what git should not see named in it."""
-        folder = make_folder(self.home, FOLDER)
-        if not os.path.lexists(os.path.join(folder, ".gitignore")):
-            write_file(folder, ".gitignore", _IGNORED)
-        return folder
+        """The folder `.code-intel` of the repository."""
+        return own_folder(self.home, FOLDER, _IGNORED)
 
     def relative(self, path: str) -> str:
         """A caller's path as one relative to the root, with `/`; "" is the root. `RefusedError` when it is outside."""
@@ -61,6 +58,14 @@ class Repository:
         if os.path.isdir(path):
             raise InvalidError(f"{relative} is a folder", "name a file")
         return read_file(path, limit)
+
+
+def own_folder(root: str, relative: str, ignored: bytes) -> str:
+    """A folder of this program's own in a work tree, made if need be, with what git should not see named in it."""
+    folder = make_folder(root, relative)
+    if not os.path.lexists(os.path.join(folder, ".gitignore")):
+        write_file(folder, ".gitignore", ignored)
+    return folder
 
 
 def _upwards(path: str) -> str | None:

@@ -15,7 +15,6 @@ from adjourn.code.place import Place
 from adjourn.code.refusals import FlowError, mismatch
 from adjourn.code.restoring import restore
 from adjourn.code.state import (
-    SLOTS,
     Exploration,
     Hypothesis,
     ImpactAnalysis,
@@ -55,8 +54,7 @@ def frame(place: Place, state: State, payload: payloads.Frame) -> Outcome:
     found = state.query_frame = frames.framed(state.query, payload)
     if state.strictness == "strict":
         state.risk_level = found.risk
-    shown = {slot: getattr(found, slot) for slot in SLOTS}
-    return onward(state, {"query_frame": shown, "missing_slots": found.missing})
+    return onward(state, {"query_frame": found.slots, "missing_slots": found.missing})
 
 
 def explored(place: Place, state: State, payload: payloads.Explored) -> Outcome:

@@ -6,7 +6,6 @@ its default.
 
 from __future__ import annotations
 
-import json
 import types
 from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -47,13 +46,8 @@ def decode(data: bytes) -> State:
     return msgspec.structs.replace(state, definitions_cache=known)
 
 
-def cache_key(key: CacheKey) -> str:
-    """How a key of the definitions cache stands in a checkpoint: JSON knows no tuples."""
-    return json.dumps(list(key))
-
-
 def from_cache_key(text: str) -> CacheKey | None:
-    """The key that a text stands for; None when it stands for none."""
+    """The key of the definitions cache that a text, a JSON array, stands for; None when it stands for none."""
     try:
         key: CacheKey = msgspec.json.decode(text, type=CacheKey)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from adjourn.code import phases, restoring
-from adjourn.code.repository import FOLDER
+from adjourn.code.repository import FOLDER, own_folder
 from adjourn.code.state import State
 from adjourn.engine.desk import now
-from adjourn.engine.workspace import make_folder, read_file, remove_file, write_file
+from adjourn.engine.workspace import read_file, remove_file, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log.event import timestamp
 
@@ -43,10 +43,7 @@ def save(root: str, found: State) -> None:
     """Write a session's checkpoint, atomically. Raises `StoreError`."""
     name = f"{check_id(found.session_id)}.json"
     found.checkpoint_at = stamp()
-    folder = make_folder(root, SESSIONS)
-    if not os.path.lexists(os.path.join(folder, ".gitignore")):
-        write_file(folder, ".gitignore", _IGNORE)
-    write_file(folder, name, restoring.encode(found))
+    write_file(own_folder(root, SESSIONS, _IGNORE), name, restoring.encode(found))
 
 
 def load(root: str, session: str) -> State:

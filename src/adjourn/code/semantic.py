@@ -113,9 +113,7 @@ def _text(codebase: Codebase, hit: Hit, most: int) -> str:
         except AdjournError:
             return ""
         data = source.data
-        same = [
-            s for s in source.outline.symbols if (f"{s.scope}.{s.name}" if s.scope else s.name) == hit.name
-        ]
+        same = [symbol for symbol in source.outline.symbols if symbol.dotted == hit.name]
         if same:
             best = min(same, key=lambda symbol: abs(symbol.line - hit.line))
             line, end_line = best.line, best.end_line

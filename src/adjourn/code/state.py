@@ -76,8 +76,12 @@ class QueryFrame(msgspec.Struct):
     constraints: str = ""
 
     @property
+    def slots(self) -> dict[str, str | None]:
+        return {slot: getattr(self, slot) for slot in SLOTS}
+
+    @property
     def missing(self) -> list[str]:
-        return [slot for slot in SLOTS if not getattr(self, slot)]
+        return [slot for slot, value in self.slots.items() if not value]
 
     @property
     def risk(self) -> str:

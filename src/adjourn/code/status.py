@@ -11,7 +11,7 @@ import msgspec
 
 from adjourn.code import kept, phases
 from adjourn.code.place import Place
-from adjourn.code.state import SLOTS, State
+from adjourn.code.state import State
 from adjourn.code.tasks import progress
 
 _MAX_LISTED = 100
@@ -50,7 +50,7 @@ def known(state: State, place: Place) -> dict[str, Any]:
         "summaries": {name: entry.get("summary", "") for name, entry in state.phase_payloads.items()},
     }
     if frame is not None:
-        found["query_frame"] = {slot: getattr(frame, slot) for slot in SLOTS}
+        found["query_frame"] = frame.slots
         found["scope"], found["constraints"] = frame.scope, frame.constraints
         found["target_symbols"] = [one.name for one in frame.mapped_symbols]
     if exploration is not None:

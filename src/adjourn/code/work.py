@@ -14,7 +14,7 @@ from typing import Any
 from adjourn.code import saved
 from adjourn.code.journal import Journal
 from adjourn.code.place import Place
-from adjourn.code.state import SLOTS, ImpactAnalysis, State, ToolCall
+from adjourn.code.state import ImpactAnalysis, State, ToolCall
 
 MAX_CALLS = 200
 SILENCE = 60.0
@@ -83,7 +83,7 @@ class Work:
             return {
                 "session_id": state.session_id,
                 "current_phase": str(state.current_phase),
-                **({"query_frame": {slot: getattr(frame, slot) for slot in SLOTS}} if frame else {}),
+                **({"query_frame": frame.slots} if frame else {}),
                 "next_steps": {
                     "action": "submit_phase",
                     "hint": "look at every file of must_verify, then submit what you found",

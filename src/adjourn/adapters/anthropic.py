@@ -5,19 +5,19 @@ Owns: the request, reading its answer, and where both hold a cognitive state. Mu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, bounded, credential, cut_off, declined, decoded, sdk
-from adjourn.adapters.resumable import Kept, Resumable, read
+from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
+from adjourn.adapters.resumable import Resumable, read
 from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import INTERVAL, Middleware, Said, then
+from adjourn.engine.middleware import INTERVAL, Middleware, Said
 from adjourn.engine.models import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
+_SERVICE = Service("anthropic", "Anthropic", DEFAULT_MODEL)
 
 
 class _Block(msgspec.Struct):
@@ -37,20 +37,12 @@ class _Message(msgspec.Struct):
     usage: _Usage = msgspec.field(default_factory=_Usage)
 
 
-class Anthropic:
-    """One model of Anthropic's. `seconds` bounds one answer; the SDK tries again after 429, 5xx and lost connections."""
+class Anthropic(Bounded):
+    """One model of Anthropic's. `seconds` bounds one answer."""
 
     def __init__(self, model: str = "", *, seconds: float = SECONDS) -> None:
-        self.model = model or os.environ.get("ANTHROPIC_MODEL", "") or DEFAULT_MODEL
-        self._seconds = seconds
-        key = credential("ANTHROPIC_API_KEY")
-        self._client = sdk("anthropic").Anthropic(api_key=key, timeout=seconds)
-
-    def __str__(self) -> str:
-        return f"anthropic:{self.model}"
-
-    def complete(self, system: str, prompt: str) -> Completion:
-        return bounded(lambda: self._ask(system, prompt), str(self), self._seconds)
+        super().__init__(_SERVICE.model(model), seconds, _SERVICE.name)
+        self._client = _SERVICE.connect(timeout=seconds)
 
     def _ask(self, system: str, prompt: str) -> Completion:
         raw = self._client.messages.with_raw_response.create(
@@ -87,22 +79,15 @@ class ResumableAnthropic(Resumable):
         model: str = "",
         auto_checkpoint_interval: int = INTERVAL,
     ) -> None:
-        chosen = client or sdk("anthropic").Anthropic(api_key=credential("ANTHROPIC_API_KEY"))
-        dialect = _Dialect()
+        self.client = client or _SERVICE.connect()
+        interval = auto_checkpoint_interval
         super().__init__(
-            Middleware(
-                memory, auto_checkpoint_interval=auto_checkpoint_interval, dialect=dialect, always=True
-            )
+            Middleware(memory, auto_checkpoint_interval=interval, dialect=_Dialect(), always=True),
+            self.client.messages.create,
+            model=_SERVICE.model(model),
+            limit="max_tokens",
         )
-        self.client = chosen
-        self.model = model or os.environ.get("ANTHROPIC_MODEL", "") or DEFAULT_MODEL
-        self.messages = Kept(self.middleware, chosen.messages.create)
-
-    def ask(self, message: str, **options: Any) -> Any:
-        """The text of an answer to one message, without any before it: what came before is in the session."""
-        request = {"model": self.model, "max_tokens": MAX_TOKENS, **options}
-        response = self.messages.create(messages=[{"role": "user", "content": message}], **request)
-        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
+        self.messages = self._kept
 
 
 class _Dialect:

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -47,6 +47,40 @@ def sdk(name: str) -> Any:
         raise ModelError(
             f"the package {name} is not installed: {error}", f"pip install 'adjourn[{name}]'"
         ) from error
+
+
+class Service(NamedTuple):
+    """A provider: its name, that of the client in its SDK, and the model where none is named."""
+
+    name: str
+    client: str
+    default_model: str
+
+    def model(self, named: str) -> str:
+        return named or os.environ.get(f"{self.name.upper()}_MODEL", "") or self.default_model
+
+    def connect(self, **options: Any) -> Any:
+        """A client of the SDK's, which tries again after 429, 5xx and lost connections. Raises `ModelError` without key or SDK."""
+        key = credential(f"{self.name.upper()}_API_KEY")
+        return getattr(sdk(self.name), self.client)(api_key=key, **options)
+
+
+class Bounded:
+    """A model that `_ask` asks. `provider` is told before its name; `seconds` bounds one answer."""
+
+    def __init__(self, model: str, seconds: float, provider: str = "") -> None:
+        self.model = model
+        self._provider = provider
+        self._seconds = seconds
+
+    def __str__(self) -> str:
+        return f"{self._provider}:{self.model}" if self._provider else self.model
+
+    def complete(self, system: str, prompt: str) -> Completion:
+        return bounded(lambda: self._ask(system, prompt), str(self), self._seconds)
+
+    def _ask(self, system: str, prompt: str) -> Completion:
+        raise NotImplementedError
 
 
 def decoded(body: bytes, shape: type[_T], who: str) -> _T:

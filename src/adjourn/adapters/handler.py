@@ -11,24 +11,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from adjourn.adapters.asking import SECONDS, bounded
+from adjourn.adapters.asking import SECONDS, Bounded
 from adjourn.engine.models import Completion, ModelError
 from adjourn.errors import UsageError
 
 
-class Handler:
+class Handler(Bounded):
     """The function that `MODULE:FUNCTION` names. It returns the text, or a `Completion`."""
 
     def __init__(self, place: str, *, seconds: float = SECONDS) -> None:
-        self.model = place
-        self._seconds = seconds
+        super().__init__(place, seconds)
         self._function = _load(place)
-
-    def __str__(self) -> str:
-        return self.model
-
-    def complete(self, system: str, prompt: str) -> Completion:
-        return bounded(lambda: self._ask(system, prompt), self.model, self._seconds)
 
     def _ask(self, system: str, prompt: str) -> Completion:
         answer = self._function(system, prompt)

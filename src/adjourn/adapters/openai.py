@@ -5,20 +5,20 @@ Owns: the request, reading its answer, and where both hold a cognitive state. Mu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, bounded, credential, cut_off, declined, decoded, sdk
+from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Kept, Resumable, read
 from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import INTERVAL, Middleware, Said, joined, then
+from adjourn.engine.middleware import INTERVAL, Middleware, Said, joined
 from adjourn.engine.models import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
+_SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)
 
 
 class _Message(msgspec.Struct):
@@ -42,22 +42,12 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class OpenAI:
-    """One model of OpenAI's, or of a server that speaks its API. `seconds` bounds one answer; the SDK tries again after
-    429, 5xx and lost connections.
-    """
+class OpenAI(Bounded):
+    """One model of OpenAI's, or of a server that speaks its API. `seconds` bounds one answer."""
 
     def __init__(self, model: str = "", *, seconds: float = SECONDS) -> None:
-        self.model = model or os.environ.get("OPENAI_MODEL", "") or DEFAULT_MODEL
-        self._seconds = seconds
-        key = credential("OPENAI_API_KEY")
-        self._client = sdk("openai").OpenAI(api_key=key, timeout=seconds)
-
-    def __str__(self) -> str:
-        return f"openai:{self.model}"
-
-    def complete(self, system: str, prompt: str) -> Completion:
-        return bounded(lambda: self._ask(system, prompt), str(self), self._seconds)
+        super().__init__(_SERVICE.model(model), seconds, _SERVICE.name)
+        self._client = _SERVICE.connect(timeout=seconds)
 
     def _ask(self, system: str, prompt: str) -> Completion:
         raw = self._client.chat.completions.with_raw_response.create(
@@ -94,23 +84,19 @@ class ResumableOpenAI(Resumable):
         model: str = "",
         auto_checkpoint_interval: int = INTERVAL,
     ) -> None:
-        chosen = client or sdk("openai").OpenAI(api_key=credential("OPENAI_API_KEY"))
+        self.client = client or _SERVICE.connect()
         interval = auto_checkpoint_interval
-        chat = Middleware(memory, auto_checkpoint_interval=interval, dialect=_ChatDialect(), always=True)
         responses = Middleware(
             memory, auto_checkpoint_interval=interval, dialect=_ResponsesDialect(), always=True
         )
-        super().__init__(chat)
-        self.client = chosen
-        self.model = model or os.environ.get("OPENAI_MODEL", "") or DEFAULT_MODEL
-        self.chat = SimpleNamespace(completions=Kept(chat, chosen.chat.completions.create))
-        self.responses = Kept(responses, chosen.responses.create)
-
-    def ask(self, message: str, **options: Any) -> Any:
-        """The text of an answer to one message, without any before it: what came before is in the session."""
-        request = {"model": self.model, "max_completion_tokens": MAX_TOKENS, **options}
-        response = self.chat.completions.create(messages=[{"role": "user", "content": message}], **request)
-        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
+        super().__init__(
+            Middleware(memory, auto_checkpoint_interval=interval, dialect=_ChatDialect(), always=True),
+            self.client.chat.completions.create,
+            model=_SERVICE.model(model),
+            limit="max_completion_tokens",
+        )
+        self.chat = SimpleNamespace(completions=self._kept)
+        self.responses = Kept(responses, self.client.responses.create)
 
 
 class _ChatDialect:

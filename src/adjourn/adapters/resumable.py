@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from adjourn.adapters.asking import MAX_TOKENS
 from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import Middleware, Said
+from adjourn.engine.middleware import Middleware, Said, then
 from adjourn.engine.models import ModelError
 from adjourn.errors import UsageError
 
@@ -52,10 +53,19 @@ class Kept:
 
 
 class Resumable:
-    """A client with a cognitive session."""
+    """A client with a cognitive session. `create` answers what `ask` asks; `limit` is its argument for the most tokens of an answer."""
 
-    def __init__(self, middleware: Middleware) -> None:
+    def __init__(self, middleware: Middleware, create: Callable[..., Any], *, model: str, limit: str) -> None:
         self.middleware = middleware
+        self.model = model
+        self._kept = Kept(middleware, create)
+        self._limit = limit
+
+    def ask(self, message: str, **options: Any) -> Any:
+        """The text of an answer to one message, without any before it: what came before is in the session."""
+        request = {"model": self.model, self._limit: MAX_TOKENS, **options}
+        response = self._kept.create(messages=[{"role": "user", "content": message}], **request)
+        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
 
     @property
     def memory(self) -> CognitiveStore:

@@ -56,6 +56,28 @@ def test_a_wide_umask_makes_no_wide_key(config: Path) -> None:
     assert stat.S_IMODE((config / "keys" / "default.key").stat().st_mode) == 0o600
 
 
+def test_a_key_is_on_disk_under_its_name_before_it_is_used(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sealed or signed with a key can still be checked after the power fails."""
+    steps: list[str] = []
+    link = os.link
+
+    def fsync(handle: int) -> None:
+        steps.append("fsync folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "fsync file")
+
+    def spy(source: str, target: str) -> None:
+        steps.append("link")
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", spy)
+    keys.secret()
+    linked = steps.index("link")
+    assert "fsync file" in steps[:linked]
+    assert "fsync folder" in steps[linked:]
+
+
 def test_threads_that_make_a_key_at_once_agree() -> None:
     """However many ask first, there is one key."""
     barrier = threading.Barrier(8)
@@ -217,6 +239,8 @@ def test_a_failed_write_leaves_nothing(config: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(1, "not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(StoreError, match="not permitted"):
+    with pytest.raises(
+        StoreError, match=r"cannot write key .*default\.key: .*not permitted \(.*ADJOURN_CONFIG"
+    ):
         keys.private_key()
     assert list((config / "keys").iterdir()) == []

@@ -200,8 +200,28 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     assert steps == ["fsync file", "rename", "fsync folder"]
 
 
+def test_a_file_for_its_owner_can_be_opened_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while it is empty: who has it open then can read what comes."""
+    made: list[int] = []
+    opened = os.open
+
+    def spy(path: str, flags: int, mode: int = 0o777) -> int:
+        handle = opened(path, flags, mode)
+        if flags & os.O_CREAT:
+            made.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        return handle
+
+    monkeypatch.setattr(os, "open", spy)
+    write_file(str(tmp_path), "a.json", b"new", 0o600)
+    assert create_file(str(tmp_path), "b.json", b"new", 0o600)
+    assert made == [0o600, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()] == [0o600, 0o600]
+
+
 def test_a_file_has_its_mode_before_it_has_content(tmp_path: Path) -> None:
-    """What is written for its owner alone is at no moment readable by others."""
+    """What is written for its owner alone is at no moment readable by others, whatever the umask is."""
     (tmp_path / "a.json").write_text("old")
     seen: list[int] = []
 

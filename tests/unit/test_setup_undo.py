@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from adjourn.errors import NotFoundError
+from adjourn.errors import NotFoundError, StoreError
 from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import Change
+
+HELD, WANTED = '{"held": 0}', '{"a": 1}'
 
 
 @pytest.fixture
@@ -30,6 +33,41 @@ def undone(root: Path) -> None:
 def change(root: Path, text: str) -> Change:
     path = root / ".mcp.json"
     return Change(str(path), path.read_text() if path.exists() else None, text, ["a test"])
+
+
+@pytest.mark.parametrize("unwritten", [HELD, WANTED])
+def test_a_disk_that_fails_is_told_and_leaves_everything_as_it_was(
+    root: Path, monkeypatch: pytest.MonkeyPatch, unwritten: str
+) -> None:
+    """Whether the copy or the client's file cannot be written: the error says what to do, and half a file is left nowhere."""
+    path = root / ".mcp.json"
+    path.write_text(HELD)
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and status.st_size == len(unwritten):
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    with pytest.raises(StoreError, match=r"cannot write .*No space left on device \(free space"):
+        undo.make([change(root, WANTED)], str(root))
+    assert path.read_text() == HELD
+    assert {file.name for file in root.rglob("*") if file.is_file()} == {".mcp.json", ".gitignore"}
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_a_file_keeps_its_permissions_and_its_copy_is_for_its_owner(root: Path, mode: int) -> None:
+    """A client's file may hold secrets: no copy of it is more open, and itself is as open as it was, before and after."""
+    path = root / ".mcp.json"
+    path.write_text(HELD)
+    path.chmod(mode)
+    undo.make([change(root, WANTED)], str(root))
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (root / undo.FOLDER / "1").iterdir()} == {0o600}
+    undone(root)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (HELD, mode)
 
 
 @pytest.mark.parametrize("step", range(8))

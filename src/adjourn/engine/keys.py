@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 
+from adjourn.engine.workspace import create_file
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, StoreError
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
@@ -103,23 +104,13 @@ def _read(path: str) -> bytes:
 
 def _write(path: str, key: bytes) -> None:
     """Create a key file; a file that is already there is left as it is (two processes may make one at once)."""
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    folder_path, name = os.path.split(path)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(handle, encode_bytes(key).encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(temporary)
-    except OSError as error:
+        os.makedirs(folder_path, mode=0o700, exist_ok=True)
+        create_file(folder_path, name, encode_bytes(key).encode() + b"\n", 0o600)
+    except (OSError, StoreError) as error:
+        why = error.message if isinstance(error, StoreError) else error.strerror
         raise StoreError(
-            f"cannot write key {path}: {error.strerror}",
+            f"cannot write key {path}: {why}",
             "make the folder writable, or set ADJOURN_CONFIG to one that is",
         ) from error

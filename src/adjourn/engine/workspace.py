@@ -60,12 +60,12 @@ def make_folder(root: str, relative: str) -> str:
 def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object, mode: int = 0) -> None:
     """Replace a file atomically and durably: temporary file, fsync, rename, fsync of the folder.
 
-    `mode` is the new file's, from the moment that it has content; 0 for that of any new file.
+    `mode` is the new file's, at no moment wider; 0 for that of any new file.
     """
     path = os.path.join(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode or 0o644)
         try:
             with os.fdopen(handle, "wb") as file:
                 if mode:
@@ -83,12 +83,12 @@ def write_file(folder: str, name: str, chunks: bytes | list[bytes] | object, mod
         raise _failed("write", path, error) from error
 
 
-def create_file(folder: str, name: str, data: bytes) -> bool:
-    """Make a file whole, through no link; False when something of that name is there."""
+def create_file(folder: str, name: str, data: bytes, mode: int = 0) -> bool:
+    """Make a file whole and durable, through no link; False when something of that name is there. `mode` as above."""
     path, fresh = os.path.join(folder, name), f".{os.urandom(8).hex()}.new"
     if os.path.lexists(path):
         return False
-    write_file(folder, fresh, data)
+    write_file(folder, fresh, data, mode)
     try:
         os.link(os.path.join(folder, fresh), path)  # fails where a rename would replace
     except FileExistsError:

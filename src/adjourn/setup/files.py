@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from adjourn.engine.workspace import open_regular, sync_folder
+from adjourn.engine.workspace import open_regular, remove_file, write_file
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.setup.jsonc import MAX_BYTES
 
@@ -54,21 +54,8 @@ def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -
         raise ConflictError(f"{path} was changed meanwhile", "close the client, and try again")
     folder, name = os.path.split(path)
     if data is None:
-        os.unlink(path)
-        sync_folder(folder)
+        remove_file(folder, name)
         return
     os.makedirs(folder, exist_ok=True)
     mode = stat.S_IMODE(os.lstat(path).st_mode) if expect is not None else 0o644
-    fresh = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
-    sync_folder(folder)
+    write_file(folder, name, data, mode)

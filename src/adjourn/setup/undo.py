@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.workspace import make_folder, read_file, sync_folder, write_file
+from adjourn.engine.workspace import create_file, make_folder, read_file, sync_folder, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
@@ -86,32 +86,19 @@ def _encoded(text: str | None) -> bytes | None:
 def _keep(changes: list[Change], root: str) -> str:
     folder = make_folder(root, FOLDER)
     os.chmod(folder, 0o700)
-    _write(folder, ".gitignore", b"*\n")
+    create_file(folder, ".gitignore", b"*\n", 0o600)
     number = str(max(map(int, _numbers(root)), default=0) + 1)
     path = make_folder(root, f"{FOLDER}/{number}")
     kept = []
     for place, change in enumerate(changes):
         if change.before is not None:
-            _write(path, str(place), change.before.encode())
+            create_file(path, str(place), change.before.encode(), 0o600)
         kept.append(
             Kept(change.path, digest(change.after.encode()), "" if change.before is None else str(place))
         )
     manifest = msgspec.json.format(msgspec.json.encode(Manifest(kept)), indent=2) + b"\n"
     write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     return number
-
-
-def _write(folder: str, name: str, data: bytes) -> None:
-    """A file for its owner alone; one that is there already is left as it is."""
-    with suppress(FileExistsError):
-        handle = os.open(
-            os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(folder)
 
 
 def _runs(root: str) -> list[str]:

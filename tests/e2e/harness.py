@@ -1,6 +1,7 @@
 """A real `adjourn proxy` in front of a real server, in a workspace of its own, and a client that sees raw lines.
 
-Owns: `Workspace` (files, processes, what the upstream received, what the store holds), `Client` (both protocol eras).
+Owns: `Workspace` (files, processes, what the upstream received, what the store holds), `Client` (both protocol eras), `run` (any
+other command, to its end).
 Must never: know how the proxy works inside.
 """
 
@@ -15,11 +16,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from adjourn.engine import keys
 from adjourn.engine.desk import now
@@ -43,6 +44,32 @@ META_TOOLS = [
 ]  # fmt: skip
 
 Message = dict[str, Any]
+
+
+class Done(NamedTuple):
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def first(self) -> str:
+        return self.out.partition("\n")[0]
+
+
+def run(*arguments: str, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL) -> Done:
+    """Run `adjourn` to its end, which is no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "adjourn", *arguments],
+        check=False, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, stdin=stdin,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 class Workspace:

@@ -15,26 +15,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from harness import Workspace
+from harness import Done, Workspace, run
 
 from adjourn.log.event import GENESIS
 from adjourn.proxy.options import OPTIONS
 
 NASTY = "half\x1b[31m done\x07 \u202edesrever\nnext: \x9b2J deploy"
 PERSON_SECONDS = 10.0
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 class Desk:
@@ -50,13 +40,7 @@ class Desk:
         return kept | {"ADJOURN_CONFIG": str(self.config)}
 
     def run(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            check=False, cwd=cwd or self.root, env=self.environment if env is None else env,
-            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+        return run(*arguments, cwd=cwd or self.root, env=self.environment if env is None else env)
 
     def ok(self, *arguments: str) -> Done:
         done = self.run(*arguments)

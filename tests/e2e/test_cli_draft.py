@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from harness import Done, run
 
 from adjourn.aex.templates import POLICY, sample_task
 from model_server import ModelServer, Reply, serving
@@ -25,20 +25,6 @@ def good(system, prompt):
     return {GOOD!r}
 def beyond(system, prompt): return {BEYOND!r}
 """
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def first(self) -> str:
-        return self.out.partition("\n")[0]
 
 
 class Place:
@@ -59,12 +45,7 @@ class Place:
         environment |= {"ADJOURN_CONFIG": str(self.root / "config")} | (
             server.environment() if server else {}
         )
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            check=False, cwd=self.root, env=environment, capture_output=True, text=True, timeout=60, stdin=stdin,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+        return run(*arguments, cwd=self.root, env=environment, stdin=stdin)
 
     def drafts(self) -> list[Path]:
         return sorted((self.root / ".aex" / "runs").glob("*"))

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from harness import Done, run
 
 from adjourn.hooks.options import parse
 
@@ -40,16 +41,6 @@ EVENTS = [
 ]
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 class Home:
     """A workspace, and an empty home folder but for what a test puts there."""
 
@@ -71,13 +62,7 @@ class Home:
         return file
 
     def run(self, *arguments: str, **env: str) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            cwd=self.root, env=self.environment | env, capture_output=True, text=True, timeout=60, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+        return run(*arguments, cwd=self.root, env=self.environment | env)
 
     def files(self) -> dict[str, tuple[bytes, int]]:
         return {

@@ -5,25 +5,13 @@ from __future__ import annotations
 import hmac
 import json
 import os
-import subprocess
-import sys
 from hashlib import sha1, sha256
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from harness import Done, run
 
 SECRET = "correct horse battery staple"
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 class Person:
@@ -34,13 +22,7 @@ class Person:
         self.environment = os.environ | {"ADJOURN_CONFIG": str(config)}
 
     def run(self, *arguments: str) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            check=False, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=30,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+        return run(*arguments, cwd=self.root, env=self.environment)
 
 
 @pytest.fixture

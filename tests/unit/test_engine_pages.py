@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import artifacts, page_writing, pages
+from adjourn.engine import artifacts, notes, page_writing, pages
 from adjourn.engine.ending import end
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.state import composing
 from adjourn.state.composing import NOTHING_SAID, Product, Said, Step
@@ -106,6 +107,23 @@ def test_a_last_page_is_written_when_a_session_ends(machine: Machine) -> None:
     assert found is not None
     assert found.machine["trigger"] == "client-eof"
     assert found.page.iterations_used == 2
+
+
+def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_noted(machine: Machine) -> None:
+    """What was noted is carried away with the folder; a session that did neither leaves nothing."""
+    desk = machine.desk()
+    assert end(desk.session(), "client-eof", str(machine.root)) == ""
+    desk = machine.desk()
+    session = desk.session()
+    notes.add(session, notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
+    folder = end(session, "client-eof", str(machine.root))
+    assert (machine.root / folder / "checkpoint.json").exists()
+    last = kinds.data_of(machine.events(session.task.id)[-1])
+    assert isinstance(last, kinds.CheckpointCreated)
+    assert last.record == machine.store.head(f"record/{session.task.id}").hash
+    found = find_active(str(machine.root))
+    assert found is not None
+    assert (found.task, found.page.iterations_used) == (session.task.id, 0)
 
 
 def test_two_sessions_do_not_trample_each_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

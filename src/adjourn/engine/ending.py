@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from adjourn.engine import checkpoint
 from adjourn.engine.milestone import make
+from adjourn.engine.page_writing import record_of
 from adjourn.engine.pages import is_automatic
 from adjourn.engine.session import Session
 from adjourn.engine.task import Task
@@ -27,7 +28,7 @@ def end(
     description: str = "",
     tell: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Close a session, with a last checkpoint if calls were made. Returns the checkpoint's folder, "" for none.
+    """Close a session, with a last checkpoint if calls were made or something was noted. Returns the checkpoint's folder, "" for none.
 
     `description` says how to go on, `tell` is told what is to be said about the page. Raises `AdjournError`; the next session
     then finds this process dead.
@@ -43,7 +44,7 @@ def end(
     session.close(reason)
     if last is not None:
         name, description = last.data.name, last.data.description
-    elif task.ledger.calls_used:
+    elif task.ledger.calls_used or record_of(task.store, task.id):
         name = name_of(task.id)
     else:
         return ""

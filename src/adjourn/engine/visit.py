@@ -195,7 +195,7 @@ class Visit:
         return True
 
     def end(self, reason: str) -> None:
-        """Get up, with a last checkpoint if calls were made."""
+        """Get up, with a last checkpoint if calls were made or something was noted."""
         if self.id in self.task.ledger.sessions:
             from adjourn.engine import ending  # noqa: PLC0415  # as above
 

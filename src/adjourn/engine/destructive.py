@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.engine.protect import PROGRAM_KEYS
 from adjourn.engine.workspace import read_file
 from adjourn.errors import InvalidError, NotFoundError
 
@@ -23,7 +24,7 @@ FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024
 MAX_RULES = 100
 MAX_TEXT = 256 * 1024
-_KEYS = frozenset(("cmd", "command", "commands", "script", "code", "sql", "query", "statement", "statements"))
+_KEYS = PROGRAM_KEYS | {"sql", "query", "statement", "statements"}
 """Arguments that hold what is run."""
 _WORD = re.compile(r"[a-z_]+")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")

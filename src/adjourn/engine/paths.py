@@ -24,15 +24,13 @@ from typing import NamedTuple
 from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.engine.protect import MAX_PATH, paths_in, readings
+from adjourn.engine.protect import COMMAND_KEYS, MAX_PATH, PATCH_KEYS, paths_in, readings
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
 
 COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 """Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
-_COMMAND_KEYS = frozenset(("cmd", "command"))
-_PATCH_KEYS = frozenset(("diff", "patch"))
 _CONTENT_KEYS = frozenset(
     (
         "body", "code", "content", "contents", "data", "description", "message", "newstring", "oldstring", "pattern",
@@ -154,7 +152,7 @@ def _named(arguments: Mapping[str, object]) -> Iterator[str]:
         if seen > MAX_NODES:
             raise _UnknownError
         if isinstance(value, str):
-            if key in _PATCH_KEYS:
+            if key in PATCH_KEYS:
                 raise _UnknownError
             if _names_place(key, value):
                 yield value
@@ -167,7 +165,7 @@ def _named(arguments: Mapping[str, object]) -> Iterator[str]:
 
 
 def _names_place(key: str, text: str) -> bool:
-    if key in _COMMAND_KEYS or key in _CONTENT_KEYS:
+    if key in COMMAND_KEYS or key in _CONTENT_KEYS:
         return False
     if text[:5].lower() == "file:":
         return True
@@ -194,7 +192,7 @@ def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The command that a call names, whole and in the pieces that a shell may make of it."""
     found: list[str] = []
     for key, value in arguments.items():
-        if _fold(key) in _COMMAND_KEYS:
+        if _fold(key) in COMMAND_KEYS:
             words = value if isinstance(value, list | tuple) else [value]
             if not all(isinstance(word, str) for word in words):
                 return ()

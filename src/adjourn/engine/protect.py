@@ -24,7 +24,12 @@ MAX_PATH = 4096
 MAX_NAMES = 500_000
 """Of one path that are followed. Beyond it nobody knows where it leads."""
 _MAX_NAME = 255
-_COMMAND_KEYS = frozenset(("cmd", "command", "script", "code", "diff", "patch"))
+COMMAND_KEYS = frozenset(("cmd", "command"))
+"""Arguments that hold a command."""
+PROGRAM_KEYS = COMMAND_KEYS | {"commands", "script", "code"}
+"""Arguments that hold what is run."""
+PATCH_KEYS = frozenset(("diff", "patch"))
+"""Arguments that name files inside their text."""
 _FILE_URL = re.compile(r"file:(?://[^/\\]*)?(?=[/\\])", re.IGNORECASE)
 _DROPPED = str.maketrans("\\", "/", "\t\n\r")
 """What a reader of URLs takes for a slash, and what it passes over."""
@@ -43,7 +48,7 @@ def protected_path(
     working_directory = os.path.join(root, working_directory.partition("\0")[0] or root)
     bases = dict.fromkeys((root, working_directory))
     for key, text in _texts(arguments):
-        if key in _COMMAND_KEYS:
+        if key in PROGRAM_KEYS or key in PATCH_KEYS:
             folded = text.casefold()
             found = next((place for place in places if place.lstrip("*").casefold() in folded), None)
         else:

@@ -76,6 +76,11 @@ def ask(
         ("shell.exec", {}, "no", ""),
         ("mcp.resources.read", {}, "yes", ""),
         ("aex.resume", {}, "ask", ""),
+        ("aex_resume", {}, "ask", ""),
+        ("adjourn_note", {}, "yes", ""),
+        ("AEX_resume", {}, "no", ""),
+        ("aex.other", {}, "no", ""),
+        ("adjourn.other", {}, "no", ""),
         ("no tool", {}, "no", ""),
     ],
 )
@@ -202,14 +207,18 @@ def test_the_list_shows_all_of_version_1(capfd: pytest.CaptureFixture[str]) -> N
     assert (told["budget"], told["budgets"]) == (3, {"minutes": 5})
 
 
-@given(strategies.documents, st.sampled_from(["file.read", "git.push", "FILE_read", "x", "mcp.a", "aex.b"]))
+@given(
+    strategies.documents,
+    st.sampled_from(["file.read", "git.push", "FILE_read", "x", "mcp.a", "aex.b"]),
+    st.booleans(),
+)
 @settings(max_examples=150, deadline=None)
-def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str) -> None:
+def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str, named_only: bool) -> None:
     """The answer is the verdict, and exactly the rules of the verdict decide."""
     policy, _ = from_text(text, "p")
     for paths in ((), ("src/a",), ("src/a", "b")):
-        call = Call(tool, {}, paths)
-        verdict = policy.judge_call(tool, {}, paths, named_only=call.named_only)
+        call = Call(tool, {}, paths, named_only=named_only)
+        verdict = policy.judge_call(tool, {}, paths, named_only=named_only)
         told = explain(policy, call)
         expected = {"deny": "no", "closed": "no"}.get(verdict.effect) or ("ask" if verdict.confirm else "yes")
         assert told.answer == expected

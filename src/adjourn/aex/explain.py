@@ -14,8 +14,6 @@ from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, t
 from adjourn.aex.rules import Policy, Rule, Verdict
 from adjourn.aex.where import PathMatcher
 
-OPEN_PREFIXES = ("mcp.", "aex.", "adjourn.")
-"""Requests of the protocol and meta-tools: allowed unless a rule names them."""
 _ANYTHING = Rule("allow", "*", "", 0)
 
 
@@ -38,16 +36,13 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call as rules see it: `paths` and `matcher` are what `Policy.judge_call` takes."""
+    """A call as rules see it: what `Policy.judge_call` takes."""
 
     tool: str
     arguments: Mapping[str, object] = {}
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
-
-    @property
-    def named_only(self) -> bool:
-        return self.tool.startswith(OPEN_PREFIXES)
+    named_only: bool = False
 
 
 def explain(policy: Policy, call: Call) -> Explanation:

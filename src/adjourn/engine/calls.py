@@ -23,6 +23,14 @@ def spellings(name: str) -> tuple[str, str]:
     return name, name.replace(".", "_")
 
 
+_OWN = {spelling: name for name in META_TOOLS for spelling in spellings(name)}
+
+
+def meta_tool(tool: str) -> str:
+    """The dotted name of a meta-tool in either spelling; "" for any other tool."""
+    return _OWN.get(tool, "")
+
+
 def arguments_digest(arguments: object) -> str:
     """SHA-256 of the canonical JSON; of a sorted encoding for the few values that RFC 8785 cannot hold.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.engine.calls import META_TOOLS, READING_VERBS, arguments_digest, spellings
+from adjourn.engine.calls import READING_VERBS, arguments_digest, meta_tool
 from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.engine.decide import Ask, Block, Call, Forward
 from adjourn.engine.protect import protected_path
@@ -22,7 +22,6 @@ from adjourn.state.redact import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that are taken to stand behind a proxy where none are named."""
-_OWN = frozenset(spelling for name in META_TOOLS for spelling in spellings(name))
 
 
 def decide(options: dict[str, str], request: Request, root: str) -> Answer:
@@ -38,7 +37,7 @@ def decide(options: dict[str, str], request: Request, root: str) -> Answer:
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
     if server and is_proxied(server, options) and visitor.behind_proxy():
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
-        return Answer("allow", "a tool of adjourn") if proxied_tool in _OWN else Answer("")
+        return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
     answer = _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
     return answer._replace(note="\n".join(visitor.notes))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.calls import spellings
+from adjourn.engine.calls import meta_tool, spellings
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
@@ -134,7 +134,6 @@ class MetaTools:
         self._errors = errors
         self._style = style
         self.definitions = DEFINITIONS
-        self._spellings = {spelling: name for name in DEFINITIONS for spelling in spellings(name)}
         self._handlers: dict[str, Callable[[Arguments], Any]] = {
             "aex.checkpoint": self._checkpoint,
             "aex.resume": self._resume,
@@ -147,7 +146,7 @@ class MetaTools:
 
     def name_of(self, tool: str) -> str:
         """The dotted name of a meta-tool in either spelling; "" for any other tool."""
-        return self._spellings.get(tool, "")
+        return meta_tool(tool)
 
     def listed(self) -> list[dict[str, Any]]:
         """The definitions to advertise, in order, without those that the policy denies."""

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from adjourn.log import merkle
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.signing import encode_bytes, public_key
-from adjourn.state import schemas
+from adjourn.state.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
 from adjourn.state.diff import diff
-from adjourn.state.documents import Tree, tree_of, view
+from adjourn.state.documents import Part, Tree, tree_of, view
 from adjourn.state.machines import EDGES
 from adjourn.state.merge import merge
-from adjourn.state.record import CRAuthor
+from adjourn.state.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
 from adjourn.state.snapshots import diff_checkpoints
 from adjourn.state.versions import (
     Stored,
@@ -38,6 +41,16 @@ SCHEMAS = SPEC / "schemas"
 TEXT = SPEC / "record.md"
 BEGIN, END = "<!-- edges: begin -->\n", "<!-- edges: end -->\n"
 VECTORS = SPEC / "vectors" / "records.json"
+PUBLISHED: dict[str, type[Part]] = {
+    "record": ContinuationRecord,
+    "record-diff": CRDiff,
+    "record-event": CREvent,
+    "record-merge": CRMergeResult,
+    "checkpoint": CognitiveCheckpoint,
+    "checkpoint-diff": CheckpointDiff,
+    "session": CognitiveSession,
+}
+"""Documents that have a schema: name of the file, without `.json` → type."""
 START = 1_750_000_000_000
 AGENT = CRAuthor(id="agent-1", type="agent")
 PERSON = view(ANN, CRAuthor)
@@ -174,6 +187,27 @@ def _signature(message: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(PRIVATE).sign(message)
 
 
+def schema_text(name: str) -> str:
+    """The schema of a published document, as its file has it."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_dedented(msgspec.json.schema(PUBLISHED[name])),
+    }
+    return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
+
+
+def _dedented(schema: Any) -> Any:
+    """A schema whose descriptions are as Python 3.13 keeps docstrings: without the indentation of the code."""
+    if isinstance(schema, list):
+        return [_dedented(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: cleandoc(value) if key == "description" and isinstance(value, str) else _dedented(value)
+        for key, value in schema.items()
+    }
+
+
 def with_edges(text: str) -> str:
     """The text of spec/record.md with the table of statuses as it is now."""
     rows = [
@@ -195,8 +229,8 @@ def main() -> int:
             return 1
     VECTORS.write_text(json.dumps(made, ensure_ascii=True, indent=1) + "\n", "utf-8")
     SCHEMAS.mkdir(exist_ok=True)
-    for name in schemas.PUBLISHED:
-        (SCHEMAS / f"{name}.json").write_text(schemas.schema_text(name), "utf-8")
+    for name in PUBLISHED:
+        (SCHEMAS / f"{name}.json").write_text(schema_text(name), "utf-8")
     TEXT.write_text(with_edges(TEXT.read_text("utf-8")), "utf-8")
     return 0
 

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.aex import seal
 from adjourn.log import kinds, merkle
 from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import GENESIS, Actor, Event, encode, encode_data, timestamp
+from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 
 FOLDER = Path(__file__).parent.parent / "spec" / "vectors"
@@ -230,7 +230,7 @@ def chain() -> tuple[list[dict[str, str]], SignedHead]:
         event = Event(
             after=after,
             by=by,
-            data=encode_data(data),
+            data=msgspec.Raw(msgspec.json.encode(data)),
             event=data.KIND,
             seq=seq,
             session=session,

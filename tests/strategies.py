@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adjourn.aex.policy import Policy, from_text
 from adjourn.log import kinds
-from adjourn.log.event import GENESIS, Actor, Event, encode, encode_data, timestamp
+from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import Entry
 
 NOON = 1_777_735_812_345
@@ -74,7 +74,7 @@ def chained(
         event = Event(
             after=after,
             by=Actor("adjourn", "system"),
-            data=encode_data(item),
+            data=msgspec.Raw(msgspec.json.encode(item)),
             event=item.KIND,
             seq=seq,
             session=session,

@@ -12,8 +12,7 @@ import histories
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.engine import checkpoint
-from adjourn.engine import folder as folders
+from adjourn.engine import checkpoint, folder_writing
 from adjourn.engine.task import Task
 from adjourn.store.sqlite import SqliteStore
 
@@ -62,7 +61,7 @@ def _measure(table: Table, rounds: int, count: int, workspace: str) -> None:
                 created.append((ended - began) * 1e6)
         for _ in range(max(1, rounds // 5)):
             began = time.perf_counter()
-            path = folders.write(store, made, workspace)
+            path = folder_writing.write(store, made, workspace)
             written.append((time.perf_counter() - began) * 1e6)
     files = sum(entry.stat().st_size for entry in os.scandir(f"{workspace}/{path}"))
     floor, of = median(inserted), f", {count:,} events"

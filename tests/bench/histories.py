@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
+
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
-from adjourn.log.event import Actor, Event, encode, encode_data, timestamp
+from adjourn.log.event import Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry, Head, Store
 
 TASK = "20260101-bench"
@@ -60,7 +62,7 @@ def entries(source: Iterator[Fact], head: Head) -> Iterator[Entry]:
         event = Event(
             after=after,
             by=actor,
-            data=encode_data(data),
+            data=msgspec.Raw(msgspec.json.encode(data)),
             event=data.KIND,
             seq=seq,
             session=session,

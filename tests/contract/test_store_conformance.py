@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.store import Store
-from adjourn.store.conformance import Opener, StoreConformance
+from adjourn.store.conformance import StoreConformance
+from adjourn.store.conformance.suite import Opener
 from adjourn.store.memory import MemoryStore
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.sqlite import SqliteStore

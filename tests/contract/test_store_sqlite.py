@@ -15,7 +15,7 @@ import pytest
 
 from adjourn.errors import ConflictError, IntegrityError, RefusedError, StoreError
 from adjourn.store import EMPTY, Entry, Head, migrate
-from adjourn.store.conformance import append_racing, check_chain, entry
+from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.sqlite import SqliteStore
 
 

@@ -42,7 +42,7 @@ import pytest
 
 from adjourn.aex import examine
 from adjourn.engine import published
-from adjourn.engine.verify import CODES
+from adjourn.engine.verify_report import CODES
 from adjourn.log.kinds import REGISTRY
 from adjourn.proxy.meta import DEFINITIONS
 from adjourn.proxy.options import OPTIONS

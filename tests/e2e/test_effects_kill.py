@@ -21,7 +21,8 @@ from adjourn.engine.desk import now
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import CRStore
-from adjourn.engine.records.effects import DONE, NOT_DONE, Call
+from adjourn.engine.records.claims import Call
+from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.engine.task import Task
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
@@ -40,8 +41,9 @@ from adjourn.engine import decide, keys, process
 from adjourn.engine.calls import arguments_digest
 from adjourn.engine.desk import now
 from adjourn.engine.records import CRStore
-from adjourn.engine.records.effects import Call
-from adjourn.engine.session import Session, Sitting
+from adjourn.engine.records.claims import Call
+from adjourn.engine.holders import Sitting
+from adjourn.engine.session import Session
 from adjourn.engine.task import Task
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 from harness import ERAS, Client, Message, Workspace, decoded, text_of
 
-from adjourn.engine import folder, pages
+from adjourn.engine import folder, folder_verifying, pages
 from adjourn.engine.verify import verify_task
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
@@ -218,7 +218,7 @@ class _Watch:
                 there = (self.work.root / ".aex" / "checkpoints" / name / folder.JSON_FILE).exists()
                 assert there or name not in self.wished  # it is written last
                 if there:
-                    assert folder.verify_named(root, name)
+                    assert folder_verifying.verify_named(root, name)
         newest = pages.find_active(root, self.task)
         if newest is None:
             assert self.needed < 0

@@ -19,7 +19,7 @@ from adjourn.engine.checkpoint import names
 from adjourn.engine.collect import collect, share_histories
 from adjourn.engine.decide import Call
 from adjourn.engine.desk import Desk
-from adjourn.engine.folder import verify
+from adjourn.engine.folder_verifying import verify
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, find_active, search
 from adjourn.engine.reflect import Reflection, remember

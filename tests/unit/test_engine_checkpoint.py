@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine import checkpoint, folder, keys, resume
+from adjourn.engine import checkpoint, folder_verifying, folder_writing, keys, resume
 from adjourn.engine.checkpoint import (
     Checkpoint,
     check_signature,
@@ -91,7 +91,7 @@ class Machine:
         self.clock.move(seconds=1)
         session = desk.session()
         made = create(session.task, name, description=description, sitting=session)
-        folder.write(self.store, made, str(self.root))
+        folder_writing.write(self.store, made, str(self.root))
         return made
 
     def resume(self, desk: Desk, name: str = "fix-auth", more: str = "") -> dict[str, Any]:
@@ -221,7 +221,7 @@ def test_a_name_that_is_used_again_keeps_the_earlier_version(machine: Machine) -
     assert [item.data.previous for item in (first, second, third)] == ["", first.hash, second.hash]
     assert find(machine.store, "fix-auth") == third
     assert machine.facts(first.event.task, kinds.CheckpointCreated) == [first.data, second.data]
-    assert folder.verify(str(machine.folder())).checkpoint == third
+    assert folder_verifying.verify(str(machine.folder())).checkpoint == third
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_the_longest_description_fits(machine: Machine, letter: str) -> None:
     desk = machine.desk()
     machine.work(desk, "file.read")
     machine.save(desk, description=letter * 10_000)
-    assert folder.verify(str(machine.folder())).file.description == letter * 10_000
+    assert folder_verifying.verify(str(machine.folder())).file.description == letter * 10_000
 
 
 def test_a_task_without_history_has_no_checkpoint(machine: Machine) -> None:

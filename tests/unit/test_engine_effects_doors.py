@@ -14,7 +14,9 @@ from adjourn.engine.decide import Ask, Forward
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.records import CRStore, current
-from adjourn.engine.records.effects import DONE, NOT_DONE, Call, Claim
+from adjourn.engine.records.claims import Call
+from adjourn.engine.records.effects import Claim
+from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.engine.session import Admitted, Session
 from adjourn.errors import RefusedError
 from adjourn.log import kinds

@@ -17,9 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder, keys, workspace
+from adjourn.engine import folder, folder_verifying, folder_writing, keys, workspace
 from adjourn.engine.checkpoint import create, document, find
-from adjourn.engine.folder import MAX_AUDIT_BYTES, MAX_JSON_BYTES, is_as_written, path_of, verify, write
+from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
+from adjourn.engine.folder_verifying import MAX_AUDIT_BYTES, verify
+from adjourn.engine.folder_writing import write, write_into
 from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
@@ -168,8 +170,9 @@ def test_a_text_that_was_forgotten_is_missed_at_once(one: Machine) -> None:
 
 def test_a_long_history_is_shown_by_its_end(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """toolHistory is bounded; how much it leaves out is said, and held to the chain."""
-    monkeypatch.setattr(folder, "MAX_HISTORY", 3)
-    monkeypatch.setattr(folder, "_PAGE", 2)
+    for module in (folder, folder_writing, folder_verifying):
+        monkeypatch.setattr(module, "MAX_HISTORY", 3)
+    monkeypatch.setattr(folder_writing, "_PAGE", 2)
     desk = one.desk()
     one.work(desk, *["file.read"] * 4)
     one.save(desk)
@@ -206,7 +209,7 @@ def test_whatever_happened_the_folder_holds(
     store.append(TASK, [Entry(name, stored) for _, name, stored in chained(facts)], expect=EMPTY)
     task = Task(store, TASK, clock=Clock(), secret=b"s" * 32)
     place = tmp_path_factory.mktemp("any")
-    folder.write_into(store, create(task, "any"), str(place))
+    folder_writing.write_into(store, create(task, "any"), str(place))
     assert verify(str(place)).ledger == task.refresh()
 
 
@@ -493,8 +496,7 @@ class Forger:
         (self.place / FILES[0]).write_bytes(msgspec.json.encode(file))
 
     def _signed(self, after: str, stated: dict[str, Any], lines: list[bytes]) -> Event:
-        from adjourn.log.event import encode_data  # noqa: PLC0415  # beside its only use
-        from adjourn.log.merkle import root  # noqa: PLC0415
+        from adjourn.log.merkle import root  # noqa: PLC0415  # beside its only use
 
         last = self.events[-1]
         data = kinds.data_of(last)
@@ -516,7 +518,9 @@ class Forger:
             root=top,
             signature=sign(self.private, head),
         )
-        return msgspec.structs.replace(last, after=after, data=encode_data(signed), seq=len(lines))
+        return msgspec.structs.replace(
+            last, after=after, data=msgspec.Raw(msgspec.json.encode(signed)), seq=len(lines)
+        )
 
 
 def test_a_forgery_that_holds_is_not_trusted(one: Machine) -> None:
@@ -657,15 +661,21 @@ class Kill:
         return step
 
 
-def kill_at_each_step(one: Machine, check: Callable[[], object], begin: Callable[[], object]) -> int:
+def kill_at_each_step(
+    one: Machine,
+    check: Callable[[], object],
+    begin: Callable[[], object],
+    act: Callable[[], object] | None = None,
+) -> int:
     """Write the checkpoint, killed before each step in turn, each time from the same beginning; returns the steps."""
     made = find(one.store, "fix-auth")
+    act = act or (lambda: write(one.store, made, str(one.root)))
     for step in range(100):
         begin()
         with pytest.MonkeyPatch.context() as patch:
             kill = Kill(patch, step)
             try:
-                write(one.store, made, str(one.root))
+                act()
             except Killed:
                 pass
             else:
@@ -761,6 +771,28 @@ def test_a_kill_never_mixes_two_tasks(one: Machine) -> None:
     assert seen == {old.hash, "none", new.hash}
 
 
+def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(one: Machine) -> None:
+    """A folder that was brought is ahead of the store: killed while it is written over, it is as it was, the store's, or none."""
+    here = find(one.store, "fix-auth")
+    one.work(desk := one.desk(), "file.read")
+    brought = create(desk.session().task, "fix-auth", sitting=desk.session())
+    seen = set()
+
+    def check() -> None:
+        try:
+            seen.add(verify(str(one.folder())).checkpoint.hash)
+        except NotFoundError:
+            seen.add("none")
+
+    kill_at_each_step(
+        one,
+        check,
+        begin=lambda: write(one.store, brought, str(one.root)),
+        act=lambda: write_into(one.store, here, str(one.folder())),
+    )
+    assert seen == {brought.hash, "none", here.hash}
+
+
 def test_a_kill_of_the_first_writing_leaves_nothing_or_all(one: Machine) -> None:
     """Without an earlier version: a whole folder, or none that could be read; and the next writing mends it."""
     import shutil  # noqa: PLC0415  # beside its only use
@@ -793,7 +825,7 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
             assert go_on.wait(10)
         real(place, name, chunks)
 
-    monkeypatch.setattr(folder, "write_file", slow)
+    monkeypatch.setattr(folder_writing, "write_file", slow)
     first = threading.Thread(target=write, args=(one.store, old, str(one.root)))
     first.start()
     assert between.wait(10)
@@ -813,7 +845,7 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
 
 RIVAL = """
 import sys
-from adjourn.engine import desk, folder, keys
+from adjourn.engine import desk, folder_writing, keys
 from adjourn.engine.checkpoint import create
 from adjourn.engine.task import Task
 root, name = sys.argv[1:]
@@ -821,7 +853,7 @@ store = desk.open_at(root)
 task = Task(store, name, clock=desk.now, secret=keys.secret())
 sys.stdin.readline()
 for _ in range(15):
-    folder.write(store, create(task, "fix-auth"), root)
+    folder_writing.write(store, create(task, "fix-auth"), root)
 """
 
 
@@ -844,7 +876,7 @@ def test_two_processes_that_save_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_checkpoint_of_this_name(one: Machine) -> None:
     """A folder that was copied to another name is not a checkpoint of that name."""
-    assert folder.verify_named(str(one.root), "fix-auth").checkpoint == find(one.store, "fix-auth")
+    assert folder_verifying.verify_named(str(one.root), "fix-auth").checkpoint == find(one.store, "fix-auth")
     one.folder().rename(one.folder("safe"))
     with pytest.raises(IntegrityError, match=r'checkpoints/safe holds checkpoint "fix-auth"'):
-        folder.verify_named(str(one.root), "safe")
+        folder_verifying.verify_named(str(one.root), "safe")

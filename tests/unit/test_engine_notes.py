@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder, notes, recall, resume
+from adjourn.engine import folder_verifying, notes, recall, resume
 from adjourn.engine.checkpoint import document
 from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.notes import MAX_AT_ONCE, MAX_KEPT, MAX_OPTIONS, MAX_STATEMENT, Note, Question
@@ -321,12 +321,12 @@ def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(machine: 
     made = machine.save(desk)
     assert made.data.record == document(machine.store, made)["record"] == record["contentHash"]
     assert verify_task(machine.store, made.event.task).valid
-    verified = folder.verify(str(machine.folder()))
+    verified = folder_verifying.verify(str(machine.folder()))
     assert verified.extra.document["record"] == record["contentHash"]
     path = machine.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace(record["contentHash"], "0" * 64))
     with pytest.raises(IntegrityError):
-        folder.verify(str(machine.folder()))
+        folder_verifying.verify(str(machine.folder()))
 
 
 def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: Machine) -> None:

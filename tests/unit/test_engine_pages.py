@@ -20,7 +20,8 @@ from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.state import composing
 from adjourn.state.composing import NOTHING_SAID, Product, Said, Step
-from adjourn.state.page import Artifact, parse
+from adjourn.state.page import Artifact
+from adjourn.state.page_reading import parse
 
 AT = "2026-05-02-1530"
 
@@ -403,7 +404,7 @@ def test_a_full_disk_leaves_the_page_before(machine: Machine, monkeypatch: pytes
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjourn.engine.page_writing.os.fsync", full)
-        patch.setattr("adjourn.engine.milestone.folder.write", lambda *_: "")
+        patch.setattr("adjourn.engine.milestone.folder_writing.write", lambda *_: "")
         made = mark(machine)
     assert "No space left" in made.notes[0]
     assert page(machine) == before

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from adjourn.engine.records import CRStore
-from adjourn.engine.records.effects import DONE, NOT_DONE, Call, Claim
+from adjourn.engine.records.claims import Call
+from adjourn.engine.records.effects import Claim
+from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.state.documents import Tree
 from adjourn.state.record import CRAuthor

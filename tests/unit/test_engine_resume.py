@@ -14,10 +14,11 @@ import pytest
 from test_engine_checkpoint import ANN, Machine
 from test_engine_folder import EDITS, Forger
 
-from adjourn.engine import folder, keys, resume
+from adjourn.engine import folder_verifying, folder_writing, keys, resume
 from adjourn.engine.checkpoint import create, find
 from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.decide import Block, Call
+from adjourn.engine.notes import Note, add
 from adjourn.engine.people import settle_doubt
 from adjourn.engine.process import Process
 from adjourn.engine.published import AUDITED
@@ -384,7 +385,7 @@ def test_exporting_mends_an_edited_folder(machine: Machine) -> None:
     with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
         machine.resume(machine.desk("second"))
     assert "adjourn export" in refusal.value.remedy
-    folder.write(machine.store, find(machine.store, "fix-auth"), str(machine.root))
+    folder_writing.write(machine.store, find(machine.store, "fix-auth"), str(machine.root))
     assert machine.resume(machine.desk("second"))["callsUsed"] == 2
 
 
@@ -540,7 +541,7 @@ def test_folders_of_strangers_are_left_alone(one: Machine, two: Machine) -> None
 
 
 def test_two_ways_at_once_are_a_conflict(one: Machine, two: Machine) -> None:
-    """When both machines went on, neither history is touched, and it is said where they part."""
+    """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
     one.use()
     desk = one.desk()
     desk.process = FAR
@@ -552,6 +553,7 @@ def test_two_ways_at_once_are_a_conflict(one: Machine, two: Machine) -> None:
     other = two.desk("second")
     two.resume(other)
     two.work(other, "tests.run")
+    add(other.session(), Note(facts=("only known there",)))
     two.save(other)
     carried(two, one)
     trusting(one, two)
@@ -586,7 +588,7 @@ def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
     one.save(desk)
     carried(one, two)
     two.use()
-    verified = folder.verify(str(two.folder()))
+    verified = folder_verifying.verify(str(two.folder()))
     with pytest.raises(RefusedError):
         import_folder(two.store, verified)
     assert two.everything() == ({}, {})
@@ -609,7 +611,7 @@ def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> Non
     saved(one)
     carried(one, two)
     two.use()
-    import_folder(two.store, folder.verify(str(two.folder())), vouched=True)
+    import_folder(two.store, folder_verifying.verify(str(two.folder())), vouched=True)
     forger = Forger(two.folder())
     forger.events[1] = msgspec.structs.replace(forger.events[1], timestamp="2026-05-02T16:00:00.000Z")
     forger.write(forger.extra.document)
@@ -622,7 +624,7 @@ def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> Non
 def test_importing_twice_changes_nothing(one: Machine) -> None:
     """A folder whose history the store has is found to be the same."""
     saved(one)
-    verified = folder.verify(str(one.folder()))
+    verified = folder_verifying.verify(str(one.folder()))
     before = one.everything()
     assert import_folder(one.store, verified).checkpoint == verified.checkpoint
     assert one.everything() == before
@@ -632,7 +634,7 @@ def test_a_long_history_is_taken_in_by_chunks(one: Machine, monkeypatch: pytest.
     """More events than fit into one step arrive all the same, in order."""
     monkeypatch.setattr(resume, "_CHUNK", 3)
     saved(one)
-    verified = folder.verify(str(one.folder()))
+    verified = folder_verifying.verify(str(one.folder()))
     store = MemoryStore()
     import_folder(store, verified)
     assert list(store.read(verified.extra.task)) == verified.entries
@@ -689,11 +691,11 @@ def test_a_person_can_import_the_published_format(machine: Machine) -> None:
     assert machine.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
     assert machine.store.get_blob(digest(stored)) == stored
     assert made.data.trigger == "import"
-    folder.write(machine.store, made, str(machine.root))
+    folder_writing.write(machine.store, made, str(machine.root))
     answer = machine.resume(machine.desk())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]
-    assert folder.verify(str(place)).file.calls_used == 5
+    assert folder_verifying.verify(str(place)).file.calls_used == 5
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 from adjourn.aex.policy import Policy
 from adjourn.engine import process
 from adjourn.engine.decide import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
-from adjourn.engine.holders import LEASE_MILLISECONDS
+from adjourn.engine.holders import LEASE_MILLISECONDS, MovedError, Sitting
 from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.process import Process
-from adjourn.engine.session import Admitted, MovedError, Session, Sitting
+from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task
 from adjourn.errors import HeldError, NotFoundError, StoreError
 from adjourn.log import kinds
@@ -240,6 +240,14 @@ def test_a_late_answer_settles_what_the_take_over_put_in_doubt(world: World) -> 
     second = world.opened("g2", take_over=True)
     first.settle([kinds.ToolSettled(call=effect.call, outcome="ok")])
     assert second.task.refresh().doubts == {}
+
+
+def test_a_fenced_session_has_no_lease_any_more(world: World) -> None:
+    """A heartbeat that comes after the take-over renews nothing: nobody is to take the fenced session for a living one."""
+    first = world.opened("g1")
+    world.opened("g2", take_over=True)
+    first.heartbeat()
+    assert [name for name in world.store.refs("lease/") if first.id in name] == []
 
 
 def test_a_fenced_session_may_sit_down_again(world: World) -> None:

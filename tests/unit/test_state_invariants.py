@@ -11,7 +11,6 @@ from adjourn.errors import InvalidError
 from adjourn.state.documents import Tree
 from adjourn.state.invariants import (
     check_record,
-    check_session,
     check_working_state,
     find_cycle,
     has_circular_references,
@@ -30,7 +29,7 @@ def wanting(goals: list[Tree], root: str = "g1") -> Tree:
 
 
 def test_a_whole_state_has_no_findings() -> None:
-    """Nothing is found in a state, a session and a record that hold."""
+    """Nothing is found in a state and a record that hold."""
     assert check_working_state(state()) == []
     assert check_record(sample()) == []
 
@@ -80,21 +79,6 @@ def test_an_achieved_goal_with_an_active_part_is_a_warning() -> None:
     tree = wanting([goal("g1", subGoalIds=["g2"], status="achieved"), goal("g2", parentGoalId="g1")])
     (found,) = require(check_working_state(tree))
     assert (found.code, found.severity) == ("active-sub-goal", "warning")
-
-
-def test_sessions_name_what_they_have() -> None:
-    """The current branch, the heads of branches and the keys of both maps are checked."""
-    branch = {"id": "b", "name": "b", "createdAt": 1, "status": "active", "headCheckpointId": "none"}
-    session = {
-        "workingState": state(),
-        "currentBranchId": "main",
-        "branches": {"odd": branch},
-        "checkpoints": {},
-    }
-    found = [(finding.code, finding.source) for finding in check_session(session)]
-    assert found == [
-        ("dangling", "/currentBranchId"), ("wrong-key", "/branches/odd"), ("dangling", "/branches/b/headCheckpointId"),
-    ]  # fmt: skip
 
 
 def _set(collection: str, **members: Any) -> Callable[[Tree], None]:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.state.page import MINUTE, SECTIONS, Artifact, Other, Page, Progress, parse, render
+from adjourn.state.page import MINUTE, SECTIONS, Artifact, Other, Page, Progress, render
+from adjourn.state.page_reading import parse
 
 SAMPLE = """\
 # Checkpoint: 2026-06-20 09:47 UTC

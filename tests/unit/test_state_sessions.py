@@ -12,7 +12,7 @@ from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log.canonical import canonical, digest
 from adjourn.state.cognition import CognitiveCheckpoint, CognitiveSession
 from adjourn.state.documents import Tree, accept
-from adjourn.state.invariants import check_session
+from adjourn.state.invariants import check_working_state
 from adjourn.state.sessions import (
     HOUR,
     create_checkpoint,
@@ -39,10 +39,20 @@ def taken(session: Tree, *names: str) -> Tree:
     return session
 
 
+def check_whole(session: Tree) -> None:
+    """Its working state holds, and it has each branch and checkpoint that it names, under its id."""
+    assert check_working_state(session["workingState"]) == []
+    assert session["currentBranchId"] in session["branches"]
+    for items in (session["branches"], session["checkpoints"]):
+        assert all(item["id"] == key for key, item in items.items())
+    heads = {branch.get("headCheckpointId") for branch in session["branches"].values()}
+    assert heads - {None} <= set(session["checkpoints"])
+
+
 def test_a_new_session_holds() -> None:
     """It is of the right type, and its one goal is the root."""
     made = accept(new_session("work", NOW, session_id="s1", goal="be done"), CognitiveSession)
-    assert check_session(made) == []
+    check_whole(made)
     assert made["workingState"]["intentGraph"]["goals"][0]["description"] == "be done"
 
 
@@ -55,7 +65,7 @@ def test_a_checkpoint_is_stored_and_is_the_head(session: Tree) -> None:
     assert after["checkpoints"]["c2"]["parentCheckpointId"] == "c1"
     assert "parentCheckpointId" not in after["checkpoints"]["c1"]
     assert after["totalMetrics"]["checkpointCount"] == 2
-    assert check_session(accept(after, CognitiveSession)) == []
+    check_whole(accept(after, CognitiveSession))
     assert session == before
 
 
@@ -196,7 +206,7 @@ def test_without_a_session_there_are_all_figures() -> None:
         "resumeCount": 1, "checkpointCount": 0, "requestCount": 0, "tokensConsumed": 0, "elapsedMs": 0,
     }  # fmt: skip
     assert after["branches"]["main"]["headCheckpointId"] == "c1"
-    assert check_session(after) == []
+    check_whole(after)
 
 
 def test_an_older_checkpoint_is_restored_on_a_branch_of_its_own(session: Tree) -> None:
@@ -211,7 +221,7 @@ def test_an_older_checkpoint_is_restored_on_a_branch_of_its_own(session: Tree) -
     assert after["branches"]["main"]["headCheckpointId"] == "c2"
     again = restore_checkpoint(before["checkpoints"]["c1-0000-more"], NOW, session=after, new_session_id="")
     assert again.forked == "restore-c1-0000--2"
-    assert check_session(again.session) == []
+    check_whole(again.session)
 
 
 def test_an_older_checkpoint_can_take_the_head_with_it(session: Tree) -> None:

@@ -119,7 +119,8 @@ def _said(source: str) -> Said:
 
     from adjourn.engine.workspace import read_file  # noqa: PLC0415
     from adjourn.state.composing import Said, said_by  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
     if data.lstrip()[:1] == b"{":
@@ -245,8 +246,9 @@ def edit(page: str) -> int:
     What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
     """
     from adjourn.engine import pages  # noqa: PLC0415  # not for --help
-    from adjourn.engine.workspace import read_file, write_file  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+    from adjourn.engine.workspace import create_file, read_file, write_file  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     root = os.path.realpath(os.getcwd())
     chosen = _chosen(root, pages.search(root), page)
@@ -254,8 +256,8 @@ def edit(page: str) -> int:
     if not editor:
         raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} as any file")
     folder, name = os.path.split(os.path.join(root, chosen.path))
-    copy = f".{name.removesuffix('.md')}.edit.md"
-    write_file(folder, copy, chosen.text.encode())
+    copies = pages.numbered(f".{name.removesuffix('.md')}.edit")  # the first may hold what was written before
+    copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
     path = os.path.join(folder, copy)
     if subprocess.run([*shlex.split(editor), path], check=False).returncode:
         raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
@@ -289,7 +291,8 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
     from adjourn.engine.pages import names_of_pages  # noqa: PLC0415
     from adjourn.engine.workspace import read_file  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES, parse  # noqa: PLC0415
+    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     told, failed = [], False
     for path in paths or names_of_pages(os.getcwd()):

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from adjourn.cli.output import say, say_json
+from adjourn.cli.output import Waiting, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import RefusedError
 
@@ -28,16 +28,19 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     Without --to it is .aex/checkpoints/NAME of the workspace, written again. The folder can be committed, sent, and taken in
     elsewhere with `adjourn import`.
     """
-    from adjourn.engine import folder  # noqa: PLC0415  # not for --help
+    from adjourn.engine import folder_writing  # noqa: PLC0415  # not for --help
     from adjourn.engine.checkpoint import find  # noqa: PLC0415
+    from adjourn.engine.workspace import locked  # noqa: PLC0415
 
     found = find(place.store, name)
-    if target:
-        _make(target)
-        folder.write_into(place.store, found, target)
-        path = os.path.join(target, "")
-    else:
-        path = folder.write(place.store, found, place.root)
+    with Waiting("writing"):
+        if target:
+            _make(target)
+            with locked(target):
+                folder_writing.write_into(place.store, found, target)
+            path = os.path.join(target, "")
+        else:
+            path = folder_writing.write(place.store, found, place.root)
     if as_json:
         say_json(
             {"name": name, "path": path, "task": found.event.task, "seq": found.event.seq, "hash": found.hash}
@@ -47,8 +50,12 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
 
 
 def _make(target: str) -> None:
-    """The folder, which must be new, empty, or a checkpoint's already."""
+    """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
+    from adjourn.engine.collect import is_temporary  # noqa: PLC0415  # not for --help
+    from adjourn.engine.folder import AUDIT_FILE, JSON_FILE  # noqa: PLC0415
+    from adjourn.engine.knowledge import is_knowledge  # noqa: PLC0415
+
     os.makedirs(target, exist_ok=True)
-    names = set(os.listdir(target))
-    if names - {"checkpoint.json", "audit.jsonl"}:
+    names = set(os.listdir(target)) - {JSON_FILE, AUDIT_FILE}
+    if not all(is_knowledge(name) or is_temporary(name) for name in names):
         raise RefusedError(f"{target} has other files in it", "name a new folder, or an empty one")

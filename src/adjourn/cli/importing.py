@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import complain, safe, say, say_json
+from adjourn.cli.output import Waiting, complain, safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines, person
 from adjourn.errors import ConflictError, NotFoundError
 
@@ -49,18 +49,19 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
 
 
 def _signed(place: Place, directory: str) -> dict[str, Any]:
-    from adjourn.engine.folder import verify  # noqa: PLC0415
+    from adjourn.engine.folder_verifying import verify  # noqa: PLC0415
     from adjourn.engine.resume import import_folder  # noqa: PLC0415
 
-    verified = verify(directory)
-    made, note = import_folder(place.make_store(), verified, vouched=True)
+    with Waiting("verifying"):
+        verified = verify(directory)
+        made, note = import_folder(place.make_store(), verified, vouched=True)
     if note:
         complain(note)
     return _told(made, verified.trusted_as, kind="history")
 
 
 def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
-    from adjourn.engine import folder, ids, keys  # noqa: PLC0415
+    from adjourn.engine import folder, folder_writing, ids, keys  # noqa: PLC0415
     from adjourn.engine.resume import import_published  # noqa: PLC0415
     from adjourn.engine.task import Task  # noqa: PLC0415
 
@@ -74,7 +75,7 @@ def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
         )
     task = Task(store, ids.task_id(place.now), clock=place.clock, secret=keys.secret())
     made = import_published(task, directory, person())
-    folder.write(store, made, place.root)
+    folder_writing.write(store, made, place.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
     return _told(made, "default", kind="published")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import Progress, safe, say, say_json
+from adjourn.cli.output import Progress, Waiting, safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.cli.signatures import Asked, secret_of, verify_signature, with_secret
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
-    from adjourn.engine.verify import Located, Report
+    from adjourn.engine.verify_report import Located, Report
 
 
 @click.command(
@@ -72,7 +72,8 @@ def verify(
     from adjourn.engine.verify import verify_folder, verify_store, verify_task  # noqa: PLC0415  # not for --help
 
     if what and (os.path.isdir(what) or os.sep in what):
-        report = verify_folder(what, expect_head=expect_head)
+        with Waiting("verifying"):
+            report = verify_folder(what, expect_head=expect_head)
     else:
         with Progress("verifying") as progress:
             if what:

@@ -16,8 +16,8 @@ from adjourn.code.state import State
 from adjourn.engine import checkpoint, keys, process
 from adjourn.engine.decide import Block, Call
 from adjourn.engine.desk import group_of, now
-from adjourn.engine.holders import is_alive
-from adjourn.engine.session import Session, Sitting
+from adjourn.engine.holders import Sitting, is_alive
+from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest

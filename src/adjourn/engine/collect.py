@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from adjourn.engine.folder import AUDIT_FILE
 from adjourn.engine.task import tasks_of
-from adjourn.engine.workspace import CHECKPOINTS, inside, open_regular
+from adjourn.engine.workspace import CHECKPOINTS, inside, locked, open_regular
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.log.event import decode, milliseconds
 from adjourn.store.base import Store
@@ -25,6 +25,10 @@ OLD_FOLD = 30 * DAY
 SHARE_BYTES = 64 * 1024 * 1024
 """What the histories in the folders of checkpoints may take before those of one task are one file with several names."""
 _TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
+_PLACES = {
+    "tmp": None, "memory": None, ".aex": None, CHECKPOINTS: "", ".aex/undo": "", ".code-intel": "", "output": "checkpoints",
+}  # fmt: skip
+"""The folders that adjourn writes into, and what there is in each folder that they have; None where those are not looked at."""
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 _TAIL = 4096
 
@@ -48,27 +52,36 @@ def collect(store: Store | None, root: str, now: int) -> list[Freed]:
 # --- files
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file of that name is one that is being written, or was when its process was killed."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def _temporary_files(root: str) -> Freed:
     """Those of writes that were cut off an hour ago or longer."""
-    count = size = 0
-    for folder in _folders(root):
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                status = entry.stat(follow_symlinks=False)
-                old = time.time() - status.st_mtime > HOUR / 1000
-                if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) and old:
-                    os.unlink(entry.path)
-                    count, size = count + 1, size + status.st_size
-    return Freed("temporary files", count, size)
+    sizes = [size for folder in _folders(root) for size in remove_temporaries(folder)]
+    return Freed("temporary files", len(sizes), sum(sizes))
+
+
+def remove_temporaries(folder: str) -> list[int]:
+    """Remove those in one folder. Returns their sizes."""
+    sizes: list[int] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            old = time.time() - status.st_mtime > HOUR / 1000
+            if is_temporary(entry.name) and entry.is_file(follow_symlinks=False) and old:
+                os.unlink(entry.path)
+                sizes.append(status.st_size)
+    return sizes
 
 
 def _folders(root: str) -> Iterator[str]:
-    for place in ("tmp", "memory", CHECKPOINTS, "output"):
+    for place, inner in _PLACES.items():
         with suppress(AdjournError):
             path = inside(root, place)
             yield path
-            if place in (CHECKPOINTS, "output"):
-                inner = "checkpoints" if place == "output" else ""
+            if inner is not None:
                 inside_it = (os.path.join(path, name, inner).rstrip("/") for name in _names(path))
                 yield from (folder for folder in inside_it if os.path.realpath(folder) == folder)
 
@@ -95,14 +108,28 @@ def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
         first = longest.setdefault(one.begin, one)
         if (one.device, one.inode) == (first.device, first.inode) or not _goes_on(one, first):
             continue
-        beside = os.path.join(os.path.dirname(one.path), f".{AUDIT_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
-        try:
-            os.link(first.path, beside, follow_symlinks=False)
-            os.rename(beside, one.path)
-        except OSError:  # a file system without links: each keeps its own
-            continue
-        count, size = count + 1, size + one.size
+        with suppress(OSError):  # a file system without links: each keeps its own
+            if _share(first, one):
+                count, size = count + 1, size + one.size
     return Freed("shared histories", count, size)
+
+
+def _share(long: _History, short: _History) -> bool:
+    """Put the one file in the place of the other, unless another process has written one of the two meanwhile."""
+    folder = os.path.dirname(short.path)
+    beside = os.path.join(folder, f".{AUDIT_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
+    with locked(folder):
+        os.link(long.path, beside, follow_symlinks=False)
+        if _is_at(long, beside) and _is_at(short, short.path):
+            os.rename(beside, short.path)
+            return True
+        os.unlink(beside)
+    return False
+
+
+def _is_at(one: _History, path: str) -> bool:
+    status = os.lstat(path)
+    return (one.device, one.inode, one.size) == (status.st_dev, status.st_ino, status.st_size)
 
 
 class _History(NamedTuple):
@@ -187,6 +214,7 @@ def _documents(store: Store, now: int) -> Freed:
     """Documents that no event, no name and no document that is needed mentions. None while a session lives: it may be about to."""
     if any(end.isdigit() and int(end) > now for end in store.refs("lease/").values()):
         return Freed("documents (not looked at: a session is open)", 0, 0)
+    before = _ends(store)
     sizes = dict(store.blobs())
     needed: set[str] = set()
     waiting = [digest for text in _texts(store) for digest in _mentioned(text)]
@@ -196,8 +224,15 @@ def _documents(store: Store, now: int) -> Freed:
             needed.add(digest)
             waiting += _mentioned(store.get_blob(digest) or b"")
     loose = [digest for digest in sizes if digest not in needed]
+    if _ends(store) != before:
+        return Freed("documents (not looked at: another process writes)", 0, 0)
     store.drop(loose)
     return Freed("documents", len(loose), sum(sizes[digest] for digest in loose))
+
+
+def _ends(store: Store) -> tuple[object, object]:
+    """Something that is another when a name or an event was added."""
+    return store.streams(), store.refs()
 
 
 def _texts(store: Store) -> Iterator[bytes]:

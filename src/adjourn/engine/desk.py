@@ -20,9 +20,10 @@ from adjourn.aex.policy import Policy
 from adjourn.engine import ids, keys, process, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
+from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.paths import places
 from adjourn.engine.protect import PROTECTED, SIGNATURES
-from adjourn.engine.session import Admitted, MovedError, Session, Sitting
+from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.log import kinds

@@ -1,23 +1,46 @@
-"""Who sits on a task, and whether they still do.
+"""Who holds a task, and whether they still do.
 
-Owns: liveness of sessions, and that those which ended without closing are over. Must never: end one that lives.
+Owns: who may work on a task now (never two clients at once, never silently), liveness of sessions, and that those which ended
+without closing are over. Must never: end one that lives, unless a person said so.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from adjourn.engine import ids
 from adjourn.engine.process import Process, lives
-from adjourn.engine.task import Fact, Task
+from adjourn.engine.task import SYSTEM, Fact, Task, Written
+from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.log import kinds
+from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
+from adjourn.log.event import Actor
 from adjourn.state.ledger import Ledger
 from adjourn.state.ledger import Session as Holder
 from adjourn.store.base import Store
+
+if TYPE_CHECKING:
+    from adjourn.aex.policy import Policy
 
 LEASE_MILLISECONDS = 60_000
 """How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
 MAX_LISTED_CALLS = 1000
 Reason = Literal["dead", "expired", "taken-over"]
+
+
+class Sitting(NamedTuple):
+    """Who sits down: the client and this process. `group` is one for all processes that one client started, `root` the
+    workspace they work in.
+    """
+
+    process: Process
+    group: str
+    client: str = ""
+    era: str = ""
+    root: str = ""
 
 
 def seat(holder: Holder) -> str:
@@ -55,3 +78,178 @@ def lose_dead(task: Task) -> None:
         ]
 
     task.commit(build)
+
+
+class Hold:
+    """A client's hold on a task. Its methods may be called from several threads. Raises `HeldError` once another client took
+    over.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        policy: Policy,
+        sitting: Sitting,
+        *,
+        policy_text: bytes = b"",
+        contract_text: bytes = b"",
+    ) -> None:
+        self.task = task
+        self.policy = policy
+        self.sitting = sitting
+        self.id = ids.session_id()
+        self.actor = Actor(sitting.client or "agent", "agent")
+        self._texts = (policy_text, contract_text)
+        self._lock = RLock()
+        self._fenced = ""
+        self.is_open = False
+
+    def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
+        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task."""
+        policy_text, contract_text = self._texts
+        with self._lock:
+            self.task.refresh()
+            self.task.commit(
+                lambda ledger: [
+                    *self._opening(ledger, take_over=take_over),
+                    *(Fact(data, self.actor, self.id) for data in also),
+                ],
+                refs=self._leases,
+                blobs=[text for text in (policy_text, contract_text) if text],
+            )
+            self._fenced = ""
+            self.is_open = True
+
+    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
+        policy_text, contract_text = self._texts
+        if not ledger.exists:
+            contract = digest(contract_text) if contract_text else ""
+            yield Fact(kinds.TaskOpened(goal=self.policy.goal, contract=contract), SYSTEM, self.id)
+        for holder in list(ledger.sessions.values()):
+            reason = self._why_over(holder, take_over=take_over)
+            if reason:
+                yield Fact(lost(ledger, holder, reason), SYSTEM, self.id)
+        process = self.sitting.process
+        opened = kinds.SessionOpened(
+            budget=_budget_of(self.policy),
+            client=self.sitting.client[:100],
+            era=self.sitting.era,
+            group=self.sitting.group,
+            host=process.host,
+            pid=process.pid,
+            policy=digest(policy_text),
+            started=process.started,
+        )
+        yield Fact(opened, SYSTEM, self.id)
+
+    def _why_over(self, holder: Holder, *, take_over: bool) -> Reason | None:
+        """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
+        alive = is_alive(self.task.store, self.task.id, holder, self.task.clock())
+        if not alive:
+            return "dead" if alive is False else "expired"
+        if holder.group == self.sitting.group:
+            return None
+        if take_over:
+            return "taken-over"
+        raise HeldError(
+            f"task {self.task.id} is held by {holder.client or 'a client'} ({seat(holder)}, session {holder.id}) "
+            f"since {holder.since}",
+            "end that session, or start the proxy with --take-over to fence it off",
+        )
+
+    def _leases(self, written: list[Written]) -> dict[str, str | None]:
+        """Our lease, and none for those that are over."""
+        over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
+        ended = {f"lease/{self.task.id}/{lost}": None for lost in over}
+        return {**ended, self._lease: self._lease_end()}
+
+    @property
+    def _lease(self) -> str:
+        return f"lease/{self.task.id}/{self.id}"
+
+    def _lease_end(self) -> str:
+        return str(self.task.clock() + LEASE_MILLISECONDS)
+
+    def heartbeat(self) -> None:
+        """Renew the lease. To be called at least every third of it while the session is open."""
+        with self._lock:
+            if self.is_open:
+                current = self.task.store.ref(self._lease)
+                if current is None:
+                    return  # whoever took it away has fenced us; the next call finds out
+                with suppress(ConflictError):  # so has who is taking it away
+                    self.task.store.swap(self._lease, self._lease_end(), expect=current, durable=False)
+
+    def close(self, reason: str, to: str = "") -> None:
+        """Get up. What is still open is in doubt. `to` names the task that the client goes on with."""
+        with self._lock:
+            if not self.is_open:
+                return
+            self.is_open = False
+
+            def build(ledger: Ledger) -> list[Fact]:
+                held = self.id in ledger.sessions
+                return [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
+
+            if not self.task.commit(build, refs=lambda _: {self._lease: None}):
+                with suppress(ConflictError):  # gone already
+                    self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
+            self.task.fold()
+
+    def check_held(self, ledger: Ledger) -> None:
+        """Raise unless this session still holds the task, and its client still works on it."""
+        if self.sitting.group in ledger.moved:
+            raise MovedError(
+                f"this client went on with task {ledger.moved[self.sitting.group]}", "call again"
+            )
+        if self.id in ledger.sessions:
+            return
+        taken = ledger.fenced.get(self.id)
+        others = [other for other in ledger.sessions.values() if other.group != self.sitting.group]
+        if taken or others:
+            by = ", ".join(f"{other.client or 'a client'} since {other.since}" for other in others)
+            self._fenced = f"task {ledger.task} was taken over by {by or 'another client at ' + str(taken)}"
+            raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+        raise LostError(f"session {self.id} was given up for dead", "call again")
+
+    def hold(self) -> None:
+        """Sit down again if this session was given up for dead meanwhile. Raises `HeldError` when another client has it."""
+        with self._lock:
+            try:
+                self.check_held(self.task.refresh())
+            except LostError:
+                self.open()
+
+    def holds(self) -> bool:
+        """Whether this session still sits on the task."""
+        return self.is_open and self.id in self.task.refresh().sessions
+
+    def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:
+        """Go on under permissions that were edited meanwhile. Raises `HeldError`, `StoreError`: then nothing was changed."""
+        changed = kinds.PolicyChanged(
+            budget=_budget_of(policy),
+            contract=digest(contract_text) if contract_text else "",
+            policy=digest(policy_text),
+        )
+
+        def build(ledger: Ledger) -> list[Fact]:
+            self.check_held(ledger)
+            return [Fact(changed, SYSTEM, self.id)]
+
+        with self._lock:
+            self.hold()
+            self.task.commit(build, blobs=[text for text in (policy_text, contract_text) if text])
+            self._texts = (policy_text, contract_text)
+            self.policy = policy
+
+
+def _budget_of(policy: Policy) -> int:
+    return -1 if policy.budget is None else min(policy.budget, MAX_SAFE_INTEGER)
+
+
+class MovedError(RefusedError):
+    """A sister proxy of the same client resumed another task; this one follows."""
+
+
+class LostError(RefusedError):
+    """This session was declared over though it lives, and nobody else has taken the task."""

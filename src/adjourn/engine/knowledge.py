@@ -57,6 +57,11 @@ def cognition_file(data: CheckpointCreated) -> str:
     return f"cognition-{data.cognition[:12]}.json"
 
 
+def is_knowledge(name: str) -> bool:
+    """Whether a file of that name in the folder of a checkpoint is one of these, of whatever version."""
+    return _NAME.fullmatch(name) is not None
+
+
 def write(store: Store, checkpoint: Checkpoint, folder: str) -> None:
     """Write the files that the checkpoint anchors, as far as the store has what they hold, beside those of older versions."""
     record, mind = _of(store, checkpoint)
@@ -70,7 +75,7 @@ def remove_older(folder: str, checkpoint: Checkpoint) -> None:
     """Remove the files of other versions than the one that stands in checkpoint.json."""
     anchored = {record_file(checkpoint.data), cognition_file(checkpoint.data)}
     for name in os.listdir(folder):
-        if _NAME.fullmatch(name) and name not in anchored:
+        if is_knowledge(name) and name not in anchored:
             remove_file(folder, name)
 
 

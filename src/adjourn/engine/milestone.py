@@ -6,13 +6,14 @@ the checkpoint with it.
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine import checkpoint, folder, page_writing
+from adjourn.engine import checkpoint, folder_writing, page_writing
 from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.collect import share_histories
+from adjourn.engine.collect import remove_temporaries, share_histories
 from adjourn.engine.session import Session
 from adjourn.engine.task import SYSTEM, Task
 from adjourn.errors import AdjournError, InvalidError
@@ -44,7 +45,8 @@ def make(
 ) -> Made:
     """Make it. Raises what making the checkpoint or its folder raises."""
     made = checkpoint.create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
-    path = folder.write(task.store, made, root)
+    path = folder_writing.write(task.store, made, root)
+    remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
         page = page_writing.write(task, made, root, budget=budget, said=said, began=began)

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from adjourn.engine import folder, knowledge, once
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
+from adjourn.engine.folder_verifying import VerifiedFolder, verify_named
 from adjourn.engine.pages import Told
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
@@ -25,9 +26,10 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import data_of
 from adjourn.state.ledger import Call, Ledger
-from adjourn.store.base import Store
+from adjourn.store.base import Entry, Head, Store
 
 MAX_CALLS = 10**9
+MAX_ATTEMPTS = 50
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
@@ -71,7 +73,7 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
     """The checkpoint and where it was found: `store` or `folder`. A folder that was brought is taken into the store."""
     as_written = folder.is_as_written(store, root, name)
     if as_written is False:
-        verified = folder.verify_named(root, name)
+        verified = verify_named(root, name)
         # INVARIANT: import_folder holds this folder to the history that the person vouched for.
         vouched = vouched_for(store, verified.checkpoint) is not None
         return import_folder(store, verified, vouched=vouched).checkpoint, "folder"
@@ -96,7 +98,7 @@ def take_in_later(store: Store, root: str, checkpoint: Checkpoint) -> None:
                 continue
             brought = folder.read_published(folder.path_of(root, name)).file.adjourn
             if brought is not None and brought.task == task and brought.seq > store.head(task).seq:
-                verified = folder.verify_named(root, name)
+                verified = verify_named(root, name)
                 vouched = vouched_for(store, verified.checkpoint) is not None
                 import_folder(store, verified, vouched=vouched)
 
@@ -114,7 +116,7 @@ class Imported(NamedTuple):
     note: str
 
 
-def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: bool = False) -> Imported:
+def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = False) -> Imported:
     """Take a verified folder's history, and what it knows, into the store. Raises `RefusedError` when nobody vouches for its signer,
     `ConflictError` when the store's own history of that task went another way.
     """
@@ -125,7 +127,20 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
             f'checkpoint "{name}" is signed by {verified.signer}, which is not trusted here',
             "a person who knows that key can run `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
         )
-    head = store.head(task)
+    _beyond(store, verified)  # of a history that went another way nothing is taken in
+    note = knowledge.take_in(store, checkpoint, verified.known)
+    for _ in range(MAX_ATTEMPTS):
+        head = store.head(task)
+        new = _beyond(store, verified)
+        with suppress(ConflictError):  # somebody works on the task
+            _extend(store, verified, new, head)
+            return Imported(checkpoint, note)
+    raise ConflictError(f"task {task} is written to by too many at once", "try again")
+
+
+def _beyond(store: Store, verified: VerifiedFolder) -> list[Entry]:
+    """The events of a folder that a store does not have. `ConflictError` when the store has others in their place."""
+    task = verified.checkpoint.event.task
     shared = list(store.read(task, 0, len(verified.entries)))
     if shared != verified.entries[: len(shared)]:
         first = next(i for i, (a, b) in enumerate(zip(shared, verified.entries, strict=False)) if a != b)
@@ -133,20 +148,24 @@ def import_folder(store: Store, verified: folder.VerifiedFolder, *, vouched: boo
             f"task {task} went on here and elsewhere: the histories differ from event {first} on",
             "resume the checkpoint that is in this store, or import the other into a store of its own",
         )
-    texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
-    for stored in (*texts, canonical(verified.extra.document)):
-        store.put_blob(stored)
-    new = verified.entries[len(shared) :]
-    for start in range(0, len(new), _CHUNK):
-        head = store.append(task, new[start : start + _CHUNK], expect=head)
-    refs = once.index(task, (decode(entry.data) for entry in verified.entries))
+    return verified.entries[len(shared) :]
+
+
+def _extend(store: Store, verified: VerifiedFolder, new: list[Entry], head: Head) -> None:
+    """Write a folder's events. What they amount to comes with the last ones: no kill leaves a history without its claims."""
+    checkpoint = verified.checkpoint
+    name, task = checkpoint.data.name, checkpoint.event.task
+    # Of a history that is all here, the store knows more than the folder.
+    refs = once.index(task, (decode(entry.data) for entry in verified.entries)) if new else {}
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
-    for ref, value in refs.items():
-        store.swap(ref, value, expect=store.ref(ref))
-    return Imported(checkpoint, knowledge.take_in(store, checkpoint, verified.known))
+    texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
+    *first, last = [new[start : start + _CHUNK] for start in range(0, len(new), _CHUNK)] or [[]]
+    for chunk in first:
+        head = store.append(task, chunk, expect=head)
+    store.append(task, last, expect=head, refs=refs, blobs=[*texts, canonical(verified.extra.document)])
 
 
 def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:

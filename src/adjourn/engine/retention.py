@@ -18,9 +18,10 @@ import msgspec
 
 from adjourn.engine import snapshot_git
 from adjourn.engine.checkpoint import as_checkpoint
-from adjourn.engine.folder import is_as_written, path_of
-from adjourn.engine.pages import Found, changing, search
+from adjourn.engine.folder import JSON_FILE, is_as_written, path_of
+from adjourn.engine.pages import Found, changing, read, search
 from adjourn.engine.task import tasks_of
+from adjourn.engine.workspace import locked, remove_file
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.log.event import milliseconds
 from adjourn.store.base import Store
@@ -159,32 +160,49 @@ def _chosen(loose: list[Point], kept: list[Point], rules: Rules, now: int) -> li
 
 def prune(store: Store, root: str, pruned: Pruned) -> None:
     """Let go. When it is cut off, the next run finds what is left."""
-    refs: list[str] = []
     for point in pruned.points:
-        if (
-            point.folder and is_as_written(store, root, point.name) is not False
-        ):  # else it came from elsewhere
-            shutil.rmtree(point.folder, ignore_errors=True)
+        if point.folder:
+            _remove_folder(store, root, point)
         if point.named:
             _unname(store, point)
-        if point.page is not None:
-            kept = point.page.machine.get("files")
-            if isinstance(kept, dict) and isinstance(kept.get("ref"), str):
-                refs.append(kept["ref"])
     with changing(root):
-        for point in pruned.points:
-            if point.page is not None:
-                with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(os.path.realpath(root), point.page.path))
+        gone = [point.page for point in pruned.points if point.page and _remove_page(root, point.page)]
+    kept = [page.machine.get("files") for page in gone]
+    refs = [files["ref"] for files in kept if isinstance(files, dict) and isinstance(files.get("ref"), str)]
     if refs:
         with suppress(AdjournError):  # the repository may be gone
             snapshot_git.forget(root, refs)
     store.drop([point.document for point in pruned.points if point.document])
 
 
+def _remove_folder(store: Store, root: str, point: Point) -> None:
+    """Remove the folder of a checkpoint that its name still stands for; first what makes it one, in case this is cut off."""
+    if not os.path.isdir(point.folder):
+        return
+    with locked(point.folder):
+        came_from_elsewhere = is_as_written(store, root, point.name) is False
+        if _is_named(store, point) and not came_from_elsewhere:
+            remove_file(point.folder, JSON_FILE)
+            shutil.rmtree(point.folder, ignore_errors=True)
+
+
+def _remove_page(root: str, page: Found) -> bool:
+    """Remove a page that nobody has changed since it was decided on."""
+    with suppress(AdjournError, FileNotFoundError):
+        if read(root, page.path).text == page.text:
+            os.unlink(os.path.join(os.path.realpath(root), page.path))
+            return True
+    return False
+
+
+def _is_named(store: Store, point: Point) -> bool:
+    return (store.ref(f"checkpoint/{point.name}") or "").endswith(f" {point.hash}")
+
+
 def _unname(store: Store, point: Point) -> None:
-    for name in (f"checkpoint/{point.name}", f"folder/{point.name}"):
-        value = store.ref(name)
-        if value is not None and (name.startswith("folder/") or value.endswith(f" {point.hash}")):
-            with suppress(ConflictError):  # it was just made anew
-                store.swap(name, None, expect=value)
+    named, folder = f"checkpoint/{point.name}", f"folder/{point.name}"
+    value = store.ref(named) or ""
+    if value.endswith(f" {point.hash}"):
+        with suppress(ConflictError):  # it was just made anew
+            store.swap(named, None, expect=value)
+            store.swap(folder, None, expect=store.ref(folder))

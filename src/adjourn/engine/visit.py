@@ -42,8 +42,8 @@ from adjourn.engine.decide import (
     decide,
     usable_approval,
 )
-from adjourn.engine.holders import LEASE_MILLISECONDS
-from adjourn.engine.session import MovedError, Session, Sitting, observed, question, refusal
+from adjourn.engine.holders import LEASE_MILLISECONDS, MovedError, Sitting
+from adjourn.engine.session import Session, observed, question, refusal
 from adjourn.engine.task import SYSTEM, Builder, Fact, Task, Written
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds

@@ -18,9 +18,9 @@ from adjourn.engine import process
 from adjourn.engine.contract import for_task
 from adjourn.engine.decide import Call
 from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
+from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.paths import places
 from adjourn.engine.process import Process
-from adjourn.engine.session import MovedError, Sitting
 from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.errors import ConflictError
 from adjourn.log import kinds

@@ -66,14 +66,6 @@ def encode(event: Envelope) -> tuple[str, bytes]:
     return sha256(stored).hexdigest(), stored
 
 
-def encode_data(data: msgspec.Struct) -> msgspec.Raw:
-    """Canonical bytes of an event's data alone."""
-    try:
-        return msgspec.Raw(_encode(data))
-    except UnicodeEncodeError as error:
-        raise InvalidError(f"event data cannot be written as UTF-8: {error}") from error
-
-
 def decode(stored: bytes) -> Event:
     """The event in stored bytes. Raises `InvalidError` for what is no event of a version known here."""
     try:

@@ -208,4 +208,4 @@ def _remedy(expected: Any, what: str) -> str:
         return "add the field"
     if get_origin(expected) is Literal:
         return "use one of " + ", ".join(get_args(expected))
-    return "leave an optional field out instead of null" if "`null`" in what else "see spec/record.md"
+    return "leave an optional field out instead of null" if "`null`" in what else "give what is expected"

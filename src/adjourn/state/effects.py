@@ -13,7 +13,7 @@ from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical, digest
 from adjourn.log.event import Event, milliseconds
-from adjourn.state.documents import MAX_ID, Tree, same, without
+from adjourn.state.documents import MAX_ID, Tree, same
 from adjourn.state.record import EffectStatus
 
 OPERATION = "tools/call"
@@ -158,11 +158,6 @@ def _effect(event: Event, data: kinds.ToolAllowed, at: int) -> Tree:
         "digest": data.digest,
         **({"session": event.session} if event.session else {}),
     }
-
-
-def detailed(effect: Tree, details: Tree) -> Tree:
-    """An effect of which only its event was known, with what its claimer knows of it."""
-    return {**without(effect, "digest"), **details}
 
 
 def _bounded(effects: list[Tree]) -> list[Tree]:

@@ -32,30 +32,6 @@ def check_record(record: Tree) -> Findings:
     return [*_identity(record), *_items(record), *_questions(record), *_gates(record), *_completion(record)]
 
 
-def check_session(session: Tree) -> Findings:
-    """The rules over a session: its working state, its branches and the checkpoints they name."""
-    found = check_working_state(session["workingState"])
-    branches, checkpoints = session["branches"], session["checkpoints"]
-    if session["currentBranchId"] not in branches:
-        found.append(_missing("/currentBranchId", session["currentBranchId"], "branch"))
-    for kind, items in (("branches", branches), ("checkpoints", checkpoints)):
-        found += [
-            _finding(
-                "wrong-key",
-                pointer(kind, key),
-                f"{kind} has {item['id']!r} under {key!r}",
-                "use its id as key",
-            )
-            for key, item in items.items()
-            if item["id"] != key
-        ]
-    for branch in branches.values():
-        head = branch.get("headCheckpointId")
-        if head is not None and head not in checkpoints:
-            found.append(_missing(pointer("branches", branch["id"], "headCheckpointId"), head, "checkpoint"))
-    return found
-
-
 def require(findings: Iterable[Finding]) -> Findings:
     """The warnings, if there is no error; else `InvalidError` with the first error's path, value and remedy."""
     warnings: Findings = []

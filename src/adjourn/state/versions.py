@@ -157,7 +157,7 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
 
 def store_form(record: Tree) -> tuple[str, bytes]:
     """`(contentHash, canonical content)` of a version. `InvalidError` when it is no record, or breaks a rule."""
-    check_version(record.get("version", ""))
+    _check_version(record.get("version", ""))
     content = write(without(record, *SEAL), RecordContent)
     require(check_record(record))
     return digest(content), content
@@ -165,7 +165,7 @@ def store_form(record: Tree) -> tuple[str, bytes]:
 
 def following(head: Written, record: Tree) -> tuple[Stored, Written]:
     """`store_form`, quicker, of a version (without its seal) that shares parts with the one that is written already."""
-    check_version(record["version"])
+    _check_version(record["version"])
     written = head.follow(record)
     require(check_record(written.tree))
     return Stored(digest(written.content), written.content), written
@@ -196,11 +196,11 @@ def head_message(record: Tree) -> bytes:
 def read_record(data: bytes | str) -> Tree:
     """A sealed record from outside, of a version known here and of the right types. Its hash is not compared."""
     record = parse(data, ContinuationRecord)
-    check_version(str(record.get("version", "")))
+    _check_version(str(record.get("version", "")))
     return accept(record, ContinuationRecord)
 
 
-def check_version(version: str) -> None:
+def _check_version(version: str) -> None:
     """Refuse what a newer major version wrote."""
     if _version_key(version)[0] > _version_key(VERSION)[0]:
         raise InvalidError(f"the record has version {version}; known is {VERSION}", "update adjourn")

@@ -21,15 +21,15 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFound
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import Frontier
 from adjourn.log.signing import fingerprint
-from adjourn.state.documents import MAX_DOCUMENT_BYTES, Tree, read, tree_of
+from adjourn.state.documents import MAX_DOCUMENT_BYTES, Tree, tree_of
 from adjourn.state.invariants import check_record, require
-from adjourn.state.record import ContinuationRecord, CRAuthor
+from adjourn.state.record import CRAuthor
 from adjourn.state.versions import (
     Stored,
     ancestors,
-    check_version,
     first_version,
     link_of,
+    read_record,
     sealed,
     store_form,
     unsealed,
@@ -123,8 +123,7 @@ def _read(lines: Iterable[bytes]) -> tuple[dict[str, list[Stored]], SignedRecord
         if b'"signature"' in line and b'"task"' not in line:
             signed = _signed(line)
             continue
-        record = read(line, ContinuationRecord)
-        check_version(record["version"])
+        record = read_record(line)
         groups.setdefault(record["id"], []).append(unsealed(record))
     return groups, signed
 

@@ -1,6 +1,6 @@
 """What a task's chain knows of an effect that somebody wants to have: the reading side of `effects`.
 
-Owns: the names under which an effect is looked for, and the finding of it. Must never: write.
+Owns: what a call is, the names under which its effect is looked for, and the finding of it. Must never: write.
 """
 
 from __future__ import annotations
@@ -8,27 +8,54 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from adjourn.engine import once
+from adjourn.engine.calls import arguments_digest
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.state import effects
 from adjourn.state.documents import Tree, by_id, without
 from adjourn.state.ledger import Ledger
 from adjourn.store.base import Store
 
-if TYPE_CHECKING:
-    from adjourn.engine.records.effects import Call
-
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
 """Of the bytes of an event: whether it may tell something of an effect."""
+
+
+class Call(NamedTuple):
+    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
+
+    A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
+    """
+
+    tool: str
+    operation: str
+    inputs: dict[str, Any]
+    key: str = ""
+    replayable: bool = False
+    reversible: bool = False
+    side_effects: Sequence[str] = ()
+
+    @property
+    def idempotency_key(self) -> str:
+        named = {"inputs": self.inputs, "operation": self.operation, "toolName": self.tool}
+        return self.key or digest(canonical(named))
+
+    @property
+    def name(self) -> str:
+        """The tool, as the events of the task name it."""
+        return effects.event_name(self.tool, self.operation)
+
+    @property
+    def digest(self) -> str:
+        return arguments_digest(self.inputs)
 
 
 class Found(NamedTuple):

@@ -17,58 +17,28 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
 
 from adjourn.engine import keys, once
-from adjourn.engine.calls import arguments_digest
 from adjourn.engine.people import settle_doubt
-from adjourn.engine.records import claims
-from adjourn.engine.records.claims import Found
+from adjourn.engine.records import claims, noting
+from adjourn.engine.records.claims import Call, Found
+from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.engine.task import Fact, Task
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor
 from adjourn.state import effects, interventions
-from adjourn.state.documents import Tree, by_id, same, view
+from adjourn.state.documents import Tree, by_id, view
 from adjourn.state.ledger import Ledger
-from adjourn.state.machines import Happening, Step, derived_id, path_of, put
+from adjourn.state.machines import Step
 from adjourn.state.record import CRAuthor
 from adjourn.state.redact import preview
+from adjourn.store.base import Store
 
 if TYPE_CHECKING:
     from adjourn.engine.records.store import CRStore
 
 Probe = Callable[[Tree], bool | None]
 """Looks whether an effect happened; None where that cannot be told."""
-DONE, NOT_DONE = "done", "not done"
-"""The answers to the question about an effect in doubt."""
-
-
-class Call(NamedTuple):
-    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
-
-    A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
-    """
-
-    tool: str
-    operation: str
-    inputs: dict[str, Any]
-    key: str = ""
-    replayable: bool = False
-    reversible: bool = False
-    side_effects: Sequence[str] = ()
-
-    @property
-    def idempotency_key(self) -> str:
-        named = {"inputs": self.inputs, "operation": self.operation, "toolName": self.tool}
-        return self.key or digest(canonical(named))
-
-    @property
-    def name(self) -> str:
-        """The tool, as the events of the task name it."""
-        return effects.event_name(self.tool, self.operation)
-
-    @property
-    def digest(self) -> str:
-        return arguments_digest(self.inputs)
 
 
 class Claim(NamedTuple):
@@ -104,7 +74,7 @@ class Effects:
         found = self._found(task, record, call, author)
         if found.state == "free":
             effect = claims.entry(found, call)
-            self._store.act(cr_id, lambda record, at: self._entered(record, at, effect), author)
+            self._act(noting.entered, cr_id, effect, author)
             return Claim(run=True, record=cr_id, effect=effect)
         effect = claims.full(task, record, found, call)
         if found.keyed and not claims.is_of(effect, call):
@@ -134,9 +104,8 @@ class Effects:
             answer=digest(kept) if kept else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
         )
         self._settle(claim, settled, author, kept)
-        return self._noted(
-            claim.record, {**claim.effect, **given, "status": "completed", "durationMs": took_ms}, author
-        )
+        done = {**claim.effect, **given, "status": "completed", "durationMs": took_ms}
+        return self._act(noting.noted, claim.record, done, author)
 
     def fail(self, claim: Claim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
         """The tool has said that nothing happened. Where that is not sure, do not settle.
@@ -149,7 +118,7 @@ class Effects:
         settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
         self._settle(claim, settled, author)
         failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
-        return self._noted(claim.record, failed, author)
+        return self._act(noting.noted, claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
         """Effects of which nobody knows whether they happened: to be looked at first."""
@@ -173,11 +142,13 @@ class Effects:
 
     def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
         """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
-        return self._store.act(cr_id, self._brought_up, author)
+        return self._store.act(
+            cr_id, lambda record, at: noting.brought_up(self._store.store, record, at), author
+        )
 
     def answered(self, record: Tree, question_id: str) -> Tree:
         """A question was answered: where it is about an effect in doubt, that is settled for every door of the task."""
-        effect = next((one for one in record["toolEffects"] if _question_id(one) == question_id), None)
+        effect = next((one for one in record["toolEffects"] if noting.question_id(one) == question_id), None)
         if effect is None or effect.get("status", "completed") == "completed":
             return record
         asked = by_id(record["questionsForUser"])[question_id]
@@ -223,49 +194,18 @@ class Effects:
 
     def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
         """What a person has answered of an effect, in whichever record of the task; else one is asked."""
-        name, task = _question_id(effect), self._store.resolve(cr_id)["task"]["id"]
+        name, task = noting.question_id(effect), self._store.resolve(cr_id)["task"]["id"]
         for record_id in dict.fromkeys([cr_id, *self._store.ids()]):
             with suppress(IntegrityError):
                 record = self._store.resolve(record_id)
                 asked = by_id(record["questionsForUser"]).get(name, {})
                 if record["task"]["id"] == task and "answer" in asked:
                     return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
-        failed = effect.get("status") == "failed"
-        self._ask(
-            cr_id,
-            effect,
-            author,
-            "It failed. Was nothing done, so that it may be run again?"
-            if failed
-            else "It was begun, and nobody knows whether it was done. Was it?",
-        )
+        self._act(noting.asked, cr_id, effect, author)
         raise RefusedError(
             f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
             f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
         )
-
-    def _ask(self, cr_id: str, effect: Tree, author: CRAuthor, question: str) -> None:
-        name = _question_id(effect)
-
-        def ask(record: Tree, at: int) -> Step:
-            step = self._entered(record, at, effect)
-            if name in by_id(step.record["questionsForUser"]):
-                return step
-            asked = {
-                "id": name,
-                "type": "approval",
-                "question": f"{effect['toolName']} {effect['operation']}: {question}"[:500],
-                "context": canonical(effect["inputs"]).decode()[:2000],
-                "options": [DONE, NOT_DONE],
-                "status": "open",
-                "blocksResumePoints": [],
-                "priority": "blocking",
-                "askedAt": at,
-            }
-            told = Happening("updated", path_of("question", name))
-            return Step(put(step.record, "question", asked), (*step.events, told))
-
-        self._store.act(cr_id, ask, author)
 
     # --- the parts
 
@@ -280,6 +220,11 @@ class Effects:
     def _current(self, cr_id: str) -> Tree:
         return claims.current(self._store.store, self._store.resolve(cr_id))
 
+    def _act(
+        self, step: Callable[[Store, Tree, int, Tree], Step], cr_id: str, effect: Tree, author: CRAuthor
+    ) -> Tree:
+        return self._store.act(cr_id, lambda record, at: step(self._store.store, record, at, effect), author)
+
     def _settle(self, claim: Claim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b"") -> None:
         task = self._task(self._store.resolve(claim.record))
         changes: dict[str, str | None] = {}
@@ -293,40 +238,6 @@ class Effects:
 
         task.refresh()
         task.commit(build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= once.MAX_ANSWER else [])
-
-    def _entered(self, record: Tree, at: int, effect: Tree) -> Step:
-        """A record with all that is known of an effect, where it has no more than its event; how that stands, the chain says."""
-        step = self._brought_up(record, at)
-        known = by_id(step.record["toolEffects"]).get(effect["id"])
-        if known is None or (effects.is_call(known) and known["status"] in effects.UNSETTLED):
-            return _recorded(step, effect) if claims.is_own(effect) else step
-        return step
-
-    def _noted(self, cr_id: str, effect: Tree, author: CRAuthor) -> Tree:
-        return self._store.act(
-            cr_id, lambda record, at: _recorded(self._brought_up(record, at), effect), author
-        )
-
-    def _brought_up(self, record: Tree, at: int) -> Step:
-        """A record with what its task's chain says, and questions answered that a person has answered there."""
-        after = claims.current(self._store.store, record)
-        before = by_id(record["toolEffects"])
-        changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
-        step = Step(after, tuple(_told(one) for one in changed))
-        for effect in changed:
-            by = effect.get("settledBy", {})
-            asked = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
-            if by.get("type") == "human" and asked.get("status") == "open":
-                answer = DONE if effect["status"] == "completed" else NOT_DONE
-                person = CRAuthor(id=by["id"], type="human")
-                said = interventions.answer_question(step.record, asked["id"], answer, person, at)
-                step = Step(said.record, (*step.events, *said.events))
-        return step
-
-
-def _question_id(effect: Tree) -> str:
-    """An answer counts for the attempt that it is about."""
-    return derived_id("effect", f"{effect['id']}.{effect['executedAt']}")
 
 
 def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:
@@ -344,12 +255,3 @@ def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:
 
 def _actor(author: CRAuthor) -> Actor:
     return Actor(author.id, author.type)
-
-
-def _recorded(step: Step, effect: Tree) -> Step:
-    return Step(put(step.record, "effect", effect), (*step.events, _told(effect)))
-
-
-def _told(effect: Tree) -> Happening:
-    detail = {"toolName": effect["toolName"], "status": effect.get("status", "completed")}
-    return Happening("effect-recorded", path_of("effect", effect["id"]), detail)

@@ -1,0 +1,177 @@
+"""Verifying a checkpoint's folder (see `folder`), before anything of it is applied.
+
+What is tested, in this order: both files are regular and within bounds; checkpoint.json has the published fields with their
+types; the lines of audit.jsonl are an unbroken chain from the task's first event (`adjourn.log.chain`); the event it points at
+is a checkpoint of that task; the signature holds, over the Merkle root of the events before it; every field, and the document,
+says what the chain says (spec/events.md, section 7); what is known is what the document names.
+
+Owns: these tests. Must never: write, or say of a folder that it holds before all of them are passed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from adjourn.engine import keys, knowledge
+from adjourn.engine.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    as_checkpoint,
+    check_signature,
+    document_of,
+    known_to,
+)
+from adjourn.engine.folder import (
+    AUDIT_FILE,
+    JSON_FILE,
+    MAX_HISTORY,
+    NO_TEXT,
+    CheckpointFile,
+    Extra,
+    decisions,
+    omitted,
+    path_of,
+    read_published,
+)
+from adjourn.engine.task import check_task_id
+from adjourn.engine.workspace import read_file
+from adjourn.errors import IntegrityError, InvalidError
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.chain import verify_chain
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+from adjourn.log.signing import decode_bytes, fingerprint
+from adjourn.state.ledger import Ledger
+from adjourn.store.base import Entry
+
+MAX_AUDIT_BYTES = 256 * 1024 * 1024
+_RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
+
+
+class VerifiedFolder(NamedTuple):
+    """A folder that held. `signer` is the fingerprint, `trusted_as` the name it is trusted under, "" if it is not."""
+
+    file: CheckpointFile
+    extra: Extra
+    checkpoint: Checkpoint
+    ledger: Ledger
+    entries: list[Entry]
+    signer: str
+    trusted_as: str
+    known: knowledge.Knowledge
+
+
+def verify_named(root: str, name: str) -> VerifiedFolder:
+    """Test the folder of a checkpoint in a workspace: it must also hold a checkpoint of that name, not a copy of another."""
+    path = path_of(root, name)
+    verified = verify(path)
+    if verified.checkpoint.data.name != name:
+        raise IntegrityError(f'{path} holds checkpoint "{verified.checkpoint.data.name}"', _RESTORE)
+    return verified
+
+
+def verify(folder: str) -> VerifiedFolder:
+    """Test a folder whole, as the module's docstring says. Raises `InvalidError`, `IntegrityError`, `NotFoundError`."""
+    file = read_published(folder).file
+    extra = file.adjourn
+    if extra is None:
+        raise InvalidError(
+            f"{folder} has the published fields only: nothing in it can be verified",
+            "a person who vouches for it can run `adjourn import` on it",
+        )
+    if extra.format != FORMAT:
+        raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")
+    check_task_id(extra.task)
+    entries = _read_audit(folder, extra)
+    checkpoint = as_checkpoint(entries[-1])
+    if checkpoint.event.task != extra.task:
+        raise IntegrityError(f"{folder}/{JSON_FILE}: adjourn.task is not that of {AUDIT_FILE}", _RESTORE)
+    ledger = Ledger(task=extra.task)
+    for entry in entries[:-1]:
+        event = decode(entry.data)
+        ledger.apply(event, entry.hash, data_of(event))
+    if ledger.tree.root().hex() != checkpoint.data.root:
+        raise IntegrityError(
+            f"{folder}: the signed Merkle root is not that of audit.jsonl", "do not resume from it"
+        )
+    check_signature(checkpoint, _stated_key(folder, extra))
+    _check_statements(folder, file, extra, checkpoint, ledger=ledger, entries=entries)
+    ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
+    known = {fingerprint(key): name for name, key in keys.trusted().items()}
+    signer = checkpoint.data.key
+    carried = knowledge.read(folder, checkpoint)
+    return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""), carried)
+
+
+def _stated_key(folder: str, extra: Extra) -> bytes:
+    try:
+        return decode_bytes(extra.public_key, keys.KEY_BYTES)
+    except InvalidError as error:
+        raise InvalidError(
+            f"{folder}/{JSON_FILE}: adjourn.publicKey is no key: {error.message}", _RESTORE
+        ) from error
+
+
+def _read_audit(folder: str, extra: Extra) -> list[Entry]:
+    """The events up to the checkpoint. Later ones are left by a crash between both files: they must follow, and are
+    not looked at otherwise.
+    """
+    path = os.path.join(folder, AUDIT_FILE)
+    lines = read_file(path, MAX_AUDIT_BYTES).split(b"\n")
+    if len(lines) <= extra.seq + 1 or extra.seq < 0:
+        raise IntegrityError(
+            f"{path} has {len(lines) - 1} events, not the {extra.seq + 1} that it must have", _RESTORE
+        )
+    if lines.pop():
+        raise IntegrityError(f"{path} does not end with a line feed", _RESTORE)
+    entries = [Entry(digest(line), line) for line in lines]
+    result = verify_chain(entries)
+    if not result.valid:
+        raise IntegrityError(
+            f"{path} breaks at line {(result.broken_at or 0) + 1}: {result.reason}", _RESTORE
+        )
+    if entries[extra.seq].hash != extra.hash:
+        raise IntegrityError(
+            f"{folder}/{JSON_FILE}: adjourn.hash is not that of event {extra.seq} in {AUDIT_FILE}", _RESTORE
+        )
+    return entries[: extra.seq + 1]
+
+
+def _check_statements(
+    folder: str,
+    file: CheckpointFile,
+    extra: Extra,
+    checkpoint: Checkpoint,
+    *,
+    ledger: Ledger,
+    entries: list[Entry],
+) -> None:
+    """Every field of checkpoint.json must say what the verified chain says."""
+    data = checkpoint.data
+    stated = document_of(ledger, data.name, data.description, known_to(data))
+    history = list(decisions(entries[:-1]))[-MAX_HISTORY:]
+    due = [
+        ("name", file.name, data.name),
+        ("description", file.description, data.description),
+        ("timestamp", file.timestamp, checkpoint.event.timestamp),
+        ("callsUsed", file.calls_used, ledger.calls_used),
+        ("budget", file.budget, ledger.budget),
+        ("toolHistory", file.tool_history, history),
+        ("adjourn.historyOmitted", extra.history_omitted, omitted(stated, len(history))),
+        ("adjourn.document", _document_digest(extra.document), data.document),
+        ("adjourn.document", extra.document, stated),
+        ("adjourn.contract", digest(extra.contract.encode()), ledger.contract or NO_TEXT),
+        ("adjourn.policy", digest(extra.policy.encode()), ledger.policy or NO_TEXT),
+    ]
+    for field, says, chain_says in due:
+        if says != chain_says:
+            shown = f": {says!r}, where the history says {chain_says!r}" if isinstance(says, int) else ""
+            raise IntegrityError(f"{folder}/{JSON_FILE}: {field} is not what was signed{shown}", _RESTORE)
+
+
+def _document_digest(stated: dict[str, Any]) -> str:
+    try:
+        return digest(canonical(stated))
+    except InvalidError:
+        return ""

@@ -1,0 +1,262 @@
+"""Verification of one task: its chain, and then what its events mean.
+
+In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they stream by. Then, unless only the
+chain was asked for: each event is one of this task and of its place, with data that fit its kind; the ledger follows from them;
+each checkpoint has the Merkle root of what was before it, a signature that holds, and a document that says what the ledger said
+there; the text of the contract is kept; the cached fold is the true one. Last, every `checkpoint/*` ref that names the task
+points at that checkpoint. What follows the first broken event is not looked at: nothing vouches for it.
+
+Owns: these rules. Must never: write, or trust a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+from adjourn.engine import keys
+from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
+from adjourn.engine.verify_report import (
+    CODES,
+    NOT_TRUST,
+    Located,
+    TaskReport,
+    finding,
+    head_mismatch,
+    unknown_signer,
+)
+from adjourn.errors import IntegrityError, InvalidError
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.chain import verify_chain
+from adjourn.log.event import decode
+from adjourn.log.kinds import CheckpointCreated, data_of
+from adjourn.log.signing import fingerprint
+from adjourn.state.ledger import Ledger
+from adjourn.store.base import Entry, Store
+
+CHUNK = 4096
+
+Progress = Callable[[int, int], None]
+"""Called with how many events are checked, and of how many."""
+
+_MADE_ANEW = "it is a cache: the next checkpoint makes it anew"
+
+
+class TaskCheck:
+    """One run over one task."""
+
+    def __init__(self, store: Store, task: str, *, deep: bool) -> None:
+        self.store = store
+        self.deep = deep
+        self.report = TaskReport(task=task, total=store.head(task).seq + 1, findings=[])
+        self.ledger = Ledger(task=task)
+        self._known = {fingerprint(public): public for public in keys.trusted().values()} if deep else {}
+        self._strangers: set[str] = set()
+        self._folding = deep
+        self._cached = self._cached_fold() if deep else None
+
+    def run(self, *, expect_head: str = "", progress: Progress | None = None) -> TaskReport:
+        report = self.report
+        seen: int | None = None
+        reader = self.store.read(report.task, 0, report.total)
+        whole = False
+        try:
+            while chunk := list(islice(reader, CHUNK)):
+                if expect_head:
+                    seen = next(
+                        (report.events + i for i, e in enumerate(chunk) if e.hash == expect_head), seen
+                    )
+                if not self._take(chunk):
+                    break
+                if progress is not None:
+                    progress(report.events, report.total)
+            else:
+                whole = report.events == report.total
+        except (IntegrityError, TypeError, UnicodeDecodeError):
+            self._find_gap()
+        if whole and expect_head and report.head != expect_head:
+            report.findings.append(head_mismatch(report, expect_head, seen))
+        if whole and self._folding:
+            self._check_rest()
+        self._check_refs()
+        return report
+
+    def _add(
+        self,
+        code: str,
+        message: str,
+        *,
+        seq: int = -1,
+        hash: str = "",  # noqa: A002  # the word for it everywhere
+        severity: Literal["error", "warning"] = "error",
+        help: str = NOT_TRUST,  # noqa: A002  # the field of every finding
+    ) -> None:
+        found = finding(code, message, severity=severity, help=help)
+        self.report.findings.append(Located(finding=found, task=self.report.task, seq=seq, hash=hash))
+
+    # --- the chain
+
+    def _take(self, chunk: list[Entry]) -> bool:
+        """Check entries that follow. False: it breaks here, and the rest is not looked at."""
+        report = self.report
+        odd: int | None = None
+        try:
+            result = verify_chain(chunk, after=report.head)
+        except TypeError:  # not bytes, but another type that SQLite takes in any column
+            odd = next(i for i, entry in enumerate(chunk) if not _is_bytes(entry.data))
+            result = verify_chain(chunk[:odd], after=report.head)
+        if self._folding:
+            for entry in chunk[: result.checked]:
+                if not self._look(entry):
+                    break
+        report.events += result.checked
+        report.head = result.head
+        if result.reason is not None:
+            bad = chunk[result.checked]
+            self._add(result.reason, CODES[result.reason], seq=report.events, hash=bad.hash)
+        elif odd is not None:
+            self._add("hash-mismatch", CODES["hash-mismatch"], seq=report.events, hash=str(chunk[odd].hash))
+        return result.valid and odd is None
+
+    def _find_gap(self) -> None:
+        """A page could not be read: go on event by event up to the one that is missing."""
+        report = self.report
+        while report.events < report.total:
+            try:
+                entry = next(iter(self.store.read(report.task, report.events, report.events + 1)), None)
+            except (IntegrityError, TypeError, UnicodeDecodeError):
+                entry = None
+            if entry is None:
+                self._add("missing-event", CODES["missing-event"], seq=report.events)
+                return
+            if not self._take([entry]):
+                return
+
+    # --- the meaning
+
+    def _look(self, entry: Entry) -> bool:
+        """Decode and fold one event whose bytes hold. False: it cannot be, which ends the folding, not the chain."""
+        ledger, seq = self.ledger, self.ledger.seq + 1
+        try:
+            event = decode(entry.data)
+        except InvalidError as error:
+            self._folding = False
+            newer = "version" in error.message
+            code = "newer-format" if newer else "not-an-event"
+            help_ = error.remedy or NOT_TRUST
+            severity: Literal["error", "warning"] = "warning" if newer else "error"
+            self._add(code, error.message, seq=seq, hash=entry.hash, severity=severity, help=help_)
+            return False
+        if event.task != ledger.task or event.seq != seq:
+            self._folding = False
+            code = "wrong-task" if event.task != ledger.task else "wrong-seq"
+            message = f"it says that it is event {event.seq} of task {event.task[:64]}"
+            self._add(code, message, seq=seq, hash=entry.hash)
+            return False
+        try:
+            data = data_of(event)
+        except InvalidError as error:
+            data = None
+            self._add("data-misfit", error.message, seq=seq, hash=entry.hash)
+        if isinstance(data, CheckpointCreated):
+            self._look_at_checkpoint(Checkpoint(event, entry.hash, data))
+        try:
+            ledger.apply(event, entry.hash, data)
+        except Exception as error:  # whatever it is, it belongs into the report
+            self._folding = False
+            self._add("fold-failed", f"{CODES['fold-failed']}: {error}", seq=seq, hash=entry.hash)
+            return False
+        if self._cached is not None and self._cached.seq == ledger.seq and self._cached != ledger:
+            self._warn_of_fold()
+        return True
+
+    def _look_at_checkpoint(self, checkpoint: Checkpoint) -> None:
+        event, event_hash, data = checkpoint
+        ledger = self.ledger
+        self.report.checkpoints += 1
+        if data.root != ledger.tree.root().hex():
+            self._add("root-mismatch", CODES["root-mismatch"], seq=event.seq, hash=event_hash)
+        public = self._known.get(data.key)
+        if public is not None:
+            try:
+                check_signature(checkpoint, public)
+            except IntegrityError as error:
+                self._add(
+                    "signature-mismatch", error.message, seq=event.seq, hash=event_hash, help=error.remedy
+                )
+        elif data.key not in self._strangers:
+            self._strangers.add(data.key)
+            self.report.findings.append(unknown_signer(data.key, event, event_hash))
+        due = digest(canonical(document_of(ledger, data.name, data.description, known_to(data))))
+        if due != data.document:
+            self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
+        self._look_at_document(checkpoint)
+
+    def _look_at_document(self, checkpoint: Checkpoint) -> None:
+        event, event_hash, data = checkpoint
+        try:
+            stored = self.store.get_blob(data.document)
+        except (InvalidError, TypeError):
+            self._add("document-changed", CODES["document-changed"], seq=event.seq, hash=event_hash)
+            return
+        if stored is not None:
+            self.report.documents += 1
+        elif (self.store.ref(f"checkpoint/{data.name}") or "").endswith(f" {event_hash}"):
+            # an older version cannot be resumed, and an imported history brings only its last document
+            self._add("document-missing", CODES["document-missing"], seq=event.seq, hash=event_hash)
+
+    # --- what stands beside the chain
+
+    def _cached_fold(self) -> Ledger | None:
+        text = (self.store.ref(f"fold/{self.report.task}") or "").partition(":")[2]
+        try:
+            return msgspec.json.decode(text, type=Ledger) if text else None
+        except (msgspec.DecodeError, InvalidError):
+            self._warn_of_fold()
+            return None
+
+    def _warn_of_fold(self) -> None:
+        self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_MADE_ANEW)
+
+    def _check_rest(self) -> None:
+        if self._cached is not None and self._cached.seq > self.ledger.seq:
+            self._warn_of_fold()
+        contract = self.ledger.contract
+        if contract:
+            try:
+                there = self.store.get_blob(contract) is not None
+            except (InvalidError, TypeError):
+                there = False
+            if not there:
+                message = f"{CODES['contract-missing']} ({contract[:12]})"
+                self._add("contract-missing", message, help="import a checkpoint of the task again")
+
+    def _check_refs(self) -> None:
+        """Every checkpoint's name that points into this task must point at that checkpoint."""
+        task = self.report.task
+        for ref, value in self.store.refs("checkpoint/").items():
+            named, _, rest = value.partition(" ")
+            position, _, event_hash = rest.partition(" ")
+            if named != task:
+                continue
+            name = ref.removeprefix("checkpoint/")
+            seq = int(position) if position.isdecimal() and len(position) < 16 else -1
+            if not self._points_at(name, seq, event_hash):
+                message = f'the name "{name}" does not point at a checkpoint of that name'
+                self._add("ref-mismatch", message, seq=seq, hash=event_hash)
+
+    def _points_at(self, name: str, seq: int, event_hash: str) -> bool:
+        if not 0 <= seq < self.report.total:
+            return False
+        try:
+            entry = next(iter(self.store.read(self.report.task, seq, seq + 1)), None)
+            return entry is not None and entry.hash == event_hash and as_checkpoint(entry).data.name == name
+        except (InvalidError, TypeError, UnicodeDecodeError):
+            return False
+
+
+def _is_bytes(data: object) -> bool:
+    return isinstance(data, bytes)

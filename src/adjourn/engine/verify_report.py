@@ -1,0 +1,142 @@
+"""What a verification says: its codes, its findings, and the report of what was checked.
+
+Owns: these types and `CODES`. Must never: look at a store, or decide what is to be checked (`verify` and `verify_events` do).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from adjourn.findings import Finding, Span
+from adjourn.log.event import GENESIS, Event
+
+NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
+
+CODES = MappingProxyType(
+    {
+        "hash-mismatch": "an event's bytes are not those that were hashed",
+        "parent-mismatch": "an event does not follow the one before it",
+        "head-mismatch": "the last event is not the expected one",
+        "missing-event": "an event is gone, or cannot be read",
+        "not-an-event": "stored bytes are no event",
+        "newer-format": "an event has a newer format than this adjourn knows; only the chain was checked from there",
+        "wrong-task": "an event belongs to another task",
+        "wrong-seq": "an event says that it has another position",
+        "data-misfit": "an event's data do not fit its kind",
+        "fold-failed": "the ledger does not follow from the events",
+        "root-mismatch": "a checkpoint's Merkle root is not that of the events before it",
+        "signature-mismatch": "a checkpoint's signature does not hold",
+        "unknown-signer": "a checkpoint is signed by a key that is not trusted here",
+        "document-changed": "the bytes of a checkpoint's document have changed",
+        "document-missing": "the document of a checkpoint that can be resumed is gone",
+        "document-mismatch": "a checkpoint's document does not say what the events say",
+        "contract-missing": "the text of the contract that a task was opened under is gone",
+        "stale-fold": "a cached ledger is not the one that follows from the events",
+        "ref-mismatch": "a checkpoint's name points at something else",
+        "folder-broken": "a checkpoint's folder does not hold together",
+        "record-broken": "a version of a Continuation Record is not what was written",
+    }
+)
+"""Every code of a finding here, and what it means."""
+
+
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding and where it is: `seq` is the position (-1: the task as a whole), `hash` the stored one, if there is one."""
+
+    finding: Finding
+    task: str = ""
+    seq: int = -1
+    hash: str = ""
+
+
+class TaskReport(msgspec.Struct, kw_only=True):
+    """What was checked of one task. `events` held, of `total`; `head` is the hash of the last good one."""
+
+    task: str
+    total: int = 0
+    events: int = 0
+    head: str = GENESIS
+    checkpoints: int = 0
+    documents: int = 0
+    findings: list[Located] = []
+
+    @property
+    def valid(self) -> bool:
+        return all(found.finding.severity != "error" for found in self.findings)
+
+
+class RecordReport(msgspec.Struct, kw_only=True):
+    """What was checked of one Continuation Record. `versions` held; `broken` is the finding where they end."""
+
+    record: str
+    versions: int
+    head: str
+    broken: Located | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What was checked, and what was found. `loose` are findings that belong to no task."""
+
+    deep: bool
+    tasks: list[TaskReport] = []
+    records: list[RecordReport] = []
+    loose: list[Located] = []
+
+    @property
+    def findings(self) -> list[Located]:
+        of_tasks = [found for task in self.tasks for found in task.findings]
+        return [*of_tasks, *(one.broken for one in self.records if one.broken), *self.loose]
+
+    @property
+    def valid(self) -> bool:
+        return all(found.finding.severity != "error" for found in self.findings)
+
+    @property
+    def events(self) -> int:
+        return sum(task.events for task in self.tasks)
+
+    @property
+    def checkpoints(self) -> int:
+        return sum(task.checkpoints for task in self.tasks)
+
+    @property
+    def documents(self) -> int:
+        return sum(task.documents for task in self.tasks)
+
+    @property
+    def versions(self) -> int:
+        return sum(one.versions for one in self.records)
+
+
+def finding(
+    code: str,
+    message: str,
+    *,
+    severity: Literal["error", "warning"] = "error",
+    help: str = NOT_TRUST,  # noqa: A002  # as above
+) -> Finding:
+    return Finding(code=code, message=message, severity=severity, span=Span(), help=help)
+
+
+def unknown_signer(key: str, event: Event, event_hash: str) -> Located:
+    found = finding(
+        "unknown-signer",
+        f"signed by unknown key {key}",
+        severity="warning",
+        help="`adjourn keys trust NAME KEY` if you know whose it is",
+    )
+    return Located(finding=found, task=event.task, seq=event.seq, hash=event_hash)
+
+
+def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Located:
+    message = f"the last event is {report.head}, not {expected}"
+    help_ = "the end of the history is missing, or it was written anew; compare with a backup"
+    if seen is not None:
+        more = report.total - 1 - seen
+        message = f"the expected head is event {seen}; {more} were added after it"
+        help_ = "if the task went on meanwhile, that is all right: nothing up to there was changed"
+    found = finding("head-mismatch", message, help=help_)
+    return Located(finding=found, task=report.task, seq=report.events, hash=report.head)

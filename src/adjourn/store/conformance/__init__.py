@@ -1,0 +1,22 @@
+"""The protocol as a test suite, for our backends and for yours.
+
+    class TestMyStore(StoreConformance):
+        def make_store(self) -> Store:
+            return MyStore(...)          # new and empty at each call
+
+Owns: `StoreConformance`, which pytest collects from a subclass. Must never: import pytest, or test what the protocol does not
+promise. In particular a store does not recompute the hash of an entry: whoever made the entry did, and verifying does again.
+"""
+
+from adjourn.store.conformance.documents import Documents
+from adjourn.store.conformance.histories import Histories, state_machine
+from adjourn.store.conformance.limits import Limits
+from adjourn.store.conformance.races import Races
+from adjourn.store.conformance.streams import Streams
+from adjourn.store.conformance.waiting import Waiting
+
+__all__ = ["StoreConformance", "state_machine"]
+
+
+class StoreConformance(Streams, Documents, Limits, Races, Waiting, Histories):
+    """Subclass it under a name that begins with `Test`, override `make_store`, and `opener` if there can be two."""

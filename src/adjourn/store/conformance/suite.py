@@ -1,0 +1,75 @@
+"""What every part of the suite builds on: the stores it opens and closes, and how a refusal is expected.
+
+Owns: `Suite`. Must never: test anything, or import pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from adjourn.errors import AdjournError
+from adjourn.store.base import Store
+
+Opener = Callable[[], Store]
+
+NAMES = ("a", "A", "a ", "task/1", "ünïcode", "u\u0308n", "日本語", "🧵", "50%", "a_b", "'; --")
+"""Names that a store must tell apart."""
+
+
+def skip(reason: str) -> None:
+    from unittest import SkipTest  # noqa: PLC0415  # pytest takes it for its own, without our importing pytest
+
+    raise SkipTest(reason)
+
+
+@contextmanager
+def refused(kind: type[AdjournError]) -> Iterator[None]:
+    """The body raises exactly this branch of the error tree, and says what to do."""
+    try:
+        yield
+    except kind as error:
+        assert error.remedy, f"no remedy: {error}"  # noqa: PT017  # pytest is not imported here
+    else:
+        raise AssertionError(f"{kind.__name__} was not raised")
+
+
+class Suite:
+    """The part of a suite that whoever runs it overrides."""
+
+    racers: ClassVar[int] = 3
+    appends: ClassVar[int] = 20
+    """Each of the racers makes so many."""
+    examples: ClassVar[int] = 20
+    """Random histories that are compared with `MemoryStore`."""
+
+    def make_store(self) -> Store:
+        """A new, empty store. The suite closes it."""
+        raise NotImplementedError
+
+    def opener(self, store: Store) -> Opener | None:
+        """A picklable function that opens the same store once more, in any process; None if that cannot be."""
+        del store
+        return None
+
+    def setup_method(self) -> None:
+        self._opened: list[Store] = []
+
+    def teardown_method(self) -> None:
+        for store in self._opened:
+            store.close()
+
+    def _new(self) -> Store:
+        store = self.make_store()
+        self._opened.append(store)
+        return store
+
+    def _again(self, store: Store) -> tuple[Store, Opener]:
+        opener = self.opener(store)
+        if opener is None:
+            skip("this store cannot be opened twice")
+            raise AssertionError
+        again = opener()
+        self._opened.append(again)
+        return again, opener

@@ -382,6 +382,41 @@ def test_what_codex_does_not_trust_yet_is_a_finding(at: Home) -> None:
 
 
 def test_a_workspace_without_clients_is_none_of_its_business(tmp_path: Path) -> None:
-    """No client, no finding; and nothing to set up."""
+    """No client, no finding; and nothing to set up but a policy. What was looked for is said, and what to do without."""
     at = Home(tmp_path)
     assert doctor(at) == []
+    for first in ("no client was found here; changed: .aex/policy.aex", "no client was found here"):
+        said = at.run("init", "--yes").out
+        assert f"\n{first}\n" in f"\n{said}"
+        assert ".mcp.json, .codex/config.toml" in said
+        assert "put `adjourn proxy --` before the command" in said
+
+
+def test_folders_that_were_there_stay(tmp_path: Path) -> None:
+    """Taking back removes the folders that were made, not the empty ones that somebody else had made."""
+    at = Home(tmp_path)
+    at.write("~/.codex/config.toml", CODEX)
+    (at.root / ".claude").mkdir()
+    at.run("init", "--yes")
+    assert {".aex", ".claude", ".codex"} == {path.name for path in at.root.iterdir()}
+    assert at.run("init", "--undo", "--yes").code == 0
+    assert [path.name for path in at.root.rglob("*")] == [".claude"]
+
+
+def test_the_server_for_code_and_a_policy_that_does_not_know_it(tmp_path: Path) -> None:
+    """Alone it needs no set-up. Behind the proxy, doctor names the tools that the policy has to permit, until it does."""
+    at = Home(tmp_path)
+
+    def refused() -> list[dict[str, str]]:
+        found = at.run("doctor", "--json").json["findings"]
+        return [one for one in found if one["code"] in ("code-refused", "client-not-set-up")]
+
+    at.run("init", "--code")
+    assert refused() == []
+    at.run("init", "--yes")
+    (found,) = refused()
+    assert found["message"] == "the policy refuses 21 of 21 tools of `adjourn code`"
+    line = found["help"].removeprefix("permit them: ")
+    policy = at.root / ".aex" / "policy.aex"
+    policy.write_text(policy.read_text().replace("budget", f"{line}\nbudget"))
+    assert refused() == []

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import MODERN, NEW, Client, Workspace, only
@@ -90,3 +91,34 @@ def test_two_machines_share_one_budget_to_the_call(
             for number in range(2):
                 client.call("echo", {"text": f"{turn}.{number}"})
         assert workspace.executed() == ["echo"] * 5
+
+
+def test_a_server_that_ends_connections_or_goes_away_costs_no_call(
+    tmp_path: Path, new_postgres_url: Callable[[], str], postgres_server: Any
+) -> None:
+    """The proxy connects anew between calls; while the server is away nothing is forwarded, and what was under way is settled once it is back."""
+    url = new_postgres_url()
+    psycopg = pytest.importorskip("psycopg")
+    with Workspace(tmp_path, "use *", "budget calls=10") as workspace:
+        client = on("alpha", workspace, url)
+        for number in range(2):
+            assert client.call("echo", {"text": str(number)})["result"]["content"]
+            with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
+                ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'adjourn'"
+                assert admin.execute(ended).fetchall()
+        assert client.meta("aex.checkpoint", name="kept", description="two done")["path"]
+        under_way = client.begin("slow", {"seconds": 1})
+        client.call("echo", {"text": "2"})
+        postgres_server.stop("immediate")
+        try:
+            assert client.answer(under_way)["result"]["content"][0]["text"] == "slow"
+            refused = client.call("echo", {"text": "away"})["result"]
+            assert refused["isError"]
+            assert "the server cannot be reached" in refused["content"][0]["text"]
+            assert "Check its address" in refused["content"][0]["text"]
+        finally:
+            postgres_server.start()
+        assert client.call("echo", {"text": "back"})["result"]["content"]
+        told = client.meta("aex.resume", name="kept")
+        assert (told["callsUsed"], told.get("inDoubt")) == (5, None)
+        assert workspace.executed().count("echo") == 4

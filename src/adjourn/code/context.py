@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from adjourn.code.repository import FOLDER, Repository
-from adjourn.engine.workspace import make_folder, read_file, write_file
+from adjourn.engine.workspace import locked, make_folder, read_file, write_file
 from adjourn.errors import AdjournError, InvalidError
 
 FILE = "context.yml"
@@ -96,7 +96,17 @@ def update_context(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """Keep summaries with the hash of what they summarise. Notes that a person added stay."""
+    """Keep summaries with the hash of what they summarise. Notes that a person added stay, and what another process keeps."""
+    with locked(make_folder(repository.root, FOLDER)):
+        return _updated(repository, design_doc_summaries, project_rules_summary, now)
+
+
+def _updated(
+    repository: Repository,
+    design_doc_summaries: Sequence[Mapping[str, str]],
+    project_rules_summary: str | None,
+    now: datetime,
+) -> dict[str, Any]:
     initialise(repository)
     context = load(repository)
     essential = context["essential_docs"] = _mapping(context, "essential_docs")

@@ -19,7 +19,7 @@ import msgspec
 from adjourn.engine.history import named_in
 from adjourn.engine.page_writing import put_active
 from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
-from adjourn.engine.workspace import inside, make_folder, read_file, sync_folder, write_file
+from adjourn.engine.workspace import inside, locked, make_folder, read_file, sync_folder, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
@@ -89,8 +89,9 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
             for path in _copies(root, page):
                 os.unlink(path)
         sync_folder(source)
-        entries = _index(root, relative, store)
-        write_index(target, entries)
+        with locked(target):
+            entries = _index(root, relative, store)
+            write_index(target, entries)
     return Archived(relative, moved, entries)
 
 

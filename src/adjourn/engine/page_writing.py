@@ -205,17 +205,25 @@ class _Place:
         if other and (store is None or _lives(store, other)):
             self.target = own
         elif other:
-            self._leave(root, f"checkpoint-active-{other}.md")
+            try:
+                self._leave(root, f"checkpoint-active-{other}.md")
+            except OSError as error:
+                raise self._failed(error) from error
 
     def _leave(self, root: str, name: str) -> None:
         """Let the page under the plain name go on being active under its task's name."""
         with suppress(AdjournError):  # an earlier one is there
             self._link(name, self._dated(name, read(root, f"{FOLDER}/{name}")))
         beside = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
-        self._link(ACTIVE, beside)
-        os.rename(os.path.join(self._path, beside), os.path.join(self._path, name))
+        plain, second, own = (os.path.join(self._path, one) for one in (ACTIVE, beside, name))
+        try:
+            os.link(plain, second, follow_symlinks=False)
+        except OSError:  # a file system without links: for a moment nobody has the plain name
+            os.rename(plain, own)
+            return
+        os.rename(second, own)
         with suppress(FileNotFoundError):  # where both were one file, a rename does nothing
-            os.unlink(os.path.join(self._path, beside))
+            os.unlink(second)
 
     def _look(self, root: str, name: str, task: str) -> str:
         """Take note of what is there under a name. Returns the task that it is of, if that is another one."""
@@ -256,10 +264,13 @@ class _Place:
                 if name != self.target:
                     os.unlink(os.path.join(self._path, name))
         except OSError as error:
-            raise StoreError(
-                f"cannot write the page {FOLDER}/{self.target}: {error.strerror}",
-                "free space or permissions; the checkpoint itself is in the store",
-            ) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write the page {FOLDER}/{self.target}: {error.strerror}",
+            "free space or permissions; the checkpoint itself is in the store",
+        )
 
     def _link(self, name: str, other: str) -> None:
         """Give a page a second name. One that is there already is left as it is."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from adjourn.engine.archive import folder_of, projects, read_index, write_index
-from adjourn.engine.workspace import inside, make_folder, read_file, write_file
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.engine.workspace import inside, locked, make_folder, read_file, write_file
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.state import plots
 from adjourn.state.reflection import (
     Chain,
@@ -67,14 +68,18 @@ def remember(root: str, found: Reflection) -> bool:
         mode = stat.S_IMODE(os.lstat(path).st_mode) if os.path.lexists(path) else 0
         write_file(make_folder(root, MEMORY), FILE, after.encode(), mode=mode)
     for project in projects(root):
-        try:
-            entries = read_index(root, project)
-        except AdjournError:
-            continue
+        with suppress(InvalidError, RefusedError):  # an index that cannot be read
+            _mark(root, project)
+    return after != before
+
+
+def _mark(root: str, project: str) -> None:
+    folder = inside(root, folder_of(project))
+    with locked(folder):
+        entries = read_index(root, project)
         marked = [msgspec.structs.replace(entry, status="reflected") for entry in entries]
         if marked != entries:
-            write_index(inside(root, folder_of(project)), marked)
-    return after != before
+            write_index(folder, marked)
 
 
 def draw(found: Reflection) -> dict[str, str]:

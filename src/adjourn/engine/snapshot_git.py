@@ -32,6 +32,8 @@ REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
 """How the paths begin of what is never kept or put back: the history and its pages have their own."""
 MAX_LISTED = 100_000
+MAX_REFS = 1000
+"""Snapshots that one event may have: a rollback of files alone adds none to the history."""
 MAX_TOLD, MAX_NAME = 20, 500
 """Files that a page names as left out, and the characters of each."""
 _SAFE = (
@@ -157,9 +159,21 @@ def keep(root: str, task: str, number: int, settings: Settings) -> Kept:
         head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
         message = f"Files of task {task} before event {number}"
         commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
-        ref = f"{REFS}{task.replace('.', '-')}/{number}"
-        git.run("update-ref", ref, commit)
+        ref = _held(git, commit, f"{REFS}{task.replace('.', '-')}/", number)
     return Kept(commit, ref, left_out)
+
+
+def _held(git: _Git, commit: str, folder: str, number: int) -> str:
+    """The ref that holds a commit from now on: that of the number or the next free one, for another's may hold files that are nowhere else."""
+    for free in range(number, number + MAX_REFS):
+        ref = f"{folder}{free}"
+        git.run("update-ref", ref, commit, "0" * len(commit), may_fail=True)
+        found = git.word("rev-parse", "--verify", "--quiet", ref, may_fail=True)
+        if found == commit:
+            return ref
+        if not found:
+            break
+    raise StoreError(f"git cannot make a ref in {folder}", "see whether the folder .git can be written")
 
 
 def _tree(git: _Git, root: str, largest: int) -> tuple[str, list[str]]:

@@ -41,12 +41,13 @@ def inside(root: str, path: str) -> str:
 
 
 def make_folder(root: str, relative: str) -> str:
-    """Create a folder of the workspace, step by step, through no link. Returns its path."""
+    """Create a folder of the workspace, step by step, durably, through no link. Returns its path."""
     path = os.path.realpath(root)
     for part in relative.split("/"):
         path = os.path.join(path, part)
         try:
             os.mkdir(path, 0o755)
+            sync_folder(os.path.dirname(path))
         except FileExistsError:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 raise RefusedError(
@@ -103,7 +104,10 @@ def create_file(folder: str, name: str, data: bytes, mode: int = 0) -> bool:
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
     """Keep other processes that write into a folder out of it. The lock ends with the process, whatever happens to it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _failed("open", folder, error) from error
     try:
         with suppress(OSError):  # some network file systems have none
             fcntl.flock(handle, fcntl.LOCK_EX)

@@ -21,7 +21,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.workspace import create_file, make_folder, read_file, sync_folder, write_file
+from adjourn.engine.workspace import (
+    create_file,
+    locked,
+    make_folder,
+    read_file,
+    remove_file,
+    sync_folder,
+    write_file,
+)
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
@@ -35,11 +43,15 @@ MAX_RUNS = 1000
 
 
 class Kept(msgspec.Struct, frozen=True, rename="camel"):
-    """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there."""
+    """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there.
+
+    `made` is how many folders above it were not there either.
+    """
 
     path: str
     now: str
     held: str = ""
+    made: int = 0
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -52,6 +64,7 @@ class Restored(NamedTuple):
     path: str
     before: bytes | None
     after: bytes | None
+    made: int = 0
 
 
 class Left(NamedTuple):
@@ -66,17 +79,18 @@ def make(changes: Iterable[Change], root: str) -> None:
     wanted = list(changes)
     for change in wanted:
         check_way(change.path, root)
-    number = _keep(wanted, root)
-    done: list[Change] = []
-    try:
-        for change in wanted:
-            replace(change.path, root, change.after.encode(), expect=_encoded(change.before))
-            done.append(change)
-    except (AdjournError, OSError):
-        for change in reversed(done):
-            replace(change.path, root, _encoded(change.before), expect=change.after.encode())
-        _forget(root, number)
-        raise
+    with locked(root):
+        number = _keep(wanted, root)
+        done: list[Change] = []
+        try:
+            for change in wanted:
+                replace(change.path, root, change.after.encode(), expect=_encoded(change.before))
+                done.append(change)
+        except (AdjournError, OSError):
+            for change in reversed(done):
+                replace(change.path, root, _encoded(change.before), expect=change.after.encode())
+            _forget(root, number)
+            raise
 
 
 def _encoded(text: str | None) -> bytes | None:
@@ -84,21 +98,28 @@ def _encoded(text: str | None) -> bytes | None:
 
 
 def _keep(changes: list[Change], root: str) -> str:
+    missing = [_missing_folders(change.path) for change in changes]
     folder = make_folder(root, FOLDER)
     os.chmod(folder, 0o700)
     create_file(folder, ".gitignore", b"*\n", 0o600)
     number = str(max(map(int, _numbers(root)), default=0) + 1)
     path = make_folder(root, f"{FOLDER}/{number}")
     kept = []
-    for place, change in enumerate(changes):
+    for place, (change, made) in enumerate(zip(changes, missing, strict=True)):
         if change.before is not None:
             create_file(path, str(place), change.before.encode(), 0o600)
-        kept.append(
-            Kept(change.path, digest(change.after.encode()), "" if change.before is None else str(place))
-        )
+        held = "" if change.before is None else str(place)
+        kept.append(Kept(change.path, digest(change.after.encode()), held, made))
     manifest = msgspec.json.format(msgspec.json.encode(Manifest(kept)), indent=2) + b"\n"
     write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     return number
+
+
+def _missing_folders(path: str) -> int:
+    count, folder = 0, os.path.dirname(path)
+    while not os.path.lexists(folder):
+        count, folder = count + 1, os.path.dirname(folder)
+    return count
 
 
 def _runs(root: str) -> list[str]:
@@ -118,7 +139,10 @@ def _numbers(root: str) -> list[str]:
 
 
 def _forget(root: str, number: str) -> None:
-    shutil.rmtree(os.path.join(root, FOLDER, number))
+    """Remove a run that changes nothing any more; first what makes it one, in case this is cut off."""
+    path = os.path.join(root, FOLDER, number)
+    remove_file(path, MANIFEST)
+    shutil.rmtree(path)
     sync_folder(os.path.join(root, FOLDER))
 
 
@@ -145,17 +169,17 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
                     f"{FOLDER}/{number} names {kept.path}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
                 )
-            if kept.path in left:
-                continue
             held = read_file(os.path.join(root, FOLDER, number, kept.held), MAX_BYTES) if kept.held else None
             there = bytes_or_none(kept.path, root)
             now = found[kept.path].after if kept.path in found else there
             if now == held or (now is not None and digest(now) == kept.now):
-                found[kept.path] = Restored(kept.path, there, held)
+                found[kept.path] = Restored(kept.path, there, held, kept.made)
+                left.pop(kept.path, None)  # what did not fit was taken back before a kill
             else:
-                found.pop(kept.path, None)
-                left[kept.path] = Left(kept.path, f"{FOLDER}/{number}/{kept.held}" if kept.held else "")
-    return [one for one in found.values() if one.before != one.after], list(left.values())
+                copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
+                left.setdefault(kept.path, Left(kept.path, copy))
+    restored = [one for one in found.values() if one.path not in left and one.before != one.after]
+    return restored, list(left.values())
 
 
 def _manifest(root: str, number: str) -> Manifest:
@@ -176,17 +200,21 @@ def _known(root: str, home: Home) -> set[str]:
 
 def take_back(files: Iterable[Restored], root: str, *, keep: bool) -> None:
     """Restore them. What was not there goes, with the folders that were made for it. `keep` the copies for what is left."""
-    for one in files:
-        replace(one.path, root, one.after, expect=one.before)
-        if one.after is None:
-            _remove_empty(os.path.dirname(one.path), root)
-    if not keep:
-        shutil.rmtree(os.path.join(root, FOLDER))
-        _remove_empty(os.path.join(root, os.path.dirname(FOLDER)), root)
+    with locked(root):
+        for one in files:
+            replace(one.path, root, one.after, expect=one.before)
+            if one.after is None:
+                _remove_empty(os.path.dirname(one.path), root, one.made)
+        if not keep:
+            # the newest first: of what a kill leaves, the oldest still has the files as they were at first
+            for number in _runs(root):
+                _forget(root, number)
+            shutil.rmtree(os.path.join(root, FOLDER))
+            _remove_empty(os.path.join(root, os.path.dirname(FOLDER)), root, 1)
 
 
-def _remove_empty(folder: str, root: str) -> None:
+def _remove_empty(folder: str, root: str, most: int) -> None:
     with suppress(OSError):
-        while folder.startswith(root + "/"):
+        while most > 0 and folder.startswith(root + "/"):
             os.rmdir(folder)
-            folder = os.path.dirname(folder)
+            folder, most = os.path.dirname(folder), most - 1

@@ -222,7 +222,19 @@ class PostgresStore:
         head = self.head(stream)
         if head != after or timeout <= 0:
             return head
-        listener = self._listener()
+        try:
+            return self._listen(self._listener(), stream, after, deadline)
+        except _LostError:
+            pass
+        try:
+            return self._listen(postgres_link.connect(self._url), stream, after, deadline)
+        except _LostError as lost:
+            raise StoreError(
+                f"the connection to the store {self._where} broke twice while waiting for news",
+                "check the server and the network, then try again",
+            ) from lost.__cause__
+
+    def _listen(self, listener: Connection, stream: str, after: Head, deadline: float) -> Head:
         try:
             listener.execute("LISTEN adjourn")
             while (head := self.head(stream)) == after and (left := deadline - time.monotonic()) > 0:
@@ -231,7 +243,10 @@ class PostgresStore:
                     pass
             listener.execute("UNLISTEN *")
         except self._psycopg.Error as error:
+            lost = listener.closed
             listener.close()
+            if lost:
+                raise _LostError from error
             raise postgres_link.failure(self._where, error) from error
         except BaseException:
             listener.close()

@@ -21,7 +21,7 @@ SCHEMA = 2
 _FILE = "index.db"
 _BUSY_SECONDS = 30
 # Vectors are kept when all else is forgotten: they took longest, and their keys say what they are of.
-_TABLES = ("content", "tree", "file", "name", "symbol", "chunk")
+_TABLES = ("content", "file", "name", "symbol", "chunk")
 _WORD_INDEXES = ("name_trigram", "content_words", "chunk_words")
 _CACHE_KIB = 16_384
 _LOG_BYTES = 8 << 20
@@ -103,8 +103,9 @@ class Database:
                 raise _failure(self.path, error) from error
 
     def empty(self) -> None:
-        """Forget everything but the vectors."""
+        """Forget everything but the vectors, and the numbers of work trees: other processes go on with theirs."""
         with self.transaction() as cursor:
+            cursor.execute("UPDATE tree SET synced = NULL")
             for table in _TABLES:
                 cursor.execute(f"DELETE FROM {table}")  # noqa: S608  # names of our own
             for table in _WORD_INDEXES:

@@ -87,7 +87,6 @@ class Index:
         with self._syncing, _alone(self._folder, pace):
             if force or self._spent():
                 self.database.empty()
-                self.tree = writing.tree_id(self.database, self.repository.root)
             paths = ripgrep.files((), cwd=self.repository.root, pace=pace)[:_MAX_FILES]
             if pace.over():  # the list may end early: what it does not name is not therefore gone
                 return Report(partial=True, duration_ms=int((time.monotonic() - began) * 1000))

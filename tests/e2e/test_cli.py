@@ -772,6 +772,14 @@ def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(desk: Desk) -> N
     assert "store" in codes(desk.run("doctor", "--json"))
 
 
+def test_doctor_says_once_that_git_does_not_ignore_the_store(desk: Desk) -> None:
+    """One line of .gitignore is the remedy for the store and for the log beside it."""
+    subprocess.run(["git", "init", "-q"], cwd=desk.root, check=True)
+    desk.database.with_name("adjourn.db-wal").write_bytes(b"")
+    told = [finding["code"] for finding in desk.ok("doctor", "--json").json["findings"]]
+    assert told.count("store-not-ignored") == 1
+
+
 def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "empty", tmp_path / "config")
     desk.root.mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from adjourn.cli.app import COMMANDS, group
+from adjourn.cli.app import COMMANDS, group, main
 from adjourn.cli.reference import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -105,3 +105,28 @@ def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> No
 def test_help_lists_without_loading_any_command() -> None:
     modules = loaded("--help")
     assert not {f"adjourn.cli.{entry.place.partition(':')[0]}" for entry in COMMANDS.values()} & modules
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("checkpoint", "lint", "none.md"), ("does not exist", "check the path")),
+        (("record", "import", "none.jsonl"), ("does not exist", "check the path")),
+        (("restore",), ("no project is archived here", "adjourn archive")),
+        (("status", "--store", "mysql://host/x"), ("not a kind of store", "postgresql://")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_not_there_has_a_way_on(
+    command: tuple[str, ...],
+    said: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file, an archive, a kind of store: the first line says which, the second what to do."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ADJOURN_STORE", raising=False)
+    assert main(list(command)) in (1, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert [words in line for words, line in zip(said, lines, strict=True)] == [True, True]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -98,6 +100,31 @@ def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.Mo
             clock[0] += 1.0
             progress(5, 10)
         assert ("counting: 5 of 10 50%" in stream.getvalue()) is shown
+
+
+def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal only, from a second on; the line is gone when it is over, however that ends."""
+    told = threading.Event()
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def flush(self) -> None:
+            told.set()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("adjourn.cli.output._PROGRESS_AFTER", 0.01)
+    monkeypatch.setattr("sys.stderr", stream := Terminal())
+    with suppress(KeyError), output.Waiting("reading"):
+        assert told.wait(10)
+        raise KeyError
+    assert stream.getvalue().startswith("\rreading: 0 s ")
+    assert stream.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
+    with output.Waiting("reading"):
+        pass
+    assert quiet.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, value: object, re
         settings(tmp_path, value)
 
 
+def test_the_remedy_for_a_broken_file_names_its_members(tmp_path: Path) -> None:
+    """Whoever has no documentation at hand can still mend it."""
+    with pytest.raises(InvalidError) as refused:
+        settings(tmp_path, {"keep": True})
+    assert "off, rules, keepFiles, maxFileBytes, keepSeconds" in refused.value.remedy
+
+
 def test_labels_are_unique() -> None:
     """A rule is switched off by one name."""
     labels = [rule.label for rule in COMMANDS]

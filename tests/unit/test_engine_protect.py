@@ -205,7 +205,9 @@ def test_links_elsewhere(root: str) -> None:
         assert protected_path({"path": f"{link}/x"}, root) is None
 
 
-@pytest.mark.parametrize("key", ["cmd", "command", "commands", "script", "code", "diff", "patch", "Command", "PATCH"])
+@pytest.mark.parametrize(
+    "key", ["cmd", "command", "commands", "script", "code", "diff", "patch", "Command", "PATCH"]
+)
 @pytest.mark.parametrize(
     ("text", "place"),
     [

@@ -144,7 +144,8 @@ _TABLE = (
         "AEX100", "error", "Not a statement",
         "The line is not a statement of the language, or not a complete one, or the document lacks its header "
         "or goal.",
-        "compare the line with the grammar in spec/aex.md",
+        "begin the line with a word of the language and one space: policy, task, agent, goal, use, allow, deny, confirm "
+        "before, budget, need, do, make, check, if, for, return; in v1 also limit, once, checkpoint, mode, require",
     ),
     Diagnostic(
         "AEX120", "error", "Policy with steps or inputs",
@@ -232,7 +233,7 @@ _TABLE = (
         "AEX144", "error", "Clause missing or misplaced",
         "A rule lacks a part that it needs (`once` without `by`, `limit` without `per`), or has a clause twice, or one whose "
         "word is not known.",
-        "compare the line with the forms in spec/aex.md",
+        "write each clause that the rule needs, each once",
     ),
     Diagnostic(
         "AEX145", "error", "Only a policy may say this",
@@ -249,7 +250,7 @@ _TABLE = (
         "AEX160", "error", "Not a JSON policy",
         "The file is not JSON, has a member that no policy has, has one twice, or one of the wrong type. Nothing of it "
         "counts.",
-        "a policy has `extends`, `allow`, `deny`, `require_confirmation` and `budget`; see spec/json-policy.schema.json",
+        "a policy has `extends`, `allow`, `deny`, `require_confirmation` and `budget`; adjourn init --task NAME writes an example",
     ),
     Diagnostic(
         "AEX161", "error", "`extends` leads nowhere",

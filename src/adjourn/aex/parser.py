@@ -30,6 +30,7 @@ from adjourn.aex.tree import STEPS, V1_RULES, Node, Tree, build
 from adjourn.findings import Finding
 
 _HEADERS = ("task", "agent", "policy")
+_GOAL = 'write: goal "what is to be reached"'
 
 
 def parse(text: str, source: str = "") -> Document:
@@ -67,9 +68,10 @@ class _Parser:
             elif node.kind not in ("blank", "comment"):
                 self.declaration(node, self.tree.word(node))
         if not document.headers:
-            self.report("AEX100", "missing task or policy declaration", None)
+            remedy = "begin with `policy NAME v0` or `task NAME v0`"
+            self.report("AEX100", "missing task or policy declaration", None, remedy)
         if not document.goals:
-            self.report("AEX100", "missing goal", None)
+            self.report("AEX100", "missing goal", None, _GOAL)
 
     def report(self, code: str, message: str, word: Word | None, help: str = "") -> None:  # noqa: A002 - as `finding`
         document = self.document
@@ -111,7 +113,7 @@ class _Parser:
         if text[start : start + 1] == '"' and len(text) > start + 1 and text[-1] == '"':
             self.document.goals.append(word.part(start + 1, len(text) - 1))
         else:
-            self.report("AEX100", "goal is not a quoted string", word, 'write: goal "what is to be reached"')
+            self.report("AEX100", "goal is not a quoted string", word, _GOAL)
 
     def permission(self, keyword: str, word: Word) -> None:
         if keyword == "allow" and not self.policy:

@@ -16,7 +16,7 @@ import click
 
 from adjourn.cli.output import complain, safe
 from adjourn.cli.place import example
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, NotFoundError
 
 
 class Entry(NamedTuple):
@@ -27,6 +27,7 @@ class Entry(NamedTuple):
     title: str
 
 
+_LOOK = "check the path and its permissions"
 _RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
 _TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
 COMMANDS = {
@@ -169,10 +170,7 @@ def main(arguments: list[str], program: str = "adjourn") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except OSError as error:
-        complain(
-            safe(f"{error.filename or 'a file'}: {error.strerror or error}"),
-            "check the path and its permissions",
-        )
+        complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
         return 1
     return result if isinstance(result, int) else 0
 
@@ -193,4 +191,7 @@ def _explain(error: AdjournError) -> None:
         texts: dict[str, str] = getattr(error, "texts", {})
         for finding in findings:
             click.echo(render(finding, texts.get(finding.source, "")), err=True)
-    complain(safe(error.message), safe(error.remedy))
+    remedy = error.remedy or (
+        _LOOK if isinstance(error, NotFoundError) else ""
+    )  # a reader of files has no better one
+    complain(safe(error.message), safe(remedy))

@@ -47,6 +47,8 @@ def demo(keep: bool) -> None:
 
     The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """
+    if shutil.which("git") is None:
+        raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
     python = _environment()
     folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
     try:
@@ -163,9 +165,7 @@ class Story:
         )
         self._say(f"     told: {told['description']}")
         for doubt in told.get("inDoubt", []):
-            self._say(
-                f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')[-60:]} since {doubt['since']}"
-            )
+            self._say(f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}")
         for doubt in told.get("inDoubt", []):
             self._settle(doubt["call"])
         repository = {"repo_path": str(self.folder)}

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Literal
 
 import click
@@ -174,6 +175,7 @@ def _git(place: Place) -> Iterator[Finding]:
                 "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
                 "warning", path,
             )  # fmt: skip
+            break  # one line ignores both
     for path in (".aex/policy.aex", ".aex/checkpoints"):
         there = os.path.exists(os.path.join(place.root, path))
         if there and _run_git(place.root, "check-ignore", "-q", path) == 0:
@@ -212,6 +214,26 @@ def _code(place: Place) -> Iterator[Finding]:
         from adjourn.code.engines import engines, findings  # noqa: PLC0415
 
         yield from findings(engines())
+        yield from _code_refused(place)
+
+
+def _code_refused(place: Place) -> Iterator[Finding]:
+    """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
+    from adjourn.code.tools import TOOLS  # noqa: PLC0415
+    from adjourn.engine.contract import read_contract  # noqa: PLC0415
+    from adjourn.setup.checks import has_code_behind_proxy  # noqa: PLC0415
+
+    if not has_code_behind_proxy(place.root):
+        return
+    with suppress(AdjournError):  # `_policy` has said it
+        policy = read_contract(place.root).policy
+        names = [tool.name for tool in TOOLS]
+        refused = [name for name in names if not (policy.observe or policy.visible(name))]
+        if refused:
+            yield _found(
+                "code-refused", f"the policy refuses {len(refused)} of {len(names)} tools of `adjourn code`",
+                f"permit them: use {', '.join(refused)}", "warning",
+            )  # fmt: skip
 
 
 def _tasks(place: Place) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import say, say_json
+from adjourn.cli.output import Waiting, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.cli.sizes import shown
 
@@ -21,7 +21,8 @@ def gc(place: Place, *, as_json: bool) -> None:
     """
     from adjourn.engine.collect import collect  # noqa: PLC0415  # not for --help
 
-    freed = collect(place.store_or_none(), place.root, place.now)
+    with Waiting("looking"):
+        freed = collect(place.store_or_none(), place.root, place.now)
     if as_json:
         say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
 import click
 
@@ -72,9 +73,18 @@ def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
         say(f"written: {path}")
     for path in there:
         say(f"skipped: {path} is there already")
-    if policy and ".aex/policy.aex" in written:
+    _tell_what_is_next(written, there, code=code)
+
+
+def _tell_what_is_next(written: list[str], there: list[str], *, code: bool) -> None:
+    if ".aex/policy.aex" in written:
         say("  edit it, then see what it permits: adjourn effective")
+    for path in written:
+        if path.startswith("tasks/") and path.endswith(".aex"):
+            say(f"  edit it, then see what it asks for: adjourn review {path}")
     if code:
+        if find_spec("mcp") is None:
+            say("  the server is not installed yet: pip install 'adjourn[code]'")
         say("  Claude Code: start it here and type /code; Codex: codex mcp add code-intel -- adjourn code")
     if code and ".mcp.json" in there:
         say('  add to .mcp.json: "code-intel": {"command": "adjourn", "args": ["code"]}')

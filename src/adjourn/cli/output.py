@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Self, TextIO
@@ -153,5 +154,38 @@ class Progress:
 
     def __exit__(self, *exception: object) -> None:
         if self._shown:
-            sys.stderr.write("\r\x1b[K" if os.environ.get("TERM", "dumb") != "dumb" else "\n")
+            _clear()
+
+
+class Waiting:
+    """The same for what cannot be counted: a line that says what is done, and for how long already."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._over = threading.Event()
+        self._shown = False
+        self._thread = threading.Thread(target=self._tell, daemon=True) if sys.stderr.isatty() else None
+
+    def _tell(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(_PROGRESS_AFTER):
+            sys.stderr.write(f"\r{self._what}: {time.monotonic() - began:.0f} s ")
             sys.stderr.flush()
+            self._shown = True
+
+    def __enter__(self) -> Self:
+        if self._thread:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+        if self._shown:
+            _clear()
+
+
+def _clear() -> None:
+    sys.stderr.write("\r\x1b[K" if os.environ.get("TERM", "dumb") != "dumb" else "\n")
+    sys.stderr.flush()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from adjourn.cli.output import Waiting
 from adjourn.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from adjourn.store.base import Store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_READING = "reading the history"
 _NO_STORE = "`adjourn proxy` makes it with its first session; -C DIR or --store URL name another place"
 
 
@@ -61,7 +63,7 @@ class Place:
         scheme, colon, rest = self.url.partition(":")
         if colon and scheme.lower() in ("postgresql", "postgres"):
             return _is_prepared(self.url)
-        if colon and scheme.lower() == "memory":
+        if colon and (scheme.lower() == "memory" or (rest.startswith("//") and scheme.lower() != "sqlite")):
             return True  # refused with the right words when it is opened
         path = rest if colon and scheme.lower() == "sqlite" else self.url
         path = os.path.join(self.root, path.removeprefix("//") if path.startswith("///") else path)
@@ -79,14 +81,16 @@ class Place:
         """A task for reading, by its id or a beginning that only it has."""
         from adjourn.engine.task import existing  # noqa: PLC0415
 
-        return existing(self.store, name, clock=self.clock, secret=reading_secret())
+        with Waiting(_READING):
+            return existing(self.store, name, clock=self.clock, secret=reading_secret())
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
         from adjourn.engine import keys  # noqa: PLC0415
         from adjourn.engine.task import existing  # noqa: PLC0415
 
-        return existing(self.store, task, clock=self.clock, secret=keys.secret())
+        with Waiting(_READING):
+            return existing(self.store, task, clock=self.clock, secret=keys.secret())
 
 
 def reading_secret() -> bytes:

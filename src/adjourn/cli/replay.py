@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.cli.output import Progress, say, say_json, table
+from adjourn.cli.output import Waiting, say, say_json, table
 from adjourn.cli.place import Place
 
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ def _replayed(policy: Policy, place: Place) -> Replay:
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     result = Replay(policy, placed)
-    tasks = sorted(place.store.streams())
-    with Progress("judging tasks") as progress:
-        for number, task in enumerate(tasks):
-            progress(number, len(tasks))
+    with Waiting("judging the recorded calls"):
+        for task in sorted(place.store.streams()):
             result.take(task, _events(place.store, task))
     return result
 

@@ -8,7 +8,7 @@ import click
 
 from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import example, for_machines, in_folder
-from adjourn.errors import UsageError
+from adjourn.errors import NotFoundError, UsageError
 
 
 @click.command(epilog=example("adjourn restore security-review"))
@@ -24,10 +24,15 @@ def restore(project: str, *, as_json: bool) -> None:
 
     root = os.getcwd()
     there = engine.projects(root)
+    if not there:
+        raise NotFoundError(
+            "no project is archived here",
+            "`adjourn archive --project NAME` puts the pages of finished work away",
+        )
     if not project and len(there) != 1:
         raise UsageError(
             f"which of the {len(there)} archived projects?",
-            f"name one: {', '.join(there[:20]) or 'there is none'}",
+            f"name one: {', '.join(there[:20])}",
         )
     path = engine.restore(root, project or there[0])
     if as_json:

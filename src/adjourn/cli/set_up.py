@@ -15,9 +15,14 @@ import click
 
 from adjourn.cli.output import complain, paint, safe, safe_lines, say, say_json
 from adjourn.setup import undo as undoing
-from adjourn.setup.places import home
+from adjourn.setup.places import SERVER_FILES, home
 from adjourn.setup.plan import Note, plan
 
+NO_CLIENT = "no client was found here"
+_WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
+_BY_HAND = (
+    "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
+)
 _COLOURS = {"+": "green", "-": "red", "@": "yellow"}
 
 
@@ -50,26 +55,21 @@ def set_up(*, yes: bool, as_json: bool) -> int:
     made = plan(root, at)
     pending = made.pending
     shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
-    clients = ", ".join(made.clients) or "no client"
+    clients = ", ".join(made.clients) or NO_CLIENT
+    notes = made.notes if made.clients else [*made.notes, Note(root, _WANTED, _BY_HAND)]
     if not pending:
         said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
-        _tell(
-            said if made.clients else "no client was found here",
-            [],
-            made.notes,
-            root,
-            as_json=as_json,
-            done=False,
-        )
+        _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=as_json, done=False)
         return 0
     head = f"{clients}: {len(pending)} file{'s' * (len(pending) != 1)} to change"
     if not _agreed(head, shown, yes=yes, as_json=as_json):
-        _tell("nothing was changed", shown, made.notes, root, as_json=as_json, done=False)
+        _tell("nothing was changed", shown, notes, root, as_json=as_json, done=False)
         complain("nothing was changed for want of a yes", "say y when asked, or run it with --yes")
         return 1
     undoing.make(pending, root)
     files = ", ".join(one.name for one in shown)
-    _tell(f"set up: {clients}; changed: {files}", shown, made.notes, root, as_json=as_json, done=True)
+    said = f"{'set up: ' if made.clients else ''}{clients}; changed: {files}"
+    _tell(said, shown, notes, root, as_json=as_json, done=True)
     if not as_json:
         say("  look whether all is well: adjourn doctor; take it back: adjourn init --undo")
     return 0

@@ -271,7 +271,7 @@ class Proxy:
         for session in self.desk.sessions:
             try:
                 if path := end(session, reason, self.desk.setting.root):
-                    self.report.event("checkpoint", f"{path} ({session.task.ledger.calls_used} calls used)")
+                    self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))
 

@@ -18,7 +18,7 @@ from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.setup import jsonc, servers, toml_text
 from adjourn.setup.files import read_plain
-from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, SERVER_FILES, Home
+from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
 from adjourn.setup.plan import Plan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
@@ -38,11 +38,11 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 "error",
             )
     if not commands:
-        mentioned = [entry.path for entry in SERVER_FILES if os.path.lexists(os.path.join(root, entry.path))]
+        mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]
         if mentioned:
             yield _found(
                 "client-not-set-up",
-                f"no client is set up here, and {', '.join(mentioned)} list servers",
+                f"no client is set up here; servers are listed in {', '.join(mentioned)}",
                 _INIT,
             )
         return
@@ -51,6 +51,19 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
     for note in made.notes:
         name = os.path.relpath(note.path, root)
         yield _found("client", note.text, note.remedy, name if not name.startswith("..") else note.path)
+
+
+def has_code_behind_proxy(root: str) -> bool:
+    """Whether a client starts the server for code behind the proxy: then the policy decides on its tools, too."""
+    listed = (server for entry in SERVER_FILES for server in _servers(root, entry.path, entry.member))
+    return any(servers.is_code(server) and servers.is_behind(server) for server in listed)
+
+
+def _lists_others(root: str, entry: ServerFile) -> bool:
+    """Whether there is such a file, and it does not list the server for code alone, which needs no proxy."""
+    listed = _servers(root, entry.path, entry.member)
+    alone = bool(listed) and all(servers.is_code(server) for server in listed)
+    return os.path.lexists(os.path.join(root, entry.path)) and not alone
 
 
 def _search_refused(root: str) -> Iterator[Finding]:

@@ -23,9 +23,18 @@ def program() -> list[str]:
 
 def is_behind(server: Any) -> bool:
     """Whether a server's entry starts the proxy."""
+    return _starts(server, "proxy")
+
+
+def is_code(server: Any) -> bool:
+    """Whether a server's entry starts the one for code, which `adjourn init --code` sets up; behind the proxy or not."""
+    return _starts(server, "code")
+
+
+def _starts(server: Any, command: str) -> bool:
     words = _words(server)
     return words is not None and any(
-        os.path.basename(words[at]).partition(".")[0] == "adjourn" and words[at + 1 : at + 2] == ["proxy"]
+        os.path.basename(words[at]).partition(".")[0] == "adjourn" and words[at + 1 : at + 2] == [command]
         for at in range(len(words))
     )
 

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,27 @@ def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
     ]  # fmt: skip
     assert hooks["Stop"][0] == mine
     assert len(hooks["Stop"]) == 2
+
+
+def test_codex_hands_the_proxy_what_its_hooks_see(at: Home) -> None:
+    """Both must find the same keys and the same store: what the user's entry names already is named once, what it sets stays."""
+    at.write(
+        "~/.codex/config.toml",
+        '[mcp_servers.a]\ncommand = "x"\nenv_vars = ["TOKEN", "ADJOURN_STORE"]\n\n'
+        '[mcp_servers.b]\ncommand = "x"\nenv = { ADJOURN_TASK = "t1" }\n\n'
+        '[mcp_servers.c]\ncommand = "x"\nenv_vars = [{ name = "TOKEN", source = "remote" }]\n',
+    )
+    assert at.run("init", "--yes").code == 0
+    made = tomllib.loads((at.root / ".codex/config.toml").read_text())["mcp_servers"]
+    assert made["a"]["env_vars"] == [
+        "TOKEN",
+        "ADJOURN_STORE",
+        "ADJOURN_CONFIG",
+        "ADJOURN_TASK",
+        "XDG_CONFIG_HOME",
+    ]
+    assert made["b"]["env_vars"] == ["ADJOURN_CONFIG", "ADJOURN_STORE", "XDG_CONFIG_HOME"]
+    assert made["c"] == {"command": "adjourn", "args": ["proxy", "--", "x"]}
 
 
 def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:

@@ -169,7 +169,7 @@ class _Planner:
         try:
             text = self._text(target) or ""
             if target.endswith(".toml"):
-                after = toml_text.with_table(text, place, fields)
+                after = toml_text.with_table(text, place, fields | servers.passed_on(server))
             elif into:
                 after = jsonc.edited(text, place, {**server, **fields})
             else:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+SHARED = ("ADJOURN_CONFIG", "ADJOURN_STORE", "ADJOURN_TASK", "XDG_CONFIG_HOME")
+"""What in the environment leads a client's hooks and the proxy to one store, and to the keys of one user."""
 _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
 
 
@@ -45,6 +47,15 @@ def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
     if words is None:
         return None
     return {"command": start[0], "args": [*start[1:], "proxy", "--", *words]}
+
+
+def passed_on(server: Any) -> dict[str, list[str]]:
+    """What changes in an entry of a client that hands its servers no more of its environment than is named under `env_vars`."""
+    named, set_here = server.get("env_vars", []), server.get("env", {})
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return {}
+    missing = [name for name in SHARED if name not in named and name not in set_here]
+    return {"env_vars": [*named, *missing]} if missing else {}
 
 
 def why_not(server: Any) -> str:

@@ -52,8 +52,8 @@ _HEAD = """\
 
 Written by `tests/bench/run.py` (`make bench` prints the same tables); every number was measured in the run below. Each thing
 that is measured has peers in the same run that do less, or nothing, and they take turns: ratios hold where times do not.
-*Target* is what we aim at; no test fails on a time. The disk decides what `synchronous=FULL` costs: `--folder DIR`
-measures on another.
+*Target* is what we first aimed at, [ADR 0015](adr/0015-what-a-journalled-call-costs.md) what is out of reach and held to
+instead; no test fails on a time. The disk decides what `synchronous=FULL` costs: `--folder DIR` measures on another.
 """
 
 

@@ -262,6 +262,20 @@ def test_codex_hands_the_proxy_what_its_hooks_see(at: Home) -> None:
     assert made["c"] == {"command": "adjourn", "args": ["proxy", "--", "x"]}
 
 
+def test_a_proxy_of_codex_that_sees_too_little_is_found_and_mended(at: Home) -> None:
+    """One that was set up by hand lacks what leads it to the keys: doctor says so, and init adds it."""
+    at.write(".codex/config.toml", '[mcp_servers.a]\ncommand = "adjourn"\nargs = ["proxy", "--", "x"]\n')
+    found = json.loads(at.run("doctor", "--json").out)["findings"]
+    assert "not set up: server a sees its keys and its store" in [one["message"] for one in found]
+    assert at.run("init", "--yes").code == 0
+    made = tomllib.loads((at.root / ".codex/config.toml").read_text())["mcp_servers"]["a"]
+    assert made == {
+        "command": "adjourn",
+        "args": ["proxy", "--", "x"],
+        "env_vars": ["ADJOURN_CONFIG", "ADJOURN_STORE", "ADJOURN_TASK", "XDG_CONFIG_HOME"],
+    }
+
+
 def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:
     """Broken JSON, an odd shape, a link, a table in another spelling: not one byte changes, and the reason is said."""
     broken = at.write(".cursor/mcp.json", '{"mcpServers": ')

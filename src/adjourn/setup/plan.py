@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -156,6 +157,8 @@ class _Planner:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
         name = at[-1]
         if servers.is_behind(server):
+            if into is None and path.endswith(".toml") and (passed := servers.passed_on(server)):
+                self._pass_on(path, at, passed)
             return True
         fields = servers.behind_proxy(server, self._start)
         if fields is None:
@@ -180,6 +183,11 @@ class _Planner:
             return False
         self._change(target, after, f"server {name} behind the proxy")
         return True
+
+    def _pass_on(self, path: str, at: Sequence[str], passed: dict[str, list[str]]) -> None:
+        with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
+            after = toml_text.with_table(self._text(path) or "", at, passed)
+            self._change(path, after, f"server {at[-1]} sees its keys and its store")
 
     def _claude_home(self) -> list[str]:
         """Servers of Claude Code's own file: those of this project in place, those of the user for this project alone."""

@@ -24,6 +24,7 @@ from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.proxy import noting
 from adjourn.state.documents import tree_of
 from adjourn.state.record import CRAuthor
+from adjourn.state.replies import Statement, apply_reply
 
 ANN = CRAuthor(id="ann", type="human")
 EVERYTHING = {
@@ -98,6 +99,28 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     assert len(section(machine, desk.task_id(), "facts")) == 1
     add(machine, desk, learnings=[{"content": "three"}])
     assert len(section(machine, desk.task_id(), "facts")) == 2
+
+
+def test_a_note_is_taken_however_often_a_sister_was_faster(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty times in a row another process changes the state of mind just before: the note is there in the end, and so are those."""
+    desk = machine.desk()
+    add(machine, desk, facts=["the first"])
+    change, left = CognitiveStore.change, iter(range(20))
+
+    def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
+        for number in left:
+            said = [Statement("FACT", f"sister {number}")]
+            sister = CognitiveStore(machine.store, desk.task_id(), triggers=())
+            change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
+            break
+        return change(mind, edit)
+
+    monkeypatch.setattr(CognitiveStore, "change", after_a_sister)
+    add(machine, desk, facts=["the last"])
+    facts = [fact["content"] for fact in section(machine, desk.task_id(), "facts")]
+    assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]
 
 
 def test_secrets_and_what_cannot_be_seen_are_not_kept(machine: Machine) -> None:

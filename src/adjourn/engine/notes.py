@@ -23,7 +23,7 @@ from adjourn.engine.cognition.pages import Pages, head_of
 from adjourn.engine.page_writing import record_of
 from adjourn.engine.records import CRStore
 from adjourn.engine.session import Session
-from adjourn.engine.task import Task
+from adjourn.engine.task import Task, wait_turn
 from adjourn.errors import ConflictError, InvalidError
 from adjourn.log.canonical import digest
 from adjourn.state.documents import Tree, by_id, same, tree_of
@@ -41,7 +41,7 @@ MAX_AT_ONCE = 100
 MAX_KEPT = 1_000
 """Things of one kind that a record or a state of mind gets by notes."""
 MAX_OPTIONS = 20
-MAX_ATTEMPTS = 10
+MAX_ATTEMPTS = 50
 _WORKING = ("nodes", "epistemicState", "intentGraph")
 
 Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
@@ -278,7 +278,7 @@ def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
     about = statements(note)
     if not about:
         return
-    for _ in range(MAX_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), clock=task.clock)
         old = _sizes(mind.session)
         with suppress(ConflictError):  # a sister proxy was faster
@@ -287,6 +287,7 @@ def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
             if not _is_kept(mind.session):
                 mind.create_checkpoint("Note")
             return
+        wait_turn(attempt)
     raise ConflictError(f"task {task.id} is noted for by too many at once", "try again")
 
 

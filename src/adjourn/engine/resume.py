@@ -18,7 +18,7 @@ from adjourn.engine.folder_verifying import VerifiedFolder, verify_named
 from adjourn.engine.pages import Told
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
-from adjourn.engine.task import Fact, Task
+from adjourn.engine.task import Fact, Task, wait_turn
 from adjourn.engine.workspace import check_name
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.log import kinds
@@ -129,12 +129,13 @@ def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = Fal
         )
     _beyond(store, verified)  # of a history that went another way nothing is taken in
     note = knowledge.take_in(store, checkpoint, verified.known)
-    for _ in range(MAX_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         head = store.head(task)
         new = _beyond(store, verified)
         with suppress(ConflictError):  # somebody works on the task
             _extend(store, verified, new, head)
             return Imported(checkpoint, note)
+        wait_turn(attempt)
     raise ConflictError(f"task {task} is written to by too many at once", "try again")
 
 

@@ -58,6 +58,12 @@ def check_task_id(task: str) -> str:
     return task
 
 
+def wait_turn(attempt: int) -> None:
+    """Let other writers go first where several attempts were in vain: a random time of up to 50 ms."""
+    if attempt > 2:
+        sleep(urandom(1)[0] / 255 * min(0.05, 0.001 * 2**attempt))
+
+
 class Task:
     """A task's ledger and the way to add to it. Safe to use from several threads (`lock`)."""
 
@@ -123,8 +129,7 @@ class Task:
                         self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable
                     )
                 except ConflictError:
-                    if attempt > 2:
-                        sleep(urandom(1)[0] / 255 * min(0.05, 0.001 * 2**attempt))
+                    wait_turn(attempt)
                     self.refresh()
                     continue
                 for event, event_hash in written:

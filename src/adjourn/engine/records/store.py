@@ -28,6 +28,7 @@ from adjourn.engine.records.proofs import (
     sign_head,
 )
 from adjourn.engine.records.walks import Ancestry, verify_line
+from adjourn.engine.task import wait_turn
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
 from adjourn.state import diff, merge, updating
 from adjourn.state.documents import Tree, same, view, without
@@ -213,7 +214,7 @@ class CRStore(Deciding):
 
         Conflicts that are unresolved are kept in that version, for `resolve_conflict`. Nothing is written where B has nothing to add.
         """
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             line, b = self._line(cr_id_a), self.resolve(cr_id_b)
             a = line.record
             base_hash = self._base(a, b)
@@ -234,6 +235,7 @@ class CRStore(Deciding):
             with suppress(ConflictError):
                 made = self._commit(line, line.written.shared(version), (told,), author)
                 return _result(merged, made, strategy, base_hash)
+            wait_turn(attempt)
         raise _too_many(cr_id_a)
 
     # --- proving
@@ -304,7 +306,7 @@ class CRStore(Deciding):
                 made = self._follow(known, operation, author)
                 if made is not None:
                     return made
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             line = self._line(cr_id)
             if expected_head not in (None, line.at.hash):
                 raise moved(cr_id, str(expected_head), line.at.hash)
@@ -313,6 +315,7 @@ class CRStore(Deciding):
             except ConflictError:
                 if not again:
                     raise moved(cr_id, line.at.hash, self._line(cr_id).at.hash) from None
+                wait_turn(attempt)
         raise _too_many(cr_id)
 
     def _follow(self, line: Line, operation: _OnLine, author: CRAuthor) -> Tree | None:

@@ -144,8 +144,7 @@ _TABLE = (
         "AEX100", "error", "Not a statement",
         "The line is not a statement of the language, or not a complete one, or the document lacks its header "
         "or goal.",
-        "begin the line with a word of the language and one space: policy, task, agent, goal, use, allow, deny, confirm "
-        "before, budget, need, do, make, check, if, for, return; in v1 also limit, once, checkpoint, mode, require",
+        "begin the line with a word of the language and one space",
     ),
     Diagnostic(
         "AEX120", "error", "Policy with steps or inputs",

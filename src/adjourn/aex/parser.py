@@ -26,7 +26,7 @@ from adjourn.aex.expr import arguments
 from adjourn.aex.expr import parse as parse_value
 from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
-from adjourn.aex.tree import STEPS, V1_RULES, Node, Tree, build
+from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Node, Tree, build
 from adjourn.findings import Finding
 
 _HEADERS = ("task", "agent", "policy")
@@ -99,7 +99,10 @@ class _Parser:
             self.unknown(word)
 
     def unknown(self, word: Word) -> None:
-        self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word)
+        newer = any(header.version != "0" for header in self.document.headers)
+        words = ", ".join(sorted(STEPS | DECLARATIONS if newer else (STEPS | DECLARATIONS) - V1_RULES))
+        remedy = f"begin the line with one of these words and one space: {words}"
+        self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word, remedy)
 
     def header(self, word: Word) -> None:
         if _header(word) is None:

@@ -644,7 +644,7 @@ class Killed(BaseException):
 class Kill:
     """Ends the process, as far as the disk is concerned, before the n-th call that changes it."""
 
-    CALLS = ("mkdir", "open", "fsync", "rename", "unlink")
+    CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
 
     def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
         self.left = after
@@ -661,16 +661,9 @@ class Kill:
         return step
 
 
-def kill_at_each_step(
-    one: Machine,
-    check: Callable[[], object],
-    begin: Callable[[], object],
-    act: Callable[[], object] | None = None,
-) -> int:
-    """Write the checkpoint, killed before each step in turn, each time from the same beginning; returns the steps."""
-    made = find(one.store, "fix-auth")
-    act = act or (lambda: write(one.store, made, str(one.root)))
-    for step in range(100):
+def each_step(begin: Callable[[], object], act: Callable[[], object], check: Callable[[], object]) -> int:
+    """Do something killed before each of its steps in turn, each time from the same beginning. Returns how many there are."""
+    for step in range(300):
         begin()
         with pytest.MonkeyPatch.context() as patch:
             kill = Kill(patch, step)
@@ -683,6 +676,12 @@ def kill_at_each_step(
                     return step
         check()
     raise AssertionError("it never ends")
+
+
+def kill_at_each_step(one: Machine, check: Callable[[], object], begin: Callable[[], object]) -> int:
+    """Write the checkpoint, killed before each step in turn."""
+    made = find(one.store, "fix-auth")
+    return each_step(begin, lambda: write(one.store, made, str(one.root)), check)
 
 
 def test_a_kill_leaves_the_old_version_or_the_new_one(one: Machine) -> None:
@@ -784,11 +783,10 @@ def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(one: Machine) ->
         except NotFoundError:
             seen.add("none")
 
-    kill_at_each_step(
-        one,
-        check,
+    each_step(
         begin=lambda: write(one.store, brought, str(one.root)),
         act=lambda: write_into(one.store, here, str(one.folder())),
+        check=check,
     )
     assert seen == {brought.hash, "none", here.hash}
 

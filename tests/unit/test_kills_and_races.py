@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from inspect import unwrap
@@ -17,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from test_engine_checkpoint import Machine
-from test_engine_folder import Kill, Killed
+from test_engine_folder import Kill, Killed, each_step
 from test_engine_once import POLICY, finish, pay
 from test_engine_session import one as call
 
@@ -438,33 +437,17 @@ def held(root: Path) -> list[str | None]:
     return [(root / place).read_text() if (root / place).exists() else None for place in PLACES]
 
 
-def each_step(begin: Callable[[], object], act: Callable[[], object], check: Callable[[], object]) -> int:
-    """Do something killed before each of its steps in turn. Returns how many there are."""
-    for step in range(300):
-        begin()
-        with pytest.MonkeyPatch.context() as patch:
-            kill = Kill(patch, step)
-            patch.setattr(os, "rmdir", kill.killing(os.rmdir))
-            try:
-                act()
-            except Killed:
-                pass
-            else:
-                if kill.left > 0:
-                    return step
-        check()
-    raise AssertionError("it never ends")
+def begun(root: Path, *texts: str) -> None:
+    """A workspace with one file of a client, in which these set-ups were made."""
+    for path in root.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (root / PLACES[0]).write_text("{}")
+    for text in texts:
+        undo.make(set_up(root, text), str(root))
 
 
 def test_a_kill_while_a_set_up_is_taken_back_is_made_good_by_the_next(root: Path) -> None:
     """After two runs, killed before any step: taking back again brings every file to what it was at first, and so does a later run."""
-
-    def begin() -> None:
-        for path in root.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        (root / PLACES[0]).write_text("{}")
-        undo.make(set_up(root, '{"a": 1}'), str(root))
-        undo.make(set_up(root, '{"b": 2}'), str(root))
 
     def check() -> None:
         with suppress(NotFoundError):
@@ -474,35 +457,24 @@ def test_a_kill_while_a_set_up_is_taken_back_is_made_good_by_the_next(root: Path
         undone(root)
         assert held(root) == ["{}", None]
 
-    assert each_step(begin, lambda: undone(root), check) > 5
+    two = ('{"a": 1}', '{"b": 2}')
+    assert each_step(lambda: begun(root, *two), lambda: undone(root), check) > 5
 
 
 def test_a_kill_while_a_later_set_up_follows_is_made_good(root: Path) -> None:
     """What a killed taking back left behind does not keep a set-up that is made after it from being taken back."""
-
-    def begin() -> None:
-        for path in root.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        (root / PLACES[0]).write_text("{}")
-        undo.make(set_up(root, '{"a": 1}'), str(root))
-        undo.make(set_up(root, '{"b": 2}'), str(root))
 
     def check() -> None:
         undo.make(set_up(root, '{"c": 3}'), str(root))
         undone(root)
         assert held(root) == ["{}", None]
 
-    assert each_step(begin, lambda: undone(root), check) > 5
+    two = ('{"a": 1}', '{"b": 2}')
+    assert each_step(lambda: begun(root, *two), lambda: undone(root), check) > 5
 
 
 def test_a_kill_while_a_failed_set_up_is_forgotten_leaves_the_earlier_ones(root: Path) -> None:
     """A run that could not be made is given up; what was set up before it can be taken back, whichever step was the last."""
-
-    def begin() -> None:
-        for path in root.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        (root / PLACES[0]).write_text("{}")
-        undo.make(set_up(root, '{"a": 1}'), str(root))
 
     def act() -> None:
         wanted = set_up(root, '{"b": 2}')
@@ -514,7 +486,7 @@ def test_a_kill_while_a_failed_set_up_is_forgotten_leaves_the_earlier_ones(root:
         undone(root)
         assert held(root) == ["{}", None]
 
-    assert each_step(begin, act, check) > 5
+    assert each_step(lambda: begun(root, '{"a": 1}'), act, check) > 5
 
 
 def test_of_two_set_ups_at_once_one_is_made_and_can_be_taken_back(root: Path) -> None:

@@ -127,11 +127,12 @@ def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = Fal
             f'checkpoint "{name}" is signed by {verified.signer}, which is not trusted here',
             "a person who knows that key can run `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
         )
-    _beyond(store, verified)  # of a history that went another way nothing is taken in
-    note = knowledge.take_in(store, checkpoint, verified.known)
     for attempt in range(MAX_ATTEMPTS):
         head = store.head(task)
         new = _beyond(store, verified)
+        note = knowledge.take_in(
+            store, checkpoint, verified.known
+        )  # of a history that went another way, nothing
         with suppress(ConflictError):  # somebody works on the task
             _extend(store, verified, new, head)
             return Imported(checkpoint, note)

@@ -120,7 +120,8 @@ def _send(connection: _socket.socket, arguments: list[str]) -> None:
     message = len(whole).to_bytes(_SIZE, "big") + whole
     descriptors = b"".join(number.to_bytes(_SIZE, sys.byteorder) for number in (0, 1, 2))
     sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
-    connection.sendall(message[sent:])
+    if sent < len(message):  # to send nothing fails, too, where the answer was quicker and the fork has ended
+        connection.sendall(message[sent:])
 
 
 # --- the side of the process that stands by

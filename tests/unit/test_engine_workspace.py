@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from adjourn.engine.workspace import (
     check_name,
     create_file,
     inside,
+    locked,
     make_folder,
     open_regular,
     read_file,
@@ -356,3 +358,23 @@ def test_ids_are_short_and_plain() -> None:
 def test_ids_differ() -> None:
     """A thousand of them are a thousand."""
     assert len({ids.session_id() for _ in range(1000)}) == 1000
+
+
+def test_waiting_for_a_locked_folder_has_an_end(tmp_path: Path) -> None:
+    """Another process's lock is waited for, not for longer than was said, and the error names the folder."""
+    said = pytest.raises(StoreError, match=f"{tmp_path} is locked by another process")
+    with locked(str(tmp_path)), said, locked(str(tmp_path), 0.05):
+        raise AssertionError("both have the lock")
+    with locked(str(tmp_path), 0):
+        pass
+
+
+def test_a_lock_that_is_let_go_meanwhile_is_taken(tmp_path: Path) -> None:
+    """Whoever waits goes on when the other is done."""
+    held = locked(str(tmp_path))
+    held.__enter__()
+    timer = threading.Timer(0.1, held.__exit__, (None, None, None))
+    timer.start()
+    with locked(str(tmp_path), 30):
+        pass
+    timer.join()

@@ -24,6 +24,8 @@ HOUR, DAY = 3_600_000, 86_400_000
 OLD_FOLD = 30 * DAY
 SHARE_BYTES = 64 * 1024 * 1024
 """What the histories in the folders of checkpoints may take before those of one task are one file with several names."""
+MAX_HISTORY = 1 << 40
+"""Bytes of a history's file."""
 _TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
 _PLACES = {
     "tmp": None, "memory": None, ".aex": None, CHECKPOINTS: "", ".aex/undo": "", ".code-intel": "", "output": "checkpoints",
@@ -106,10 +108,10 @@ def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
     longest: dict[bytes, _History] = {}
     for one in sorted(histories, key=lambda each: each.size, reverse=True):
         first = longest.setdefault(one.begin, one)
-        if (one.device, one.inode) == (first.device, first.inode) or not _goes_on(one, first):
+        if (one.device, one.inode) == (first.device, first.inode):
             continue
-        with suppress(OSError):  # a file system without links: each keeps its own
-            if _share(first, one):
+        with suppress(OSError, AdjournError):  # no links on this file system, or in use: each keeps its own
+            if _goes_on(one, first) and _share(first, one):
                 count, size = count + 1, size + one.size
     return Freed("shared histories", count, size)
 
@@ -118,7 +120,7 @@ def _share(long: _History, short: _History) -> bool:
     """Put the one file in the place of the other, unless another process has written one of the two meanwhile."""
     folder = os.path.dirname(short.path)
     beside = os.path.join(folder, f".{AUDIT_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
-    with locked(folder):
+    with locked(folder, seconds=0):
         os.link(long.path, beside, follow_symlinks=False)
         if _is_at(long, beside) and _is_at(short, short.path):
             os.rename(beside, short.path)
@@ -147,7 +149,7 @@ def _histories(root: str) -> Iterator[_History]:
             path = os.path.join(folder, name, AUDIT_FILE)
             if os.path.islink(os.path.dirname(path)):
                 continue
-            with suppress(AdjournError), os.fdopen(open_regular(path, 1 << 40), "rb") as file:
+            with suppress(AdjournError), os.fdopen(open_regular(path, MAX_HISTORY), "rb") as file:
                 status = os.fstat(file.fileno())
                 begin = file.readline(_TAIL * 16)
                 yield _History(path, status.st_dev, status.st_ino, status.st_size, begin)
@@ -158,7 +160,7 @@ def _goes_on(short: _History, long: _History) -> bool:
     start = max(0, short.size - _TAIL)
     ends = []
     for one in (short, long):
-        with open(one.path, "rb") as file:
+        with os.fdopen(open_regular(one.path, MAX_HISTORY), "rb") as file:
             file.seek(start)
             ends.append(file.read(short.size - start))
     return ends[0] == ends[1] and ends[0].endswith(b"\n")

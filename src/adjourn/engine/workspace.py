@@ -8,13 +8,17 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
 
 CHECKPOINTS = ".aex/checkpoints"
 MAX_NAME = 64
+LOCK_SECONDS = 2.0
+"""How long to wait for a folder that another process has locked. Anyone who can read a folder can lock it, for ever."""
+_LOOK_SECONDS = 0.01
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -102,18 +106,38 @@ def create_file(folder: str, name: str, data: bytes, mode: int = 0) -> bool:
 
 
 @contextmanager
-def locked(folder: str) -> Iterator[None]:
-    """Keep other processes that write into a folder out of it. The lock ends with the process, whatever happens to it."""
+def locked(folder: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Keep other processes that write into a folder out of it. The lock ends with the process, whatever happens to it.
+
+    Raises `StoreError` when another process keeps it locked for `seconds`.
+    """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise _failed("open", folder, error) from error
     try:
-        with suppress(OSError):  # some network file systems have none
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, folder, seconds)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, folder: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise StoreError(
+                    f"{folder} is locked by another process ({seconds:g} s waited)",
+                    f"end the process that keeps it (fuser {folder} names it), then try again",
+                ) from None
+            time.sleep(_LOOK_SECONDS)
+        except OSError:
+            return  # some network file systems have no locks
+        else:
+            return
 
 
 def remove_file(folder: str, name: str) -> None:

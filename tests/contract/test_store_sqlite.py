@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import ConflictError, IntegrityError, RefusedError, StoreError
-from adjourn.store import EMPTY, Entry, Head, migrate
+from adjourn.store import EMPTY, Entry, Head, migrate, sqlite_wal
 from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.sqlite import SqliteStore
 
@@ -138,6 +139,23 @@ def test_the_log_stays_short_while_appends_never_pause(store: SqliteStore, path:
     assert path.stat().st_size > 12_000_000
     assert os.path.getsize(f"{path}-wal") < 24_000_000
     assert list(store.read("s")) == made
+
+
+def test_appends_wait_for_a_copy_that_has_fallen_behind(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log stays short, too, where the copying thread gets no processor for a while."""
+    copy_once = sqlite_wal._copy_once
+
+    def late(connection: sqlite3.Connection) -> int:
+        time.sleep(0.5)
+        return copy_once(connection)
+
+    monkeypatch.setattr(sqlite_wal, "_copy_once", late)
+    head = EMPTY
+    for number in range(600):
+        head = store.append("s", [entry(b"%d" % number + b"x" * 60_000)], expect=head, durable=False)
+        assert os.path.getsize(f"{path}-wal") < 24_000_000
 
 
 def test_closing_leaves_one_file(store: SqliteStore, path: Path) -> None:

@@ -249,6 +249,8 @@ class SqliteStore:
 
     def _insert(self, statement: str, values: Sequence[Any], *, durable: bool, size: int) -> bool:
         """One statement, one transaction. False when the head it wants to follow is not the head."""
+        if self._pages > PAGES:  # the copy that is going on has fallen behind
+            self._copier.wait()
         with self._lock:
             cursor = self._cursor
             if cursor is None:
@@ -361,6 +363,8 @@ class SqliteStore:
     @contextmanager
     def _transaction(self, *, durable: bool) -> Iterator[sqlite3.Cursor]:
         """The write lock, of this process and of the file, around everything the caller does with the cursor."""
+        if self._pages > PAGES:  # as above
+            self._copier.wait()
         with self._lock:
             cursor = self._cursor
             if cursor is None:
@@ -408,9 +412,8 @@ class SqliteStore:
         self._pages += 2 + (
             size >> 12
         )  # the last page of the table, the one above it, and those that are begun
-        if self._pages > PAGES:
+        if self._pages > PAGES and self._copier.start():
             self._pages = 0
-            self._copier.start()
 
     def _ring(self) -> None:
         if not self._watchers:

@@ -6,7 +6,8 @@ while there is much to copy, or delete the log.
 SQLite's own habit is to let the commit that brings the log to 1,000 pages copy all of them: about 5 ms, on the
 path of some unlucky append. Here that append only starts a short-lived thread, which copies with a connection of its
 own while appends go on. A log that is copied whole is begun anew by the next append; one that never is grows for
-ever, so when appends keep outrunning the thread, it makes its last copy, a short one, with the writer's lock held.
+ever, so when appends keep outrunning the thread, it makes its last copy, a short one, with the writer's lock held. On a
+machine that is too busy to run the thread, appends wait for it once they have written `PAGES` more.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ class LogCopier:
         self._thread: threading.Thread | None = None
         self._stopping = False
 
-    def start(self) -> None:
-        """Begin a copy unless one is going on. The caller holds the writer's lock."""
+    def start(self) -> bool:
+        """Begin a copy; False if one is going on, or the store is closing. The caller holds the writer's lock."""
         if self._stopping or (self._thread is not None and self._thread.is_alive()):
-            return
+            return False
         # A daemon: a process that ends without close() must not wait for a copy that the next one can make.
         self._thread = threading.Thread(target=self._copy, name="adjourn-wal", daemon=True)
         self._thread.start()
+        return True
 
     def stop(self) -> None:
         """Wait for a copy that is going on, and begin no other. The caller does not hold the writer's lock."""

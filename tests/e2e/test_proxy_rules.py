@@ -186,6 +186,22 @@ def test_conditions_decide_on_the_arguments(tmp_path: Path, era: str) -> None:
         assert work.executed() == [tool for tool, _ in fine]
 
 
+@requirement("V1 where", "D2")
+@pytest.mark.parametrize("effect", ["deny", "confirm before", "once"])
+def test_a_key_in_another_case_passes_no_rule(tmp_path: Path, effect: str) -> None:
+    """A server that ignores case would read it: beside the key that a rule names it is refused, alone the argument is unknown."""
+    rule = "once echo by amount" if effect == "once" else f"{effect} echo where amount > 100"
+    with workspace(tmp_path, "allow echo", rule) as work:
+        client = work.client("--confirm-timeout", "0")
+        for name in ("Amount", "AMOUNT", "\uff41mount", "amount\u200b"):
+            answer = client.call("echo", {"amount": 1, name: 1000})
+            assert "the same to some readers" in answer["error"]["message"]
+            assert refused(client.call("echo", {name: 1000})), name
+            assert refused(client.call("echo", {"amount": 2**70})), name
+        assert work.executed() == []
+        assert not refused(client.call("echo", {"amount": 1, "amounts": 1000}))
+
+
 @requirement("V1 where")
 def test_a_contract_narrows_by_conditions_and_scopes(tmp_path: Path) -> None:
     with workspace(tmp_path, "allow file.*:src/**", "allow echo") as work:

@@ -810,6 +810,14 @@ def test_a_once_rule_answers_with_what_was_recorded(bench: Bench) -> None:
     assert len(bench.facts(kinds.ToolReplayed)) == 2
 
 
+def test_keys_that_some_reader_takes_for_one_are_refused(bench: Bench) -> None:
+    """A tool of another server may read `Amount` where the rules looked at `amount`."""
+    reason = bench.blocked(
+        'do file.write(path="a", contents="x", options={amount: 1, Amount: 1000})', "return 1"
+    )
+    assert "the same to some readers" in reason
+
+
 def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
     """`where` looks at the values that the step has come to."""
     (bench.root / ".aex" / "policy.aex").write_text(

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adjourn.log.canonical import MAX_DEPTH
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message, decode_client_line, without_params
 
-KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "A", ":", '"', "a:", "é", ""])
+KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "c", ":", '"', "a:", "é", ""])
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
@@ -81,6 +82,106 @@ def test_a_key_that_stands_twice_at_any_depth_is_refused(
     assert error.code in (frames.INVALID_REQUEST, frames.PARSE_ERROR)
 
 
+ALIKE = [
+    ("amount", "Amount"),
+    ("amount", "AMOUNT"),
+    ("fileName", "filename"),
+    ("is", "i\u017f"),
+    ("k", "\u212a"),
+    ("stra\u00dfe", "STRASSE"),
+    ("\u00e9", "e\u0301"),
+    ("amount", "\uff41\uff4d\uff4f\uff55\uff4e\uff54"),
+    ("amount", "am\u200bount"),
+    ("amount", "amount\ufe0f"),
+    ("amount", "amount\0x"),
+    ("amount", " amount"),
+    ("amount", "amount\t"),
+    ("", "\u200b"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"name":"x","arguments":$}',
+        '{"name":"x","arguments":{"a":[1,{"b":[$]}]}}',
+        '{"name":"x","_meta":{"m":$}}',
+        '{"name":"x","inputResponses":{"q":{"content":$}},"requestState":"s"}',
+    ],
+)
+def test_keys_that_some_reader_takes_for_one_are_refused(one: str, other: str, shape: str) -> None:
+    """Of two keys that differ in case, in how Unicode is composed, or in what nobody sees, rules and the server might each take another one."""
+    both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
+    error = refusal(f'{{"id":5,"method":"tools/call","params":{shape.replace("$", both)}}}')
+    assert (error.code, error.id) == (frames.INVALID_REQUEST, 5)
+    assert "the same to some readers" in error.reason
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_keys_of_different_objects_may_be_alike(one: str, other: str) -> None:
+    """Either key may stand alone, beside the other one's object, or inside it."""
+    arguments = {"list": [{one: 1}, {other: 2}], "deep": {one: {other: 1}}}
+    line = {"id": 5, "method": "tools/call", "params": {"name": "x", "arguments": arguments}}
+    assert decode(json.dumps(line)).params["arguments"] == arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"oldText": "a", "newText": "b", "old_text": "c", "path": "x"},
+        {"\u0915\u0941": 1, "\u0915": 2, "\u0915\u0940": 3},
+        {"\u0131": 1, "i": 2, "e": 1, "\u00e9": 2},
+        {str(number): number for number in range(1000)},
+    ],
+)
+def test_other_keys_stand_side_by_side(arguments: dict[str, int]) -> None:
+    """Keys that no reader takes for one another are no matter, in any script."""
+    line = {"id": 5, "method": "tools/call", "params": {"name": "x", "arguments": arguments}}
+    assert decode(json.dumps(line)).params["arguments"] == arguments
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["\uff4e\uff41\uff4d\uff45", "na\u200bme", "name ", "arguments\0", "requeststate", "InputResponses"],
+)
+def test_a_watched_key_that_could_be_read_so_is_refused(key: str) -> None:
+    """Nor does a lone key pass that a lenient reader takes for one that decides."""
+    reason = refusal(f'{{"id":1,"method":"tools/call","params":{{{json.dumps(key)}:"x"}}}}').reason
+    assert "could be read as" in reason
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1e400",
+        "-1e400",
+        "+1",
+        "01",
+        "1.",
+        ".5",
+        "NaN",
+        "Infinity",
+        '"\\ud800"',
+        '"\\ud83d x"',
+        '"\\udc00\\ud800"',
+        '{"\\ud800":1}',
+        "0x1",
+    ],
+)
+def test_values_that_readers_read_differently_are_refused(value: str) -> None:
+    """A number out of a double's range, in a form that JSON has not, or half a surrogate pair."""
+    line = f'{{"id":1,"method":"tools/call","params":{{"name":"x","arguments":{{"v":{value}}}}}}}'
+    assert refusal(line).code == frames.PARSE_ERROR
+
+
+def test_an_element_of_a_batch_is_held_to_the_same() -> None:
+    """What is refused alone is refused in a batch."""
+    element = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1,"A":2}}}'
+    (raw,) = decode_client_line(f"[{element}]\n".encode())  # type: ignore[misc]
+    assert "the same to some readers" in refusal(bytes(raw)).reason
+
+
 def test_texts_that_look_like_keys_are_no_keys() -> None:
     text = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":":","b":"\\":","c":": \\"a\\":1"}}}'
     assert decode(text).params["arguments"] == {"a": ":", "b": '":', "c": ': "a":1'}
@@ -114,7 +215,7 @@ def test_a_carriage_return_at_the_end_is_white_space() -> None:
 @pytest.mark.parametrize("depth", [10, 190, 250, 990, 5000, 200_000])
 def test_depth_is_bounded(depth: int) -> None:
     line = '{"id":1,"method":"x","params":{"a":' + "[" * depth + "]" * depth + "}}"
-    if depth < frames.MAX_DEPTH - 5:
+    if depth < MAX_DEPTH - 5:
         assert decode(line).method == "x"
     else:
         assert refusal(line).code == frames.PARSE_ERROR

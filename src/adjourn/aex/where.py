@@ -3,8 +3,8 @@
 Owns: `Test`, the values at an argument's path, the operators, `Guard`. Must never: parse, raise on any arguments, take
 more than linear time in them.
 
-A test cannot be told where the argument is missing, null or an empty list, or of a type that the operator does not
-take. What permits asks for *certainly*: every value passes. What refuses or asks a person takes *possibly*: some value
+A test cannot be told where the argument is missing, null or an empty list, of a type that the operator does not take, or a
+number beyond 2^53 - 1. What permits asks for *certainly*: every value passes. What refuses or asks a person takes *possibly*: some value
 passes, or cannot be told. Texts are compared as written by the former, and in any case of letters by the latter.
 """
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 import msgspec
 
 from adjourn.aex.match import glob_text
+from adjourn.log.canonical import MAX_SAFE_INTEGER
 
 PathMatcher = Callable[[str, str], bool]
 Answer = bool | None
@@ -126,7 +128,7 @@ def _equal(values: Sequence[str | float | bool], *, refusal: bool) -> Callable[[
             return (value.lower() if refusal else value) in texts if texts else None
         if isinstance(value, bool):
             return value in truths if truths else None
-        return value in numbers if numbers and _is_number(value) else None
+        return value in numbers if numbers and _is_exact(value) else None
 
     return holds
 
@@ -158,7 +160,7 @@ def _regex(pattern: str) -> Callable[[object], Answer]:
 
 def _compare(operator: str, limit: float) -> Callable[[object], Answer]:
     def holds(value: object) -> Answer:
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if not _is_exact(value):
             return None
         match operator:
             case "<":
@@ -173,8 +175,13 @@ def _compare(operator: str, limit: float) -> Callable[[object], Answer]:
     return holds
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_exact(value: object) -> TypeGuard[int | float]:
+    """Whether all readers of JSON read a number alike: beyond 2^53 - 1 some round whole numbers, and others do not."""
+    return _is_number(value) and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
 
 
 def regex(pattern: str) -> Callable[[bytes], bool] | None:

@@ -35,6 +35,7 @@ from adjourn.code.tools import BY_NAME, TOOLS, Tool
 from adjourn.code.tree import Trees
 from adjourn.code.work import Client
 from adjourn.errors import AdjournError
+from adjourn.log.strict import count_keys
 
 NAME = "code-intel"
 INSTRUCTIONS = (
@@ -164,6 +165,7 @@ class CodeServer:
         began, started = time.monotonic(), stamp()
         call_id = ""
         try:
+            count_keys(given)
             arguments = payloads.read(tool.takes, given)
             if tool.gated:
                 call_id, refused = self.sessions.admit(client, tool.name, given)

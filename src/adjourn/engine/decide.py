@@ -224,8 +224,8 @@ def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
     if claim.missing:
         return Block(
             "once_unnamed",
-            f'tool "{call.tool}" was called without `{claim.missing}`, which says which effect it has',
-            f"give `{claim.missing}`",
+            f'tool "{call.tool}" was called without a `{claim.missing}` that says which effect it has',
+            f"give `{claim.missing}`, a whole number beyond 2^53 - 1 as a text",
         )
     if claim.state == "open":
         return Block("busy", f"call {claim.call} for the same effect is under way", "wait for its answer")

@@ -16,11 +16,11 @@ import msgspec
 from adjourn.aex.policy import Policy
 from adjourn.aex.rules import Rule
 from adjourn.aex.where import values_at
-from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Call, Claim
 from adjourn.engine.task import Task
+from adjourn.errors import InvalidError
 from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event
 from adjourn.state.ledger import Call as OpenCall
 from adjourn.state.ledger import Ledger
@@ -69,11 +69,16 @@ def look_up(
 
 
 def key_of(rule: Rule, given: Mapping[str, object]) -> str:
-    """The name of the effect of a call that a rule limits; empty where an argument that should say it is missing."""
+    """The name of the effect of a call that a rule limits; empty where an argument that should say it is missing, or holds a
+    whole number that some readers round (beyond 2^53 - 1), so that two numbers may be one effect.
+    """
     named = values_at(given, rule.by.split("."))
     if any(value is None or value == "" for value in named):
         return ""
-    return arguments_digest([rule.pattern, rule.by, *named])
+    try:
+        return digest(canonical([rule.pattern, rule.by, *named]))
+    except InvalidError:
+        return ""
 
 
 def call_key(tool: str, arguments: str) -> str:

@@ -25,6 +25,7 @@ from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
 from adjourn.aex.where import PathMatcher
 from adjourn.engine.protect import COMMAND_KEYS, MAX_PATH, PATCH_KEYS, paths_in, readings
+from adjourn.log.strict import fold_key
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
@@ -185,7 +186,7 @@ def _is_path_key(key: str) -> bool:
 
 
 def _fold(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
+    return fold_key(key).replace("_", "").replace("-", "")
 
 
 def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError
+from adjourn.log.strict import check_text, count_keys
 
 GATE = "PreToolUse"
 EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")
@@ -129,7 +130,9 @@ def decode(data: bytes) -> Request:
     try:
         data.decode()
         request = msgspec.json.decode(data, type=Request)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if request.hook_event_name == GATE:
+            check_text(data, count_keys(msgspec.json.decode(data)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
         raise InvalidError(
             f"standard input holds no call that can be decided on: {error}",
             "it must be the JSON object that Claude Code gives to a hook",

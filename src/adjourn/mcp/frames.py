@@ -1,19 +1,20 @@
 """One line, one message: strict decoding of what a client sends, and the answers a proxy makes itself.
 
 The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
-UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), a key that stands twice in one object
-(some decoders take the first, some the last), differently-cased `method`, `params`, `name`, `id` and the like (some
-ignore case).
+UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), an object with two keys that are one
+to some readers (`log.strict`), differently-cased `method`, `params`, `name`, `id` and the like (some ignore case).
 
 Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
+
+from adjourn.errors import InvalidError
+from adjourn.log.strict import check_text, count_keys, fold_key
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -24,8 +25,6 @@ UPSTREAM_GONE = -31001
 """Ours: outside the range that JSON-RPC reserves."""
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-MAX_DEPTH = 200
-"""Nesting of a client's message. What is deeper could not be hashed, nor shown to a person."""
 MAX_BATCH = 1000
 """Elements of a JSON-RPC batch."""
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -51,8 +50,7 @@ _WATCHED = frozenset(
         "requestState",
     ]
 )
-_FOLDED = {key.casefold(): key for key in _WATCHED}
-_find_keys = re.compile(rb'"\s*:').findall
+_FOLDED = {fold_key(key): key for key in _WATCHED}
 _BLANKS = " \t\n\r\f\v\0"
 
 _decode = msgspec.json.decode
@@ -133,14 +131,14 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
     params = body.get("params")
     keys = [*body, *params] if type(params) is dict else list(body)
     for key in keys:
-        if key not in _WATCHED and key.casefold() in _FOLDED:
-            raise FrameError(
-                INVALID_REQUEST, f"key {key!r} could be read as {_FOLDED[key.casefold()]!r}", message_id
-            )
-    # A key that stands twice is decoded once. A text that begins like the end of a key looks like one, too.
-    keys_found = line.count(b'":') if b'" ' not in line and b'"\t' not in line else len(_find_keys(line))
-    if keys_found != _count_keys(body, message_id):
-        _check_duplicates(line, message_id)
+        if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
+            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
+    try:
+        check_text(line, count_keys(body))
+    except InvalidError as error:
+        raise FrameError(INVALID_REQUEST, error.message, message_id) from None
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply", message_id) from None
     if "method" in body:
         _check_request(body, message_id)
     elif "result" not in body and "error" not in body:
@@ -156,38 +154,6 @@ def _check_request(body: dict[str, Any], message_id: object) -> None:
         raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
     if "params" in body and type(body["params"]) is not dict:
         raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
-
-
-def _count_keys(body: dict[str, Any], message_id: object) -> int:
-    """Keys of all the objects in a message."""
-    count = 0
-    level: list[Any] = [body]
-    for _ in range(MAX_DEPTH):
-        inner: list[Any] = []
-        for value in level:
-            if type(value) is dict:
-                count += len(value)
-                value = value.values()  # noqa: PLW2901  # from here on, it is what is in the object
-            inner += [item for item in value if type(item) is dict or type(item) is list]
-        if not inner:
-            return count
-        level = inner
-    raise FrameError(PARSE_ERROR, "nested too deeply", message_id)
-
-
-def _check_duplicates(line: bytes, message_id: object) -> None:
-    import json  # noqa: PLC0415  # only the odd line needs it
-
-    def check(pairs: list[tuple[str, Any]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise FrameError(INVALID_REQUEST, f"key {twice[:100]!r} stands twice", message_id)
-
-    try:
-        json.loads(line, object_pairs_hook=check)
-    except ValueError:  # an integer of more digits than Python converts
-        raise FrameError(PARSE_ERROR, "a number too long to read", message_id) from None
 
 
 # --- answers

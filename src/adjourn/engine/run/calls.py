@@ -27,6 +27,7 @@ from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
+from adjourn.log.strict import count_keys
 from adjourn.state.ledger import Approval
 from adjourn.state.redact import preview
 
@@ -128,6 +129,7 @@ class Caller:
         """The call that a step wants to make. Raises `BlockedError` for what is refused whatever the rules say."""
         policy = self._permissions.effective
         try:
+            count_keys(arguments)
             seen = tool.seen(arguments) if tool else arguments
             if tool and tool.effectful:
                 self._guard({**arguments, "places": [*_texts(seen)]})

@@ -1,0 +1,112 @@
+"""JSON that every reader reads alike, as far as keys go.
+
+Readers differ on a key that stands twice in an object: some take the first, some the last. Go's `encoding/json` and others
+look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules look at one
+of such keys while the peer acts on another, so an object that holds both is refused.
+
+Owns: which keys are one, and finding two of them in a value or in its text. Must never: know what a key means.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from adjourn.errors import InvalidError
+from adjourn.log.canonical import MAX_DEPTH
+
+_MAX_SHOWN = 100
+_MAX_KEPT = 1000
+"""Characters of keys whose verdict is kept."""
+_BLANKS = b" \t\n\r"
+_NO_WIDTH = frozenset(chr(code) for code in (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)))
+"""Beside control and format characters."""
+
+
+def fold_key(key: str) -> str:
+    """The same text for all keys that some reader takes for one: any case, NFKC, without what has no width or is blank at an end."""
+    if key.isascii() and key.isprintable():
+        return key.strip().lower()
+    from unicodedata import category, normalize  # noqa: PLC0415  # few keys need it
+
+    text = normalize("NFKC", normalize("NFKC", key.partition("\0")[0]).casefold())
+    return "".join(
+        char for char in text if char not in _NO_WIDTH and category(char) not in ("Cc", "Cf")
+    ).strip()
+
+
+def count_keys(value: object) -> int:
+    """The number of keys of all objects in a decoded value.
+
+    Raises `InvalidError` for an object with two keys that are one to some reader, and RecursionError for nesting of more than
+    `MAX_DEPTH` levels.
+    """
+    keys: list[str] = []
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                keys += item
+                inner += [one for one in item.values() if type(one) is dict or type(one) is list]
+            elif type(item) is list:
+                inner += [one for one in item if type(one) is dict or type(one) is list]
+        if not inner:
+            break
+        level = inner
+    else:
+        raise RecursionError("nested too deeply")
+    text = "".join(keys)
+    if text.isascii() and text.islower() and text.isprintable() and " " not in text:
+        return len(keys)
+    if (_may_clash_again if len(text) <= _MAX_KEPT else _may_clash)(tuple(keys)):
+        _check_objects(value)
+    return len(keys)
+
+
+def _may_clash(keys: tuple[str, ...]) -> bool:
+    """Whether any two different keys of the whole value are one to some reader, be it in one object or not."""
+    return len(set(map(fold_key, keys))) < len(set(keys))
+
+
+_may_clash_again = lru_cache(maxsize=256)(_may_clash)
+"""The same: calls of one client have the same few keys."""
+
+
+def _check_objects(value: object) -> None:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            first: dict[str, str] = {}
+            for key in item:
+                if (other := first.setdefault(fold_key(key), key)) != key:
+                    shown = f"{other[:_MAX_SHOWN]!r} and {key[:_MAX_SHOWN]!r}"
+                    raise InvalidError(
+                        f"keys {shown} of one object are the same to some readers of JSON", "keep one of them"
+                    )
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+
+
+def check_text(text: bytes, keys: int) -> None:
+    """Raises `InvalidError` where a JSON text that decodes to this number of keys has a key twice in an object."""
+    # Such a key is decoded once. A text that begins like the end of a key looks like one, too.
+    if text.translate(None, _BLANKS).count(b'":') != keys:
+        _check_pairs(text)
+
+
+def _check_pairs(text: bytes) -> None:
+    import json  # noqa: PLC0415  # only the odd text needs it
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InvalidError(f"key {twice[:_MAX_SHOWN]!r} stands twice", "keep one of them")
+
+    try:
+        json.loads(text, object_pairs_hook=check)
+    except ValueError:  # an integer of more digits than Python converts
+        raise InvalidError("a number too long to read", "shorten it") from None

@@ -195,6 +195,7 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (AGENT, "s2", kinds.UsageReported()),
     (AGENT, "s2", kinds.PhaseEntered(after="Q3", document=ONE, phase="READY", reason="asked for", step=12)),
     (AGENT, "s2", kinds.PhaseEntered(after="MERGE", document=TWO)),
+    (AGENT, "s2", kinds.ToolContinued(call="s2.7", leg=2)),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -520,8 +520,8 @@ def test_a_paused_call_goes_on_uncounted(world: World) -> None:
     session = world.opened(policy=policy_of("use read_file", "budget calls=1"))
     call = paused(session)
     admitted = one(session, back())
-    assert (admitted.decision, admitted.call) == (Continue(call), call)
-    assert world.last(kinds.ToolContinued) == kinds.ToolContinued(call=call)
+    assert (admitted.decision, admitted.call) == (Continue(call, 1), call)
+    assert world.last(kinds.ToolContinued) == kinds.ToolContinued(call=call, leg=1)
     assert session.task.ledger.calls_used == 1
     assert set(session.task.ledger.open_calls) == {call}
     assert reason(one(session, back())) == "budget_exhausted"

@@ -229,7 +229,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
             settled("c1", "input-required", state=STATE),
             (kinds.ToolContinued(call="c1"), "s2"),
         ],
-        {"calls_used": 1, "paused_calls": {}, "open_calls": {"c1": the_call("c1", 0, "s2")}},
+        {"calls_used": 1, "paused_calls": {}, "open_calls": {"c1": msgspec.structs.replace(the_call("c1", 0, "s2"), legs=1)}},
     ),
     ("tool.continued of an unknown call does nothing", [(kinds.ToolContinued(call="c9"), "s1")], {"open_calls": {}}),
     (

@@ -223,7 +223,7 @@ class Document(msgspec.Struct):
     @property
     def budget_keys(self) -> tuple[str, ...]:
         """The budgets that are counted."""
-        return ("calls", "minutes", "tokens", "usd") if self.is_v1 else ("calls",)
+        return ("calls", "minutes", "tokens", "usd", "legs") if self.is_v1 else ("calls",)
 
     @property
     def use(self) -> list[Word]:

@@ -119,7 +119,7 @@ class _Declarations(Checker):
             if key not in document.budget_keys:
                 severity: Severity = "error" if document.is_v1 else "warning"
                 remedy = f"use one of: {', '.join(document.budget_keys)}" if document.is_v1 else ""
-                if key in ("minutes", "tokens", "usd"):
+                if key in ("minutes", "tokens", "usd", "legs"):
                     remedy = "write v1 in the header"
                 self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
             elif not entry.text.text:

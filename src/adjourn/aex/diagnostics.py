@@ -118,8 +118,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX046", "warning", "Budget that limits nothing",
-        "Version 0 counts `calls` only, and another key has no effect. Version 1 counts calls, minutes, tokens and usd, "
-        "and another key is an error.",
+        "Version 0 counts `calls` only, and another key has no effect. Version 1 counts calls, minutes, tokens, usd "
+        "and legs, and another key is an error.",
         "use `budget calls=N`", either=True,
     ),
     Diagnostic(

@@ -25,8 +25,9 @@ class Policy:
     """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
     An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
-    it, by key (minutes, tokens, usd), each a rule with its `amount`. `checkpoints` name the tools before which a
-    checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record, block nothing.
+    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `checkpoints` name the tools
+    before which a checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record,
+    block nothing.
     `require` names who may sign contracts: one of them must have, if any is named.
     """
 

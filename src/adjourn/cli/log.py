@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = (
     "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit", "approval",
     "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note", "call",
-    "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step",
+    "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
 )  # fmt: skip
 _BARE = (
     "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status", "condition",

@@ -23,6 +23,8 @@ from adjourn.state.ledger import Call as OpenCall
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and a yes be used."""
+MAX_LEGS = 8
+"""How often one call may go on with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
 
@@ -74,12 +76,6 @@ class Forward(msgspec.Struct, frozen=True):
     limits: tuple[str, ...] = ()
 
 
-class Continue(msgspec.Struct, frozen=True):
-    """Let it pass as the next leg of a call that is already counted."""
-
-    call: str
-
-
 class Block(msgspec.Struct, frozen=True):
     """Refuse it. `reason` is a word for machines, `message` names the rule, file and line, `remedy` the next step.
 
@@ -93,6 +89,17 @@ class Block(msgspec.Struct, frozen=True):
     budget: str = ""
     used: int = 0
     limit: int = 0
+
+
+class Continue(msgspec.Struct, frozen=True):
+    """Let it pass as the next leg of a call that is already counted: number `leg`, from 1.
+
+    `observed` is what a policy that only observes would have decided.
+    """
+
+    call: str
+    leg: int = 0
+    observed: Block | None = None
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -175,8 +182,27 @@ def _refusal(
         return _not_allowed(policy, call)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
     if paused is not None and paused.tool == call.tool:
-        return Continue(paused.call)
+        return _continued(policy, paused)
     return None if claim is None else _claimed(call, claim)
+
+
+def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
+    """The next leg of a call that asked for input, if there may be one more."""
+    rule = policy.budgets.get("legs")
+    limit = MAX_LEGS if rule is None else int(rule.amount)
+    if paused.legs < limit:
+        return Continue(paused.call, paused.legs + 1)
+    spent = Block(
+        "budget_exhausted",
+        f'tool "{paused.tool}" asked for input too often: call {paused.call} went on {paused.legs} times'
+        f" ({rule or f'budget legs={MAX_LEGS}, the default'})",
+        "call it again without requestState, which counts as a new call; a person can raise `budget legs`",
+        str(rule or ""),
+        budget="legs",
+        used=paused.legs,
+        limit=limit,
+    )
+    return Continue(paused.call, paused.legs + 1, spent) if policy.observe else spent
 
 
 def _asked(
@@ -241,12 +267,13 @@ def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
 
 
 def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, float]]:
-    """Each budget there is: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
+    """Each budget of the task: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
     if policy.budget is not None:
         yield "calls", ledger.calls_used, policy.budget
     used = {"minutes": ledger.worked, "tokens": ledger.tokens, "usd": ledger.micro_usd}
     for key, rule in policy.budgets.items():
-        yield key, used.get(key, 0) / _UNITS[key], rule.amount
+        if key in used:
+            yield key, used[key] / _UNITS[key], rule.amount
 
 
 def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:

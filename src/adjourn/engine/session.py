@@ -118,7 +118,7 @@ class Session(Hold):
                         changes.update(once.claimed(self.task.id, claim.key, admitted.call))
                 elif isinstance(decision, Continue):
                     admitted = Admitted(decision, decision.call)
-                    facts.append(Fact(kinds.ToolContinued(call=decision.call), self.actor, self.id))
+                    self._go_on(facts, call, decision)
                 elif isinstance(decision, Ask):
                     known = (*ledger.approvals.values(), *asked)
                     approval, required = question(call, decision, known, now)
@@ -156,6 +156,12 @@ class Session(Hold):
             uncounted=call.named_only,
         )
         facts.append(Fact(allowed, self.actor, self.id))
+
+    def _go_on(self, facts: list[Fact], call: Call, decision: Continue) -> None:
+        if decision.observed is not None:
+            facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+        continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
+        facts.append(Fact(continued, self.actor, self.id))
 
     def settle(
         self,

@@ -95,10 +95,13 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
 
 
 class ToolContinued(Data, frozen=True, kw_only=True):
-    """The client answered what the upstream asked for; the same call goes on, and is not counted again."""
+    """The client answered what the upstream asked for; the same call goes on, and is not counted again. `leg` is the number of
+    this answer, from 1 (0: not numbered).
+    """
 
     KIND = "tool.continued"
     call: str
+    leg: int = 0
 
 
 class ToolSettled(Data, frozen=True, kw_only=True):
@@ -140,8 +143,8 @@ class ToolDenied(Data, frozen=True, kw_only=True):
 
 
 class BudgetExhausted(Data, frozen=True, kw_only=True):
-    """A call was refused because the task's calls are spent, or the `budget` named: minutes, tokens, or usd (limit and use
-    are millionths then).
+    """A call was refused because the task's calls are spent, or the `budget` named: minutes, tokens, usd (limit and use are
+    millionths then), or the legs of one call.
     """
 
     KIND = "budget.exhausted"

@@ -115,8 +115,9 @@ class Answers:
         pending = self._pop(reply.id)
         if pending is None:
             return self._unasked(reply.id)
+        asks = _asks_for_input(reply)
         if pending.kind == "call" and pending.session is not None:
-            if pending.effectful or pending.kept:
+            if pending.effectful or pending.kept or asks:  # the client may go on with it at once
                 facts, answers = settled.setdefault(pending.session, Settled([], {}))
                 facts.append(fact := _settlement(pending, reply, time.monotonic_ns()))
                 result = reply.result if pending.kept and fact.outcome == "ok" else UNSET
@@ -243,6 +244,24 @@ class Answers:
             self._wire.report.event("store.error", str(error))
 
 
+def _asks_for_input(reply: Reply) -> bool:
+    """Whether a result says that the request goes on once the client has answered what is asked in it."""
+    raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
+    return _may_say(raw, b'"input_required"') and _head(raw).resultType == "input_required"
+
+
+def _may_say(raw: bytes, text: bytes) -> bool:
+    """Whether a JSON text may hold another, which is ASCII and in quotes: as it is, or with letters escaped."""
+    return text in raw or b"\\u" in raw
+
+
+def _head(raw: bytes) -> ResultHead:
+    try:
+        return msgspec.json.decode(raw, type=ResultHead)
+    except msgspec.DecodeError:
+        return ResultHead()
+
+
 def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
     """Whether an upstream says that it has no such method, as those without tools do."""
     try:
@@ -261,16 +280,13 @@ def _settlement(pending: Pending, reply: Reply, now: int) -> kinds.ToolSettled:
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     outcome: Any = "ok"
     state = ""
-    if b'"isError"' in raw or b'"resultType"' in raw:
-        try:
-            head = msgspec.json.decode(raw, type=ResultHead)
-            if head.resultType == "input_required":
-                outcome = "input-required"
-                state = digest(head.requestState.encode()) if isinstance(head.requestState, str) else ""
-            elif head.isError is True:
-                outcome = "tool-error"
-        except msgspec.DecodeError:
-            pass
+    if _may_say(raw, b'"isError"') or _may_say(raw, b'"resultType"'):
+        head = _head(raw)
+        if head.resultType == "input_required":
+            outcome = "input-required"
+            state = digest(head.requestState.encode()) if isinstance(head.requestState, str) else ""
+        elif head.isError is True:
+            outcome = "tool-error"
     return kinds.ToolSettled(
         answer=digest(raw), call=pending.call, milliseconds=milliseconds, outcome=outcome, state=state
     )

@@ -31,7 +31,7 @@ AT_SHARE = "at "
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A forwarded call that has no settlement yet."""
+    """A forwarded call that has no settlement yet. `legs` counts how often the client has answered what it asked for."""
 
     call: str
     tool: str
@@ -41,6 +41,7 @@ class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defau
     since: str
     arguments: str = ""
     once: str = ""
+    legs: int = 0
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -273,7 +274,9 @@ def _tool_continued(ledger: Ledger, event: Envelope, data: kinds.ToolContinued) 
     for state, call in ledger.paused_calls.items():
         if call.call == data.call:
             del ledger.paused_calls[state]
-            ledger.open_calls[call.call] = msgspec.structs.replace(call, session=event.session)
+            ledger.open_calls[call.call] = msgspec.structs.replace(
+                call, session=event.session, legs=call.legs + 1
+            )
             return
 
 

@@ -1,6 +1,6 @@
 """An MCP server for tests: standard library only, both eras, and every kind of bad behaviour on request.
 
-    python -I -S echo.py FOLDER [--tools none|shadow|twin|reading] [--page N] [--ignore-end]
+    python -I -S echo.py FOLDER [--tools none|shadow|twin|reading|reads-send] [--page N] [--ignore-end]
 
 FOLDER/lines holds every byte line that came in, FOLDER/calls one line for each tools/call that was executed. Both
 are written before anything is answered, so that a test can tell what was never forwarded, and what was.
@@ -44,6 +44,8 @@ class Server:
         names = [] if options.get("tools") == "none" else list(NAMES)
         if options.get("tools") == "reading":
             READING.add("slow")
+        if options.get("tools") == "reads-send":
+            READING.add("send")
         extra = {"shadow": "aex.resume", "twin": "file_read"}.get(options.get("tools", ""))
         if extra:
             names.insert(1, extra)

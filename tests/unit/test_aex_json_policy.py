@@ -226,10 +226,14 @@ def test_a_cycle_is_an_error(root: Path, loop: list[str]) -> None:
     assert (code, "extends itself" in message) == ("AEX161", True)
 
 
-def test_a_cycle_through_a_link_is_an_error(root: Path) -> None:
-    """Two names of one file are one file."""
+def test_a_cycle_through_a_link_is_an_error(root: Path, tmp_path: Path) -> None:
+    """Two names of one file are one file, also where a person may use links; in a workspace a link is an error by itself."""
     (root / "link.json").symlink_to("p.json")
     assert errors(root, {"extends": "link.json"})[0][0] == "AEX161"
+    (tmp_path / "link.json").symlink_to("own.json")
+    own = write(tmp_path / "own.json", {"extends": "link.json", "allow": ["*"]})
+    _, findings = read_json_policy(str(own), str(root), "own.json")
+    assert [found.code for found in findings] == ["AEX161"]
 
 
 def test_each_base_is_validated(root: Path) -> None:
@@ -247,24 +251,30 @@ def test_a_base_that_is_not_there_is_an_error(root: Path) -> None:
         assert errors(root, {"extends": base, "allow": ["*"]})[0][0] in ("AEX130", "AEX161")
 
 
-def test_a_relative_base_stays_in_the_workspace(root: Path, tmp_path: Path) -> None:
-    """Neither by dots, nor by a link to a file, nor by a link to a folder."""
+def test_a_base_of_a_policy_in_the_workspace_stays_in_it(root: Path, tmp_path: Path) -> None:
+    """Neither by dots, nor by an absolute path, nor by a link to a file, nor by a link to a folder."""
     write(tmp_path / "outside" / "base.json", {"allow": ["*"]})
     (root / "link.json").symlink_to(tmp_path / "outside" / "base.json")
     (root / "folder").symlink_to(tmp_path / "outside")
-    for base in ("../outside/base.json", "link.json", "folder/base.json", "../work", "\0"):
+    for base in ("../outside/base.json", str(tmp_path / "outside" / "base.json"), "../work", "\0"):
         ((code, source, _),) = errors(root, {"extends": base, "deny": ["x"]})
         assert (code, source) == ("AEX161", "p.json")
+    for base in ("link.json", "folder/base.json"):
+        ((code, source, _),) = errors(root, {"extends": base, "deny": ["x"]})
+        assert (code, source) == ("AEX130", base)
 
 
 def test_an_absolute_base_is_the_persons_own_choice(root: Path, tmp_path: Path) -> None:
-    """It may be anywhere. A relative one that it names stays in its folder."""
+    """A policy outside the workspace names any. A relative one that it names stays in its folder."""
     outside = write(tmp_path / "outside" / "base.json", {"extends": "more.json", "allow": ["a"]})
     write(tmp_path / "outside" / "more.json", {"allow": ["b"]})
-    assert patterns(policy_of(root, {"extends": str(outside)}).allow) == ["b", "a"]
+    own = str(write(tmp_path / "own.json", {"extends": str(outside)}))
+    policy, findings = read_json_policy(own, str(root), own)
+    assert (patterns(policy.allow), findings) == (["b", "a"], [])
     write(tmp_path / "above.json", {"allow": ["c"]})
     write(outside, {"extends": "../above.json"})
-    assert errors(root, {"extends": str(outside)})[0][:2] == ("AEX161", str(outside))
+    _, (found,) = read_json_policy(own, str(root), own)
+    assert (found.code, found.source) == ("AEX161", str(outside))
 
 
 def test_a_policy_has_few_bases(root: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.check import examine
-from adjourn.aex.diagnostics import finding
+from adjourn.aex.diagnostics import DIAGNOSTICS, finding
 from adjourn.aex.policy import from_text, merge
 from adjourn.aex.review import Review, review, reviewed
 from adjourn.aex.templates import POLICY
@@ -64,8 +64,8 @@ def test_what_the_policy_does_not_grant_is_warned_of_first() -> None:
     assert answer["warnings"] == [
         "AEX134: line 3: the policy does not grant all of `file.*`, so none of it is permitted",
         "AEX134: line 3: the policy does not grant all of `shell.exec`, so none of it is permitted",
-        "AEX010: line 5: tool `x.y` is not in `use`",
-        "AEX043: line 5: `b` is not defined here: it is taken as a text",
+        f"AEX010: line 5: {DIAGNOSTICS['AEX010'].title}",
+        f"AEX043: line 5: {DIAGNOSTICS['AEX043'].title}",
     ]
 
 

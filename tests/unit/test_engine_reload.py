@@ -183,15 +183,17 @@ def test_an_edited_contract_changes_nothing(machine: Reloading) -> None:
     assert isinstance(decided(desk), Forward)
 
 
-def test_the_policy_is_protected_wherever_it_is(machine: Reloading) -> None:
-    """Since an edit counts at once, no gated call may touch a policy that lies elsewhere, or what it is a link to."""
+def test_the_policy_is_protected_wherever_it_is(machine: Reloading, tmp_path: Path) -> None:
+    """Since an edit counts at once, no gated call may touch a policy that lies elsewhere, or what a person's link leads to."""
     other = machine.root / "conf"
     other.mkdir()
     (other / "real.aex").write_text(machine.policy_file.read_text())
-    (other / "p.aex").symlink_to("real.aex")
+    (tmp_path / "person").mkdir()
+    (tmp_path / "person" / "p.aex").symlink_to(other / "real.aex")
     root = os.path.realpath(machine.root)
-    desk = Desk(Setting(root=root, contract=read_contract(root, "conf/p.aex")), machine.clock)
-    assert desk.protected == ("conf/p.aex", "conf/real.aex")
+    for named in ("conf/real.aex", str(tmp_path / "person" / "p.aex")):
+        desk = Desk(Setting(root=root, contract=read_contract(root, named)), machine.clock)
+        assert desk.protected == ("conf/real.aex",)
 
 
 def _json_policies(machine: Reloading) -> Desk:

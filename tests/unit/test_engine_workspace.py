@@ -324,8 +324,8 @@ def test_a_file_that_grows_is_not_read_beyond_the_limit(
     """The limit holds for what is read, not only for the size when it was opened."""
     (tmp_path / "a").write_bytes(b"123")
 
-    def open_then_grow(path: str, limit: int) -> int:
-        handle = open_regular(path, limit)
+    def open_then_grow(path: str, limit: int, root: str) -> int:
+        handle = open_regular(path, limit, root)
         Path(path).write_bytes(b"123456")
         return handle
 

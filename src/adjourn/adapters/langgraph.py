@@ -331,7 +331,7 @@ class _Runs:
         return msgspec.structs.replace(self._options, task=task)
 
     def _check(self) -> None:
-        text, findings = load(os.path.join(self._options.root, self._path))
+        text, findings = load(os.path.join(self._options.root, self._path), root=self._options.root)
         if text is None:
             raise BrokenContractError(findings, {})
         if text != self._text:

@@ -1,6 +1,6 @@
 """The one table of diagnostics, the maker of findings and the text that shows one.
 
-Owns: every code with its title, explanation, severity and remedy; `render`. Must never: decide when a code applies.
+Owns: every code with its title, explanation, severity and remedy; `render`, `summary`. Must never: decide when a code applies.
 
 `python -m adjourn.aex.diagnostics` prints docs/reference/diagnostics.md.
 """
@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from adjourn.findings import Finding, Span
 
 Severity = Literal["error", "warning"]
 WHOLE = Span()
 _CLIP = 60
+_OF_NO_TEXT = frozenset(("AEX130", "AEX131", "AEX135", "AEX150"))
+"""Findings that are about a file as a whole: their messages quote nothing of its text."""
 _SHOWN = 100
 
 
@@ -158,8 +161,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX130", "error", "File cannot be read",
-        "The file is missing, is not a regular file, or may not be read.",
-        "check the path and its permissions",
+        "The file is missing, is not a regular file, may not be read, or lies in the workspace and is reached through a link.",
+        "check the path and its permissions; in a workspace, put the file itself there instead of a link",
     ),
     Diagnostic(
         "AEX131", "error", "Document too large",
@@ -312,6 +315,17 @@ def render(found: Finding, text: str = "") -> str:
     if found.help:
         lines.append(f"help: {printable(found.help)}")
     return "\n".join(lines)
+
+
+def summary(found: Finding) -> str:
+    """The finding for an agent: code, place, what the code stands for and its remedy.
+
+    Nothing of the file's text: messages quote it, and the agent may not be allowed to read the file.
+    """
+    if found.code in _OF_NO_TEXT:
+        return render(found)
+    entry = DIAGNOSTICS[found.code]
+    return render(replace(found, message=entry.title, help=entry.help))
 
 
 def _excerpt(text: str, span: Span) -> list[str]:

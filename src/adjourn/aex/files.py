@@ -1,11 +1,15 @@
 """Reading a document's file, strictly.
 
-Owns: the only I/O of the language. Must never: read a device or a pipe, read more than the bound, guess an
-encoding, raise for what a file may be.
+An agent or a repository can put anything in a workspace. So what lies in one is reached through no link, at any step of its
+path. A path that leads elsewhere can only come from a person, who may use links.
+
+Owns: the only I/O of the language, `open_plain`. Must never: read a device or a pipe, wait for one, read more than the bound,
+guess an encoding, raise for what a file may be.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -13,21 +17,50 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.tree import MAX_BYTES
 from adjourn.findings import Finding, Span
 
+_PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+_THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
 
-def load(path: str, source: str | None = None) -> tuple[str | None, list[Finding]]:
+
+def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str | None, list[Finding]]:
     """The text of a regular UTF-8 file of at most 10,000,000 bytes; else None and the finding that says why.
 
-    The finding names the file as `source`, or as its path.
+    The finding names the file as `source`, or as its path. `root` is the workspace.
     """
     name = source or path
     try:
-        data = _read(path)
+        data = _read(path, root)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        if getattr(error, "errno", 0) in _THROUGH_LINK:
+            reason = "a step of its path is a link or not a folder"
         return None, [finding("AEX130", f"cannot read the file: {reason}", source=name)]
     if data is None:
         return None, [finding("AEX130", "it is not a regular file", source=name)]
     return decoded(data, name)
+
+
+def inside(path: str, root: str) -> str:
+    """The path relative to the workspace `root`, by its text alone; "" for one that leads out of it, or for the root itself."""
+    relative = os.path.relpath(path, root)
+    return "" if relative in (os.curdir, os.pardir) or relative.startswith("../") else relative
+
+
+def open_plain(path: str, root: str) -> int:
+    """A read handle on a file, of whatever kind; inside the workspace `root` through no link. Raises `OSError`, `ValueError`."""
+    relative = inside(path, root) if root else ""
+    if not relative:
+        return os.open(path, _PLAIN)
+    *steps, name = relative.split("/")
+    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        for step in steps:
+            beneath = os.open(step, _STEP, dir_fd=folder)
+            os.close(folder)
+            folder = beneath
+        return os.open(name, _PLAIN | os.O_NOFOLLOW, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:
@@ -43,8 +76,8 @@ def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:
         return None, [finding("AEX132", message, Span(line, column, 1), source=name)]
 
 
-def _read(path: str) -> bytes | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def _read(path: str, root: str) -> bytes | None:
+    descriptor = open_plain(path, root)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None

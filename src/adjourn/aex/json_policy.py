@@ -5,7 +5,7 @@
     `extends`     another policy, inline, or its file, relative to the file that names it
 
 Owns: that form, its JSON Schema, the way from a file to its last base. Must never: go on with a policy of which a part could
-not be read, follow a relative path out of the workspace.
+not be read, follow a path that a file of the workspace names out of it.
 
 `python -m adjourn.aex.json_policy` prints spec/json-policy.schema.json.
 """
@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from adjourn.aex.diagnostics import WHOLE, finding, quoted
-from adjourn.aex.files import load
+from adjourn.aex.files import inside, load
 from adjourn.aex.match import never_matches
 from adjourn.aex.rules import Policy, Rule
 from adjourn.findings import Finding, Span
@@ -93,7 +93,7 @@ def read_json_policy(path: str, root: str, source: str = "") -> tuple[Policy, li
 
 def read(path: str, root: str, source: str = "") -> Reading:
     """As `read_json_policy`, with the text to keep on record."""
-    chain = _Chain(os.path.realpath(root))
+    chain = _Chain(os.path.abspath(root))
     chain.follow(path, source or path)
     layers, findings = chain.layers, chain.findings
     if not findings:
@@ -127,23 +127,24 @@ class _Chain:
 
     def follow(self, path: str, source: str) -> None:
         """Read a file and every base. Stops at the first error."""
+        path = os.path.abspath(path)
         while path:
-            real = os.path.realpath(path)
-            base = self._file(real, source)
+            base = self._file(path, source)
             if not base:
                 return
-            path = _beside(base, real, self.root)
+            path = _beside(base, path, self.root)
             if not path:
                 place = self.layers[-1].place("extends")
                 self._stop("AEX161", f"{quoted(base)} is not a file inside the workspace", source, place)
             source = os.path.normpath(os.path.join(os.path.dirname(source), base))
 
-    def _file(self, real: str, source: str) -> str:
+    def _file(self, path: str, source: str) -> str:
         """Take in the policies of one file; returns the file that the last of them extends, if any."""
+        real = os.path.realpath(path)
         if real in self._visited:
             return self._stop("AEX161", f"{quoted(source)} extends itself", source)
         self._visited.add(real)
-        text, unreadable = load(real, source=source)
+        text, unreadable = load(path, source=source, root=self.root)
         if text is None:
             self.findings += unreadable
             return ""
@@ -226,20 +227,19 @@ def _places(text: str) -> Iterator[tuple[_Path, Span]]:
         before = word
 
 
-def _beside(base: str, real: str, root: str) -> str:
-    """The file that `base` names in the file `real`. A relative path stays in the workspace; outside of one, in the folder."""
+def _beside(base: str, path: str, root: str) -> str:
+    """The file that `base` names in the file `path`; "" for one that it may not name.
+
+    A file of the workspace names others of it. One elsewhere, which a person chose, names what is in its folder by a
+    relative path, and anything by an absolute one.
+    """
     if "\0" in base:
         return ""
-    folder = os.path.dirname(real)
-    path = os.path.realpath(os.path.join(folder, base))
-    if os.path.isabs(base):
-        return path
-    fence = root if _inside(real, root) else folder
-    return path if _inside(path, fence) else ""
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/")
+    folder = os.path.dirname(path)
+    named = os.path.normpath(os.path.join(folder, base))
+    if inside(path, root):
+        return named if inside(named, root) else ""
+    return named if os.path.isabs(base) or inside(named, folder) else ""
 
 
 def _text(layers: list[_Layer]) -> str:

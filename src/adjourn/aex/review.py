@@ -11,10 +11,11 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from adjourn.aex.ast import Check, Confirm, Document, Make, steps_of
 from adjourn.aex.check import examine
-from adjourn.aex.diagnostics import finding, quoted
+from adjourn.aex.diagnostics import DIAGNOSTICS, finding, quoted
 from adjourn.aex.match import Index, fold, fold_pattern, split_scope
 from adjourn.aex.policy import layer, merge, not_granted
 from adjourn.aex.rules import Policy, Rule
@@ -65,9 +66,19 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def review(
     contract_text: str, source: str, effective_base: Policy | None, refusals: Sequence[Finding] = ()
 ) -> dict[str, Any]:
-    """The answer of the meta-tool: the review of a contract's text under the permissions in force."""
+    """The answer of the meta-tool: the review of a contract's text under the permissions in force.
+
+    What is wrong with the text is said without quoting it: the agent may not be allowed to read the file.
+    """
     told = msgspec.to_builtins(
-        reviewed(contract_text, source, effective_base, unnamed=_file_stem(source), refusals=refusals)
+        reviewed(
+            contract_text,
+            source,
+            effective_base,
+            unnamed=_file_stem(source),
+            refusals=refusals,
+            quotes=False,
+        )
     )
     return {name: told[name] for name in _OF_THE_META_TOOL}
 
@@ -80,9 +91,10 @@ def reviewed(
     policy_source: str = "",
     unnamed: str = "unknown",
     refusals: Sequence[Finding] = (),
+    quotes: bool = True,
 ) -> Review:
     """The review of a contract's text. `unnamed` stands for the name that a text without a header lacks; `refusals` are
-    what else keeps it from running under the policy.
+    what else keeps it from running under the policy. Without `quotes`, a finding about the text is named by its title.
     """
     document = examine(text, source)
     contract = layer(document)
@@ -111,7 +123,10 @@ def reviewed(
         warnings=[
             *map(_line, refused),
             *(f"`{rule.text}` is narrowed to `{rule.under.text}`" for rule in merged.allow if rule.under),
-            *map(_line, document.findings),
+            *(
+                _line(found if quotes else replace(found, message=DIAGNOSTICS[found.code].title))
+                for found in document.findings
+            ),
         ],
     )
 

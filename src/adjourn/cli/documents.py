@@ -41,7 +41,9 @@ def read(path: str) -> tuple[str | None, list[Finding]]:
     from adjourn.aex.files import decoded, load  # noqa: PLC0415  # not for --help
     from adjourn.aex.tree import MAX_BYTES  # noqa: PLC0415
 
-    return decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path)
+    return (
+        decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path, root=os.getcwd())
+    )
 
 
 def _below(folder: str) -> Iterator[str]:

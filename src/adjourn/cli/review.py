@@ -57,7 +57,7 @@ def review(
         os.path.relpath(file),
         under.policy if under else None,
         policy_source=under.policy_source if under else "",
-        refusals=unsigned(file, text, under.policy, file) if under else (),
+        refusals=unsigned(os.getcwd(), file, text, under.policy, file) if under else (),
     )
     if as_json:
         import msgspec  # noqa: PLC0415  # only for machines
@@ -93,7 +93,7 @@ def policy_here(named: str) -> Contract | None:
 def _text(path: str) -> str:
     from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
 
-    text, findings = load(path)
+    text, findings = load(path, root=os.getcwd())
     if text is None:
         raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
     return text

@@ -58,7 +58,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
         )
         findings.append(missing)
     if own.policy is not None and task.policy is not None:
-        findings += unsigned(os.path.join(root, contract), task.text, own.policy, task.source)
+        findings += unsigned(root, contract, task.text, own.policy, task.source)
     if any(finding.severity == "error" for finding in findings):
         raise BrokenContractError(findings, own.texts | task.texts)
     if own.policy is not None and task.policy is not None:
@@ -86,8 +86,9 @@ def reread_policy(root: str, base: Contract) -> Contract:
     task = None
     if base.contract_text:
         task = from_text(base.contract_text, base.contract_source)[0]
-        path = os.path.join(root, base.contract_source)
-        if refused := unsigned(path, base.contract_text, own.policy, base.contract_source):
+        if refused := unsigned(
+            root, base.contract_source, base.contract_text, own.policy, base.contract_source
+        ):
             raise BrokenContractError(refused, {base.contract_source: base.contract_text})
         findings = [*findings, *not_granted(own.policy, task)]
     return msgspec.structs.replace(
@@ -126,20 +127,20 @@ def _read(root: str, path: str, wanted: str) -> _Part:
             texts=reading.texts,
             findings=reading.findings,
         )
-    text, unreadable = load(full_path, source=source)
+    text, unreadable = load(full_path, source=source, root=root)
     if text is None:
         return _Part(source=source, findings=unreadable)
     layer, found = read_layer(text, source, wanted)
     return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=found)
 
 
-def unsigned(path: str, text: str, policy: Policy, source: str) -> list[Finding]:
+def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> list[Finding]:
     """What keeps the contract in the file `path` from being taken as signed by whom the policy names."""
     if not policy.signers:
         return []
     from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
 
-    found = seals.required(path, text.encode(), policy.signers, source)
+    found = seals.required(root, path, text.encode(), policy.signers, source)
     return [found] if found else []
 
 

@@ -15,6 +15,7 @@ from threading import RLock
 
 import msgspec
 
+from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
 from adjourn.engine import ids, keys, process, triggers
@@ -264,7 +265,12 @@ class Desk:
                 contract = reread_policy(self.setting.root, self.contract)
             except BrokenContractError as error:
                 first = next((found for found in error.findings if found.severity == "error"), None)
-                place = f"{first.source}:{first.span.line}: {first.message}" if first else error.message
+                # an agent can read this in the history: nothing of the file's text
+                place = (
+                    f"{first.source}:{first.span.line}: {first.code} {DIAGNOSTICS[first.code].title}"
+                    if first
+                    else error.message
+                )
                 self._tell(
                     "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
                 )
@@ -316,6 +322,7 @@ class _PolicyFile:
     """
 
     def __init__(self, root: str, contract: Contract) -> None:
+        self._root = root
         self._paths = [os.path.join(root, file) for file in contract.policy_files]
         self._status: tuple[int, ...] = (0,)  # it may have been edited since it was read
         self._text = digest(contract.policy_text.encode())
@@ -325,7 +332,7 @@ class _PolicyFile:
         if not self._paths or status == self._status:
             return False
         self._status = status
-        text = digest("".join(load(path)[0] or "" for path in self._paths).encode())
+        text = digest("".join(load(path, root=self._root)[0] or "" for path in self._paths).encode())
         changed, self._text = text != self._text, text
         return changed
 

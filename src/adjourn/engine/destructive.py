@@ -124,7 +124,7 @@ DEFAULT = Settings()
 def read_settings(root: str) -> Settings:
     """The settings of a workspace. Raises `InvalidError` for a file that cannot be read."""
     try:
-        data = read_file(os.path.join(root, FILE), MAX_FILE)
+        data = read_file(os.path.join(root, FILE), MAX_FILE, root)
     except NotFoundError:
         return DEFAULT
     try:

@@ -85,11 +85,14 @@ def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer
     return Held(seal=found, names=names)
 
 
-def required(path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:
-    """What keeps the contract in the file `path` from being taken as signed by one of `signers`; None when it is."""
+def required(root: str, path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:
+    """What keeps the contract in the file `path` from being taken as signed by one of `signers`; None when it is.
+
+    `root` is the workspace, of which a relative path is.
+    """
     signature: bytes | None = None
     try:
-        signature = read_file(place(path), seals.MAX_BYTES)
+        signature = read_file(place(os.path.join(root, path)), seals.MAX_BYTES, root)
     except NotFoundError:
         pass
     except InvalidError as error:

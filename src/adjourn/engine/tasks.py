@@ -79,9 +79,9 @@ def read_contract_file(root: str, path: str) -> tuple[str, str]:
     """Real path and text of an `.aex` file in the workspace. One and the same error for everything else."""
     try:
         real = inside(root, path)
-        if not real.endswith(".aex") or "\0" in path:
+        if not real.endswith(".aex"):
             raise NotFoundError("")
-        return real, read_file(real, MAX_FILE_BYTES).decode()
+        return real, read_file(real, MAX_FILE_BYTES, os.path.realpath(root)).decode()
     except (AdjournError, OSError, ValueError):
         shown = path[:200]
         raise NotFoundError(f"no contract at {shown!r}", "name an .aex file inside the workspace") from None

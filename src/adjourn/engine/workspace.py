@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from adjourn.aex.files import open_plain
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
 
 CHECKPOINTS = ".aex/checkpoints"
@@ -158,10 +159,13 @@ def sync_folder(folder: str) -> None:
         os.close(handle)
 
 
-def open_regular(path: str, limit: int) -> int:
-    """A read handle on a regular file of at most `limit` bytes that is no link. `NotFoundError`, `InvalidError`."""
+def open_regular(path: str, limit: int, root: str = "") -> int:
+    """A read handle on a regular file of at most `limit` bytes that is no link. `NotFoundError`, `InvalidError`.
+
+    With `root`, the workspace, no step of the path in it may be a link either.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_plain(path, root or os.path.dirname(path) or os.curdir)
     except FileNotFoundError as error:
         raise NotFoundError(f"{path} does not exist") from error
     except OSError as error:
@@ -175,9 +179,9 @@ def open_regular(path: str, limit: int) -> int:
     return handle
 
 
-def read_file(path: str, limit: int) -> bytes:
-    """The bytes of a regular file of at most `limit` bytes, following no link in its last step."""
-    with os.fdopen(open_regular(path, limit), "rb") as file:
+def read_file(path: str, limit: int, root: str = "") -> bytes:
+    """The bytes of a regular file of at most `limit` bytes, following no link in its last step; with `root`, in no step in it."""
+    with os.fdopen(open_regular(path, limit, root), "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise InvalidError(f"{path} has more than {limit} bytes")

@@ -96,8 +96,8 @@ def _protected(tool: str, place: str) -> Answer:
 
 
 def _findings(error: BrokenContractError) -> str:
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when a contract is broken
+    from adjourn.aex.diagnostics import summary  # noqa: PLC0415  # only when a contract is broken
 
-    texts = [render(finding, error.texts.get(finding.source, "")) for finding in error.findings]
-    sys.stderr.write("\n".join(texts) + "\n")
-    return "\n".join([str(error), *texts])
+    said = "\n".join(map(summary, error.findings))
+    sys.stderr.write(f"{said}\n")
+    return f"{error}\n{said}"

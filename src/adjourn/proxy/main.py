@@ -295,15 +295,14 @@ def run(options: Options, upstream: Upstream) -> int:
     try:
         contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
     except BrokenContractError as error:
-        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when it is broken
+        from adjourn.aex.diagnostics import summary  # noqa: PLC0415  # only when it is broken
 
         for finding in error.findings:
-            sys.stderr.write(render(finding, error.texts.get(finding.source, "")) + "\n")
+            sys.stderr.write(f"{summary(finding)}\n")
         report.event("stopped", str(error))
         os.close(upstream.stdin)
         first = next(finding for finding in error.findings if finding.severity == "error")
-        place = f"{first.source}:{first.span.line}: " if first.source else ""
-        refuse_all(f"{error.message}: {place}{first.message}")
+        refuse_all(f"{error.message}: {summary(first)}")
         upstream.end()
         return 1
     return Proxy(options, upstream, contract).run()

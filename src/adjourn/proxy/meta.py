@@ -241,7 +241,12 @@ class MetaTools:
         path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         source = os.path.relpath(path, self._desk.setting.root)
         policy = self._desk.policy
-        return review(text, source, policy, unsigned(path, text, policy, source))
+        return review(
+            text,
+            source,
+            policy,
+            unsigned(os.path.realpath(self._desk.setting.root), path, text, policy, source),
+        )
 
 
 def _text(arguments: Arguments, name: str, default: str | None = None) -> str:

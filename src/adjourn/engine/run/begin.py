@@ -129,7 +129,7 @@ def _plan(options: Options, file: str, text: str | None = None) -> Plan:
             )  # looks for a signature, too, where the policy asks for one
             text, findings = whole.contract_text, list(whole.findings)
         else:
-            text, findings = load(os.path.join(root, file), source=source)
+            text, findings = load(os.path.join(root, file), source=source, root=root)
     document = examine(text or "", source)
     found = [*findings, *(one for one in document.findings if text is not None and one not in findings)]
     if not place:
@@ -148,7 +148,7 @@ def _source(root: str, file: str) -> str:
 
 
 def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
-    text, unreadable = load(os.path.join(root, file), source=file)
+    text, unreadable = load(os.path.join(root, file), source=file, root=root)
     if text is None:
         raise BrokenContractError(unreadable, {})
     if text.encode() != kept:

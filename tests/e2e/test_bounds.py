@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness import NEW, Workspace, refused, text_of
 from test_hook_events import SETTLE, Told
@@ -64,3 +66,32 @@ def test_locked_folders_do_not_hold_up_a_proxy(tmp_path: Path) -> None:
             failed = client.answer(client.begin("aex.checkpoint", {"name": "kept"}), SECONDS)
             assert "checkpoints/kept is locked by another process" in text_of(failed)
         assert "warnings" not in client.meta("aex.checkpoint", name="kept")
+
+
+def test_a_frozen_database_does_not_hold_up_a_proxy(
+    tmp_path: Path, postgres_server: Any, new_postgres_url: Callable[[], str]
+) -> None:
+    """Calls with effects are refused, `ping` and calls that only read pass, each within a bound."""
+    url = new_postgres_url() + "%20-cstatement_timeout%3D500&connect_timeout=2"
+    postmaster = int(Path(postgres_server.folder, "data", "postmaster.pid").read_text().split()[0])
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client("--store", url, "--task", "t", era=NEW)
+        assert not refused(client.call("echo"))
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        stopped = [postmaster, *map(int, children)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            call, ping, reading = (
+                client.begin("deploy.run"),
+                client.message("ping"),
+                client.call_message("file.read"),
+            )
+            client.post(ping, reading)
+            assert "store" in text_of(client.answer(call, SECONDS))
+            assert client.answer(ping["id"], SECONDS)["result"] == {}
+            assert not refused(client.answer(reading["id"], SECONDS))
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        assert work.executed() == ["echo", "file.read"]

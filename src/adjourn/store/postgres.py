@@ -79,6 +79,9 @@ _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 
 _MAX_SEQ = 2**63 - 2
 _WATCH_SLICE = 1.0
+_SLOW_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+"""How long after a connection that took its time to fail no other is tried: the threads of a process would wait for each."""
 
 _T = TypeVar("_T")
 
@@ -97,6 +100,8 @@ class PostgresStore:
         self._lock = threading.Lock()
         self._closed = False
         self._listeners: list[Connection] = []
+        self._away: StoreError | None = None
+        self._retry_at = 0.0
         self._connection: Connection | None = postgres_link.connect(url)
         try:
             postgres_link.prepare(self._connection, self._where)
@@ -363,8 +368,22 @@ class PostgresStore:
         if self._closed:
             raise StoreError(f"the store {self._where} is closed", "open it again")
         if self._connection is None:
-            self._connection = postgres_link.connect(self._url)
+            self._connection = self._connect()
         return self._connection
+
+    def _connect(self) -> Connection:
+        begun = time.monotonic()
+        if self._away is not None and begun < self._retry_at:
+            raise StoreError(self._away.message, self._away.remedy)
+        try:
+            connection = postgres_link.connect(self._url)
+        except StoreError as error:
+            ended = time.monotonic()
+            if ended - begun > _SLOW_SECONDS:
+                self._away, self._retry_at = error, ended + RETRY_SECONDS
+            raise
+        self._away = None
+        return connection
 
     def _listener(self) -> Connection:
         with self._lock:

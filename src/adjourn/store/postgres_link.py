@@ -6,6 +6,11 @@ write an event, a ref or a blob; show a password. The only module that imports p
 
 from __future__ import annotations
 
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from functools import cache
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from adjourn.errors import StoreError, UsageError
@@ -17,8 +22,12 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_SECONDS: Final = 5
-STATEMENT_SECONDS: Final = 30
+"""For each host of the URL; once more for their names to be looked up, which libpq does without a limit."""
+STATEMENT_SECONDS: Final = 10
 LOCK_SECONDS: Final = 5
+SILENCE_SECONDS: Final = 2
+"""How much longer than a statement may take the server may be silent. One that is stopped, or behind a network that drops
+what is sent, ends no statement itself."""
 
 # Any constant will do, as long as every opener of this database takes the same.
 _MIGRATION_LOCK = int.from_bytes(b"adjourn\0", "big") >> 8
@@ -27,8 +36,8 @@ _MIGRATION_LOCK = int.from_bytes(b"adjourn\0", "big") >> 8
 # disk: switched off, synchronous_commit would lose acknowledged entries when the server is killed.
 _SETTINGS = """
 SELECT
-    set_config('statement_timeout', CASE current_setting('statement_timeout')
-        WHEN '0' THEN %s ELSE current_setting('statement_timeout') END, false),
+    extract(epoch FROM set_config('statement_timeout', CASE current_setting('statement_timeout')
+        WHEN '0' THEN %s ELSE current_setting('statement_timeout') END, false)::interval)::float8,
     set_config('lock_timeout', CASE current_setting('lock_timeout')
         WHEN '0' THEN %s ELSE current_setting('lock_timeout') END, false),
     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
@@ -99,6 +108,36 @@ def describe(url: str) -> str:
     return f"postgresql://{host}{port}/{fields.get('dbname') or ''}"
 
 
+@cache
+def _bounded() -> Any:
+    """The class of our connections: psycopg's, but no wait is longer than the server may be silent."""
+    psycopg = driver()
+
+    class Bounded(psycopg.Connection):  # type: ignore[misc, name-defined]  # of a module that is loaded late
+        silence: float = STATEMENT_SECONDS + SILENCE_SECONDS
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            return super().wait(self._answered(gen), *arguments, **options)
+
+        def _answered(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            """The same conversation with the server, broken off where the server does not go on with it."""
+            heard = time.monotonic()
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted  # nothing, now and then, while nothing comes
+                    if ready:
+                        heard = time.monotonic()
+                    elif time.monotonic() - heard > self.silence:
+                        self.pgconn.finish()
+                        raise psycopg.OperationalError(f"no answer for {self.silence:g} s")
+                    wanted = gen.send(ready)
+            except StopIteration as end:
+                return end.value
+
+    return Bounded
+
+
 def connect(url: str) -> Connection:
     """A new connection in autocommit, with our settings. Raises `StoreError`."""
     psycopg = driver()
@@ -106,21 +145,55 @@ def connect(url: str) -> Connection:
     given = psycopg.conninfo.conninfo_to_dict(url)
     defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "adjourn"}
     fields = {key: value for key, value in defaults.items() if key not in given}
-    try:
-        connection: Connection = psycopg.connect(url, autocommit=True, client_encoding="utf8", **fields)
-    except psycopg.Error as error:
-        raise failure(where, error) from error
+    connection = _connected(url, fields, seconds=_connect_seconds({**given, **fields}), where=where)
     if connection.info.parameter_status("server_encoding") != "UTF8":
         connection.close()
         raise StoreError(
             f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'"
         )
     try:
-        connection.execute(_SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s"))
+        found = connection.execute(_SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s")).fetchone()
     except psycopg.Error as error:
         connection.close()
         raise failure(where, error) from error
-    return connection
+    connection.silence = found[0] + SILENCE_SECONDS
+    return connection  # type: ignore[no-any-return]  # psycopg's, but for its waits
+
+
+def _connect_seconds(fields: dict[str, Any]) -> float:
+    hosts = str(fields.get("host") or fields.get("hostaddr") or "").count(",") + 1
+    try:
+        each = int(fields["connect_timeout"])
+    except ValueError:
+        each = 0  # libpq will say what is wrong with it
+    return max(each, CONNECT_SECONDS) * (hosts + 1)
+
+
+def _connected(url: str, fields: dict[str, Any], *, seconds: float, where: str) -> Any:
+    """A connection, made within a time: in a thread, since looking up a name can be given none. Raises `StoreError`."""
+    psycopg = driver()
+    made: list[Any] = []
+    failed: list[Exception] = []
+    late = False
+
+    def make() -> None:
+        try:
+            made.append(_bounded().connect(url, autocommit=True, client_encoding="utf8", **fields))
+            if late:
+                made.pop().close()
+        except Exception as error:
+            failed.append(error)
+
+    thread = Thread(target=make, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    late = True
+    with suppress(IndexError):
+        return made.pop()
+    error = failed[0] if failed else psycopg.OperationalError(f"no connection within {seconds:g} s")
+    if isinstance(error, psycopg.Error):
+        raise failure(where, error) from error
+    raise error
 
 
 def prepare(connection: Connection, where: str) -> None:

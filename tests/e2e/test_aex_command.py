@@ -46,7 +46,7 @@ def aex(root: Path, *arguments: str, text: str = "", code: int = 0) -> subproces
     """Run the script; its exit code must be `code`."""
     done = subprocess.run(
         [AEX, *arguments],
-        check=False, cwd=root, env=os.environ | {"ADJOURN_CONFIG": str(root / "config")}, capture_output=True,
+        check=False, cwd=root, env=os.environ | {"ADJOURN_CONFIG": f"{root}-config"}, capture_output=True,
         text=True, timeout=30, input=text,
     )  # fmt: skip
     assert done.returncode == code, done
@@ -178,7 +178,7 @@ def test_proxy_and_gate_start_without_the_framework(root: Path, arguments: tuple
     """As fast as `adjourn proxy` and `adjourn hook`: nothing heavy is loaded on the way."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", AEX, *arguments],
-        check=False, cwd=root, env=os.environ | {"ADJOURN_CONFIG": str(root / "config")}, capture_output=True,
+        check=False, cwd=root, env=os.environ | {"ADJOURN_CONFIG": f"{root}-config"}, capture_output=True,
         text=True, timeout=30, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]

@@ -335,7 +335,7 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
     import psycopg  # noqa: PLC0415  # an extra
 
-    desk, url = Desk(tmp_path, tmp_path / "config"), new_postgres_url()
+    desk, url = Desk(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
     done = desk.run("tasks", "--store", url)
     assert done.code == 1
     assert "there is no store at postgresql://" in done.err

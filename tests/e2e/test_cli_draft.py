@@ -42,9 +42,7 @@ class Place:
     ) -> Done:
         known = ("ANTHROPIC_", "OPENAI_", "AEX_", "ADJOURN_")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(known)}
-        environment |= {"ADJOURN_CONFIG": str(self.root / "config")} | (
-            server.environment() if server else {}
-        )
+        environment |= {"ADJOURN_CONFIG": f"{self.root}-config"} | (server.environment() if server else {})
         return run(*arguments, cwd=self.root, env=environment, stdin=stdin)
 
     def drafts(self) -> list[Path]:

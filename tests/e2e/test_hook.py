@@ -204,7 +204,8 @@ def test_scopes_hold_where_links_lead(work: Hooked) -> None:
     work.write_policy("use file.read:src/**")
     (work.root / "src").mkdir()
     (work.root / "src" / "out").symlink_to(work.root.parent)
-    assert work.ask("Read", {"file_path": "a"}, cwd=str(work.root / "src")).decision == "deny"
+    assert work.ask("Read", {"file_path": "a"}).decision == "deny"
+    assert work.ask("Read", {"file_path": "a"}, cwd=str(work.root / "src")).decision == "allow"
     env = {"CLAUDE_PROJECT_DIR": str(work.root)}
     assert work.ask("Grep", {"pattern": "x"}, cwd=str(work.root / "src"), env=env).decision == "allow"
     assert work.ask("Grep", {"pattern": "x"}).decision == "deny"

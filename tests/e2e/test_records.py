@@ -49,7 +49,7 @@ class Shell:
         self.root = root
         (root / ".aex").mkdir(parents=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ADJOURN_")}
-        self.env = kept | {"ADJOURN_CONFIG": str(root / "config")}
+        self.env = kept | {"ADJOURN_CONFIG": f"{root}-config"}
 
     def store(self) -> CRStore:
         return CRStore(SqliteStore(self.root / ".aex" / "adjourn.db"))

@@ -19,7 +19,7 @@ WANTED = Request("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 
 @pytest.fixture
 def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessions]:
-    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("ADJOURN_CONFIG", f"{tmp_path}-config")
     found = Sessions(str(tmp_path))
     yield found
     found.close()

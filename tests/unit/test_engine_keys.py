@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import keys
-from adjourn.errors import ConflictError, InvalidError, NotFoundError, StoreError
+from adjourn.engine import keys, seals
+from adjourn.engine.desk import open_at
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.log.signing import fingerprint, public_key
 
 BOB = public_key(bytes(32))
@@ -244,3 +245,28 @@ def test_a_failed_write_leaves_nothing(config: Path, monkeypatch: pytest.MonkeyP
     ):
         keys.private_key()
     assert list((config / "keys").iterdir()) == []
+
+
+# --- keys in a workspace would be an agent's
+
+
+def test_a_store_is_not_opened_with_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:
+    """Whatever the store: whose folds and signatures count in it would be the agent's to say."""
+    work = tmp_path / "work"
+    for root in (tmp_path, config, config / "keys"):
+        with pytest.raises(RefusedError, match=r"keys .*ADJOURN_CONFIG"):
+            open_at(str(root), "other.db")
+    work.mkdir()
+    open_at(str(work), "other.db").close()
+    (tmp_path / "configuration").mkdir()
+    open_at(
+        str(tmp_path / "configuration"), "other.db"
+    ).close()  # its name begins as that of the keys' folder does
+
+
+def test_no_signature_counts_by_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "look.aex").write_text("task look v0\n")
+    (tmp_path / "look.aex.signature.json").write_text("{}")
+    found = seals.required(str(tmp_path), "look.aex", b"task look v0\n", ["default"], "look.aex")
+    assert found is not None
+    assert "keys are inside the workspace" in found.message

@@ -100,12 +100,10 @@ def _keys(place: Place) -> Iterator[Finding]:
     from adjourn.engine import keys  # noqa: PLC0415  # not for --help
 
     folder = keys.folder()
-    real, root = os.path.realpath(folder), os.path.realpath(place.root)
-    if real == root or real.startswith(root.rstrip("/") + "/"):
-        yield _found(
-            "keys-in-workspace", f"the keys are inside the workspace ({folder})",
-            "move them out and set ADJOURN_CONFIG: an agent can read and write a workspace",
-        )  # fmt: skip
+    try:
+        keys.check_outside(place.root)
+    except AdjournError as error:
+        yield _found("keys-in-workspace", error.message, error.remedy)
     if not os.path.isdir(folder):
         yield from _can_make(folder)
         return

@@ -108,11 +108,12 @@ def _public(text: str) -> bytes:
     from adjourn.engine.keys import KEY_BYTES  # noqa: PLC0415
     from adjourn.log.signing import decode_bytes  # noqa: PLC0415
 
+    key = text
     if os.path.isfile(text):
         with open(text, encoding="ascii", errors="replace") as file:
-            text = file.read(200).strip()
+            key = file.read(200).strip()
     try:
-        return decode_bytes(text, KEY_BYTES)
+        return decode_bytes(key, KEY_BYTES)
     except InvalidError as error:
         raise InvalidError(
             f"{safe(text[:60])!r} is neither a public key nor a file that holds one",

@@ -354,7 +354,11 @@ def group_of(client: process.Process, root: str) -> str:
 
 
 def open_at(root: str, url: str = "") -> Store:
-    """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace."""
+    """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace.
+
+    Raises `StoreError`, and `RefusedError` where the keys that seal and sign what is in it are the workspace's.
+    """
+    keys.check_outside(root)
     url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
     scheme, colon, path = url.partition(":")
     if not colon:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from adjourn.engine.workspace import create_file
-from adjourn.errors import ConflictError, InvalidError, NotFoundError, StoreError
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
 KEY_BYTES = 32
@@ -25,6 +25,16 @@ def folder() -> str:
         config = os.environ.get("XDG_CONFIG_HOME") or ""
         base = os.path.join(config if os.path.isabs(config) else os.path.expanduser("~/.config"), "adjourn")
     return os.path.join(base, "keys")
+
+
+def check_outside(root: str) -> None:
+    """Raise `RefusedError` when the keys are in the workspace `root`, links followed: they would be the agent's to choose."""
+    place, workspace = os.path.realpath(folder()), os.path.realpath(root)
+    if place == workspace or place.startswith(workspace.rstrip("/") + "/"):
+        raise RefusedError(
+            f"the keys are inside the workspace ({folder()})",
+            "move them out of it and set ADJOURN_CONFIG: an agent can read and write a workspace",
+        )
 
 
 def secret() -> bytes:

@@ -98,6 +98,7 @@ def required(root: str, path: str, text: bytes, signers: Sequence[str], source: 
     except InvalidError as error:
         return seals.unreadable(error, source)
     try:
+        keys.check_outside(root)
         return seals.check_sealed(text, signature, signers, keys.trusted(), source=source)
     except AdjournError as error:  # a key that cannot be read proves nothing
         return seals.unreadable(error, source)

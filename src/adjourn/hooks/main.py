@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from adjourn.errors import UsageError
 from adjourn.hooks import FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import Request
 from adjourn.hooks.options import parse
@@ -40,17 +39,19 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
 
 def _decided(arguments: list[str], request: Request) -> int:
     from adjourn.hooks.gate import decide  # noqa: PLC0415  # an event needs no gate, the gate no event
+    from adjourn.hooks.workspace import root_of  # noqa: PLC0415  # it loads the language
 
     options = parse(arguments)
-    answer = decide(options, request, root_of(request))
+    answer = decide(options, request, root_of(request.cwd))
     _write(claude_code.answer(answer, options["--client"], options["--format"]))
     return 0
 
 
 def _told(arguments: list[str], request: Request) -> int:
     from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # as above
+    from adjourn.hooks.workspace import root_of  # noqa: PLC0415
 
-    said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request))
+    said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request.cwd))
     if said:
         begins = request.hook_event_name == "SessionStart"
         _write(claude_code.context(request.hook_event_name, said) if begins else claude_code.message(said))
@@ -68,11 +69,3 @@ def _read() -> bytes:
 def _write(line: bytes) -> None:
     while line:
         line = line[os.write(1, line) :]
-
-
-def root_of(request: Request) -> str:
-    """The workspace: the client's project, wherever its shell has gone meanwhile; else the folder that the call names."""
-    root = os.path.realpath(os.environ.get("CLAUDE_PROJECT_DIR") or request.cwd or os.getcwd())
-    if not os.path.isdir(root):
-        raise UsageError(f"{root} is not a folder", "start the client in a folder that is there")
-    return root

@@ -173,6 +173,7 @@ def _load() -> dict[str, int]:
     import adjourn.hooks.events  # noqa: PLC0415
     import adjourn.hooks.gate  # noqa: PLC0415
     import adjourn.hooks.main  # noqa: PLC0415
+    import adjourn.hooks.workspace  # noqa: PLC0415
     import adjourn.store.sqlite  # noqa: F401, PLC0415
 
     files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if "adjourn" in name]

@@ -24,11 +24,19 @@ def main(program: str = "adjourn") -> None:
         _leave(_proxy(arguments[1:]))
     if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
         _leave(_hook(arguments[1:]))
+    _leave_working_folder()
     from adjourn.cli import main as run  # noqa: PLC0415  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":
         arguments[0] = "hook"
     sys.exit(run(arguments, program))
+
+
+def _leave_working_folder() -> None:
+    """Before anything else is loaded: the folder is an agent's to write in."""
+    from adjourn.host.python import leave_working_folder  # noqa: PLC0415  # where a failure is a hook's refusal, too
+
+    leave_working_folder()
 
 
 def _before_upstream(arguments: list[str]) -> int:
@@ -37,6 +45,7 @@ def _before_upstream(arguments: list[str]) -> int:
 
 def _proxy(arguments: list[str]) -> int:
     """Start the upstream before anything heavy is imported: it boots while we do."""
+    _leave_working_folder()
     from adjourn.errors import AdjournError  # noqa: PLC0415
     from adjourn.proxy.options import parse  # noqa: PLC0415
     from adjourn.proxy.upstream import Upstream, UpstreamError  # noqa: PLC0415
@@ -68,6 +77,7 @@ def _hook(arguments: list[str]) -> int:
                 os.fstat(number)
             except OSError:  # closed: no file of ours may take its place, and no answer be lost in silence
                 os.open(os.devnull, os.O_RDONLY)
+        _leave_working_folder()
         from adjourn.hooks import standby  # noqa: PLC0415
 
         stays = "--stay" in arguments

@@ -153,7 +153,7 @@ def _answering(sizes: Sizes, codebase: Codebase) -> Table:
         "read; they take turns. Targets: text 1.5 times rg; definitions and references 20 ms.",
     )
     root = codebase.repository.root
-    rg = ripgrep.program()
+    rg = ripgrep.program("")
     assert rg is not None
     for pattern in PATTERNS:
         ours, bare = [], []

@@ -254,3 +254,19 @@ def test_hooks_at_once_are_all_answered_and_counted(work: Standing) -> None:
         warm = list(pool.map(lambda _: work.ask(), range(12)))
     assert cold + warm == [(0, "allow", "")] * 24
     assert work.ledger(work.tasks()[0]).calls_used == 24
+
+
+def test_it_imports_nothing_of_the_workspace_that_began_it(work: Standing) -> None:
+    """It answers in every workspace, so no PYTHONPATH of one may lead it: not to a relative folder, nor to one of the workspace."""
+    mark = work.runtime / "mark"
+    for folder in (work.root, work.root / "lib"):
+        folder.mkdir(exist_ok=True)
+        for name in ("sitecustomize.py", "msgspec.py", "sqlite3.py"):
+            (folder / name).write_text(f"open({str(mark)!r}, 'a').write(__file__)\n")
+    led = {"PYTHONPATH": f"{work.root}/lib:lib:.", "PYTHONUSERBASE": str(work.root)}
+    # the hook itself does not see it (-E): only what it starts could be led
+    done = work.start(python=("-P", "-E"), env=led)
+    done.communicate(work.request(), timeout=60)
+    work.wait_for(1)
+    assert work.ask()[0] == 0
+    assert not mark.exists(), mark.read_text()

@@ -349,7 +349,7 @@ def test_where_adjourn_is_not_on_the_path_the_interpreter_is_named(at: Home) -> 
     args = json.loads((at.root / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0][
         "command"
     ]
-    assert args.startswith(f"{sys.executable} -m adjourn hook ")
+    assert args.startswith(f"{sys.executable} -P -m adjourn hook ")
     assert at.run("init", "--yes", PATH="/usr/bin:/bin").out.startswith("nothing to change")
 
 

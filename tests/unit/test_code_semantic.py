@@ -226,7 +226,7 @@ def test_context_refuses_what_is_not_there(codebase: Codebase) -> None:
 
 def test_engines_are_told() -> None:
     """Doctor learns which languages are read and what is missing."""
-    found = engines()
+    found = engines("/nowhere")
     assert found.ripgrep
     assert found.languages == {language.name: True for language in LANGUAGES}
     assert found.missing_packages == []

@@ -281,7 +281,7 @@ def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
     assert not codebase.sync().partial
 
 
-@pytest.mark.skipif(ctags.program() is None, reason="Universal Ctags is not installed")
+@pytest.mark.skipif(ctags.program("") is None, reason="Universal Ctags is not installed")
 def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A language without a grammar has definitions where Universal Ctags is installed, marked as heuristic."""
     write(

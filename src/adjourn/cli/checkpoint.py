@@ -13,6 +13,7 @@ import click
 from adjourn.cli.output import complain, safe, safe_lines, say, say_json, table
 from adjourn.cli.place import Place, at_store, example, for_machines, in_folder, person
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
+from adjourn.host.executables import find
 
 if TYPE_CHECKING:
     from adjourn.engine.pages import Found, Search
@@ -259,7 +260,11 @@ def edit(page: str) -> int:
     copies = pages.numbered(f".{name.removesuffix('.md')}.edit")  # the first may hold what was written before
     copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
     path = os.path.join(folder, copy)
-    if subprocess.run([*shlex.split(editor), path], check=False).returncode:
+    name, *options = shlex.split(editor)
+    program = find(name, root)
+    if program is None:
+        raise UsageError(f"{name} is not on PATH outside of {root}", "set VISUAL to a program's path")
+    if subprocess.run([program, *options, path], check=False).returncode:
         raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
     data = read_file(path, MAX_PAGE_BYTES)
     if data == chosen.text.encode():

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,8 @@ from typing import Any
 import click
 
 from adjourn.errors import AdjournError
+from adjourn.host import python
+from adjourn.host.executables import find, search_path
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -47,12 +48,12 @@ def demo(keep: bool) -> None:
 
     The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """
-    if shutil.which("git") is None:
+    if find("git", os.getcwd()) is None:
         raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
-    python = _environment()
+    interpreter = _environment()
     folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
     try:
-        Story(folder, python).tell()
+        Story(folder, interpreter).tell()
     finally:
         if keep:
             click.echo(
@@ -65,40 +66,52 @@ def demo(keep: bool) -> None:
 def _environment() -> Path:
     """The Python of an environment with the server and the SDK, made on first use."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adjourn" / "demo"
-    python = cache / "bin" / "python"
+    interpreter = cache / "bin" / "python"
     if (cache / "ready").exists():
-        return python
+        return interpreter
     click.echo("Preparing: installing mcp-server-git and the MCP SDK (once) …", err=True)
     shutil.rmtree(cache, ignore_errors=True)
     for command in (
-        [sys.executable, "-m", "venv", str(cache)],
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", SERVER, SDK],
+        python.command("-m", "venv", str(cache)),
+        python.command(
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            SERVER,
+            SDK,
+            executable=str(interpreter),
+        ),
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        variables = python.environment(os.environ, os.getcwd())
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = done.stderr.strip()[-500:]
             raise AdjournError(
                 f"cannot prepare the demonstration: {reason}", "it needs a package index, once"
             )
     (cache / "ready").touch()
-    return python
+    return interpreter
 
 
 class Story:
-    """One run. `folder` is the scratch workspace, `python` that of the demonstration's environment."""
+    """One run. `folder` is the scratch workspace, `interpreter` the Python of the demonstration's environment."""
 
-    def __init__(self, folder: Path, python: Path) -> None:
+    def __init__(self, folder: Path, interpreter: Path) -> None:
         self.folder = folder
-        self.python = python
+        self.interpreter = str(interpreter)
+        given = {key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))}
         self.environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))},
+            **python.environment(given, os.getcwd()),
+            "PATH": search_path(os.getcwd()),
             "GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@localhost",
             "GIT_COMMITTER_NAME": "demo", "GIT_COMMITTER_EMAIL": "demo@localhost",
         }  # fmt: skip
         self.chapters = 0
         self.proxy = [
-            sys.executable, "-m", "adjourn", "proxy", "--",
-            str(python), "-m", "mcp_server_git", "--repository", str(folder),
+            *python.command("-m", "adjourn", "proxy", "--"),
+            *python.command("-m", "mcp_server_git", "--repository", str(folder), executable=self.interpreter),
         ]  # fmt: skip
 
     def tell(self) -> None:
@@ -217,7 +230,7 @@ class Story:
 
     def _adjourn(self, *arguments: str) -> None:
         self._say(f"  $ adjourn {' '.join(arguments[:3])}")
-        text = self._run(sys.executable, "-m", "adjourn", *arguments)
+        text = self._run(*python.command("-m", "adjourn", *arguments))
         for line in text.rstrip().splitlines():
             self._say(f"     {line}")
 
@@ -256,7 +269,7 @@ class Client:
         self.texts: list[str] = []
         program = Path(__file__).with_name("demo_client.py")
         self._process = subprocess.Popen(
-            [str(story.python), str(program), json.dumps(script)],
+            python.command(str(program), json.dumps(script), executable=story.interpreter),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=story.environment,

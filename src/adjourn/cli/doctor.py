@@ -16,6 +16,7 @@ from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
+from adjourn.host.executables import find
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -185,7 +186,10 @@ def _git(place: Place) -> Iterator[Finding]:
 
 def _run_git(root: str, *arguments: str) -> int:
     """Exit code of git; -1 when there is no git, or it takes too long. Runs nothing that the repository configures."""
-    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    program = find("git", root)
+    if program is None:
+        return -1
+    command = [program, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
         done = subprocess.run(
             command,
@@ -211,7 +215,7 @@ def _code(place: Place) -> Iterator[Finding]:
     if os.path.isdir(os.path.join(place.root, ".code-intel")):
         from adjourn.code.engines import engines, findings  # noqa: PLC0415
 
-        yield from findings(engines())
+        yield from findings(engines(place.root))
         yield from _code_refused(place)
 
 

@@ -14,6 +14,7 @@ import click
 
 from adjourn.cli.output import Waiting
 from adjourn.errors import NotFoundError
+from adjourn.host.python import leave_working_folder
 
 if TYPE_CHECKING:
     from adjourn.engine.task import Task
@@ -162,5 +163,6 @@ def _go(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value:
         try:
             os.chdir(value)
+            leave_working_folder()
         except OSError as error:
             raise click.BadParameter(f"{value}: {error.strerror}", ctx, param) from error

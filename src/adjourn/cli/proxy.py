@@ -5,12 +5,10 @@ Owns: the help, made from the proxy's own table of options. Must never: parse an
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
 from adjourn.cli.place import example
+from adjourn.errors import UsageError
 from adjourn.proxy.options import OPTIONS, Option
 
 
@@ -51,6 +49,4 @@ def proxy() -> None:
 
     Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
     """
-    sys.stdout.flush()
-    arguments = [sys.executable, "-m", "adjourn", "proxy", *click.get_current_context().args]
-    os.execv(sys.executable, arguments)  # noqa: S606  # the one way in that starts the upstream first
+    raise UsageError("`proxy` is not the first argument", "write: adjourn proxy [OPTIONS] -- COMMAND...")

@@ -32,11 +32,11 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     chunks: list[Chunk]
 
 
-def dialect(language: str) -> str:
+def dialect(language: str, workspace: str) -> str:
     """A language as it is understood here: another engine makes another analysis."""
     if language != TEXT:
         return f"{language}+grammar" if has_grammar(language) else language
-    return f"{language}+ctags" if ctags.program() else language
+    return f"{language}+ctags" if ctags.program(workspace) else language
 
 
 def fingerprint(data: bytes, language: str) -> bytes:

@@ -5,7 +5,6 @@ Owns: running it, once for a whole list of files. Must never: let a project's ow
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,9 +13,12 @@ from functools import cache
 import msgspec
 
 from adjourn.code.outline import MAX_SIGNATURE, Symbol
+from adjourn.host.executables import find
 
 _SECONDS = 120
 _MAX_NAME = 200
+_NO_OPTIONS = "--options=NONE"
+"""Has to come first: else the options of the folder (`.ctags.d`) are read before it."""
 # What these find in prose and settings is not a definition of code.
 _NOT = "-Man,-Iniconf,-Diff,-Passwd,-JSON,-ReStructuredText,-Asciidoc,-Make,-Autoconf,-Automake,-LdScript,-RpmSpec"
 
@@ -33,14 +35,14 @@ class _Tag(msgspec.Struct):
 
 
 @cache
-def program() -> str | None:
-    """Where Universal Ctags is; another ctags does not count."""
-    found = shutil.which("ctags") or shutil.which("universal-ctags")
+def program(workspace: str) -> str | None:
+    """Where Universal Ctags is, outside of the workspace; another ctags does not count."""
+    found = find("ctags", workspace) or find("universal-ctags", workspace)
     if found is None:
         return None
     with suppress(OSError, subprocess.SubprocessError):
         told = subprocess.run(
-            [found, "--list-features"], capture_output=True, text=True, timeout=5, check=False
+            [found, _NO_OPTIONS, "--list-features"], capture_output=True, text=True, timeout=5, check=False
         )
         if "json" in told.stdout:
             return found
@@ -49,13 +51,13 @@ def program() -> str | None:
 
 def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
     """Symbols by path. Nothing where there is no ctags, or it fails: a file without symbols is still searched."""
-    executable = program()
+    executable = program(cwd)
     wanted = [path for path in paths if "\n" not in path]
     if executable is None or not wanted:
         return {}
     command = [
         executable,
-        "--options=NONE",
+        _NO_OPTIONS,
         f"--languages={_NOT}",
         "--output-format=json",
         "--fields=+neZsP",

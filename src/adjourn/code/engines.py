@@ -28,11 +28,11 @@ class Engines(msgspec.Struct, frozen=True):
     vectors: bool
 
 
-def engines() -> Engines:
-    """What is installed here."""
+def engines(workspace: str) -> Engines:
+    """What is installed here, outside of the workspace."""
     return Engines(
-        ripgrep=ripgrep.program(),
-        ctags=ctags.program(),
+        ripgrep=ripgrep.program(workspace),
+        ctags=ctags.program(workspace),
         languages={language.name: grammars.has_grammar(language.name) for language in LANGUAGES},
         missing_packages=grammars.missing(),
         watching=importlib.util.find_spec("watchfiles") is not None,

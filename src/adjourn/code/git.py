@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host.executables import find
 
 SECONDS = 60.0
 WITH_HOOKS = 600.0
@@ -102,9 +103,12 @@ class Git:
             for name, value in os.environ.items()
             if not name.startswith("GIT_") or name.startswith(_USERS)
         }
+        program = find("git", self.root)
+        if program is None:
+            raise NotFoundError("git is not installed", "install git")
         try:
             process = subprocess.Popen(
-                ["git", *_ALWAYS, *map(as_bytes, arguments)],
+                [program, *_ALWAYS, *map(as_bytes, arguments)],
                 cwd=self.root,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

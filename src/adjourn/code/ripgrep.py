@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sysconfig
 import threading
@@ -22,6 +21,7 @@ import msgspec
 
 from adjourn.code.pace import Pace
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.host.executables import find
 
 MAX_RECORD = 1 << 16
 """Bytes of one record of rg that are decoded as JSON; longer ones are read for their line number only."""
@@ -40,10 +40,10 @@ _ALWAYS = ("--no-config", "--no-require-git", "--no-messages")
 
 
 @cache
-def program() -> str | None:
-    """Where rg is: beside this Python (its wheel), else on the PATH."""
+def program(workspace: str) -> str | None:
+    """Where rg is: beside this Python (its wheel), else on PATH outside of the workspace."""
     bundled = os.path.join(sysconfig.get_path("scripts"), "rg")
-    return bundled if os.access(bundled, os.X_OK) else shutil.which("rg")
+    return bundled if os.access(bundled, os.X_OK) else find("rg", workspace)
 
 
 def records(
@@ -116,7 +116,7 @@ def _paths(arguments: Sequence[str], cwd: str, pace: Pace) -> list[str]:
 
 @contextmanager
 def _running(arguments: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
-    executable = program()
+    executable = program(cwd)
     if executable is None:
         raise NotFoundError("ripgrep is not installed", "pip install 'adjourn[code]'")
     process = subprocess.Popen(

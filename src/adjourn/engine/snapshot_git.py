@@ -27,6 +27,7 @@ import msgspec
 
 from adjourn.engine.destructive import Settings
 from adjourn.errors import NotFoundError, RefusedError, StoreError
+from adjourn.host.executables import find
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
@@ -91,9 +92,12 @@ class _Git:
         }  # fmt: skip
 
     def run(self, *arguments: str, given: bytes = b"", may_fail: bool = False) -> bytes:
+        program = find("git", self._root)
+        if program is None:
+            raise NotFoundError("there is no git here", "install git, or switch keepFiles off")
         try:
             done = subprocess.run(
-                ["git", *self._settings, *arguments],
+                [program, *self._settings, *arguments],
                 cwd=self._root,
                 env=self._environment,
                 input=given,
@@ -101,8 +105,6 @@ class _Git:
                 timeout=max(0.0, self._end - time.monotonic()),
                 check=False,
             )
-        except FileNotFoundError as error:
-            raise NotFoundError("there is no git here", "install git, or switch keepFiles off") from error
         except subprocess.TimeoutExpired as error:
             raise StoreError(
                 f"git {arguments[0]} took too long",

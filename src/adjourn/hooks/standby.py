@@ -22,6 +22,7 @@ import os
 import sys
 
 from adjourn.hooks import FAILED, REFUSED, tell
+from adjourn.host import python
 
 IDLE_SECONDS = 600
 HANDOVER_SECONDS = 2
@@ -69,13 +70,13 @@ def start() -> None:
     path = place()
     if not path:
         return
-    kept = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", *python.PLACES)
+    given = {name: os.environ[name] for name in kept if name in os.environ}
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    # -P: the folder that the hook runs in is an agent's to write, and no place to load modules from
-    command = [sys.executable, "-P", "-m", __name__, path]
+    words = python.command("-m", __name__, path)
     try:
-        os.posix_spawn(sys.executable, command, environment, file_actions=nowhere, setsid=True)
+        environment = python.environment(given, os.getcwd())
+        os.posix_spawn(words[0], words, environment, file_actions=nowhere, setsid=True)
     except OSError:
         return
 

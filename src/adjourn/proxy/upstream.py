@@ -9,8 +9,10 @@ import os
 import time
 
 from adjourn.errors import AdjournError
+from adjourn.host.executables import find
 
 GRACE_SECONDS = 2.0
+_REMEDY = "check the command after --"
 SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 9, 13, 15
 """POSIX's numbers. The signal module costs milliseconds, and this runs before the upstream is started."""
 
@@ -23,11 +25,14 @@ class Upstream:
     """A running upstream. `stdin` and `stdout` are our ends of its pipes; its stderr is ours."""
 
     def __init__(self, command: list[str]) -> None:
+        program = find(command[0])  # in no relative entry of PATH: that is a folder of the workspace
+        if program is None:
+            raise UpstreamError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
         their_in, self.stdin = os.pipe()
         self.stdout, their_out = os.pipe()
         try:
-            self.pid = os.posix_spawnp(
-                command[0],
+            self.pid = os.posix_spawn(
+                program,
                 command,
                 os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, their_in, 0), (os.POSIX_SPAWN_DUP2, their_out, 1)],
@@ -37,7 +42,7 @@ class Upstream:
             for end in (self.stdin, self.stdout):
                 os.close(end)
             raise UpstreamError(
-                f"cannot start the upstream {command[0]!r}: {error.strerror}", "check the command after --"
+                f"cannot start the upstream {command[0]!r}: {error.strerror}", _REMEDY
             ) from error
         finally:
             os.close(their_in)

@@ -16,12 +16,13 @@ from typing import Any
 from adjourn.engine.contract import read_contract
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup import jsonc, servers, starting, toml_text
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
 from adjourn.setup.plan import Plan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
+_SAFE_START = "`adjourn init` writes the command anew; PATH must name no folder of the workspace"
 
 
 def findings(root: str, home: Home) -> Iterator[Finding]:
@@ -36,6 +37,15 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 "write the path that `command -v adjourn` prints",
                 name,
                 "error",
+            )
+        elif problem := starting.problem(words, root):
+            yield _found("client-start", f"{name}: {problem}", _SAFE_START, name, "error")
+        elif starting.is_inside(words, root):
+            yield _found(
+                "client-inside",
+                f"{name}: adjourn is installed in the workspace ({words[0]}), where an agent can change it",
+                "install it elsewhere (`pipx install adjourn`), then `adjourn init`",
+                name,
             )
     if not commands:
         mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]

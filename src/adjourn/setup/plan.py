@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from adjourn.aex import templates
 from adjourn.aex.policy import discover
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup import jsonc, servers, starting, toml_text
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
     CLAUDE,
@@ -71,7 +71,7 @@ class Plan:
 
 def plan(root: str, home: Home) -> Plan:
     """What `adjourn init` would do in a workspace."""
-    return _Planner(root, home, servers.program()).made()
+    return _Planner(root, home, starting.program(root)).made()
 
 
 class _Planner:
@@ -159,6 +159,8 @@ class _Planner:
         if servers.is_behind(server):
             if into is None and path.endswith(".toml") and (passed := servers.passed_on(server)):
                 self._pass_on(path, at, passed)
+            if into is None:
+                self._start_safely(path, at, server)
             return True
         fields = servers.behind_proxy(server, self._start)
         if fields is None:
@@ -183,6 +185,20 @@ class _Planner:
             return False
         self._change(target, after, f"server {name} behind the proxy")
         return True
+
+    def _start_safely(self, path: str, at: Sequence[str], server: Any) -> None:
+        words = starting.mended(servers.words_of(server) or [], self._start, self._root)
+        if words is None:
+            return
+        fields: dict[str, str | list[str]] = {"command": words[0], "args": words[1:]}
+        with suppress(AdjournError):  # in another spelling: doctor names it
+            text = self._text(path) or ""
+            if path.endswith(".toml"):
+                text = toml_text.with_table(text, at, fields)
+            else:
+                for member, value in fields.items():
+                    text = jsonc.edited(text, (*at, member), value)
+            self._change(path, text, f"server {at[-1]} starts nothing of the workspace")
 
     def _pass_on(self, path: str, at: Sequence[str], passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set

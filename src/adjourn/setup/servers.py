@@ -8,19 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 SHARED = ("ADJOURN_CONFIG", "ADJOURN_STORE", "ADJOURN_TASK", "XDG_CONFIG_HOME")
 """What in the environment leads a client's hooks and the proxy to one store, and to the keys of one user."""
 _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
-
-
-def program() -> list[str]:
-    """The words that start adjourn here: its name where that leads to it, else the interpreter that runs it."""
-    return ["adjourn"] if shutil.which("adjourn") else [sys.executable, "-m", "adjourn"]
 
 
 def is_behind(server: Any) -> bool:
@@ -34,7 +27,7 @@ def is_code(server: Any) -> bool:
 
 
 def _starts(server: Any, command: str) -> bool:
-    words = _words(server)
+    words = words_of(server)
     return words is not None and any(
         os.path.basename(words[at]).partition(".")[0] == "adjourn" and words[at + 1 : at + 2] == [command]
         for at in range(len(words))
@@ -43,7 +36,7 @@ def _starts(server: Any, command: str) -> bool:
 
 def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
     """What changes in a server's entry to put it behind the proxy; None when it starts no command of its own."""
-    words = _words(server)
+    words = words_of(server)
     if words is None:
         return None
     return {"command": start[0], "args": [*start[1:], "proxy", "--", *words]}
@@ -65,7 +58,8 @@ def why_not(server: Any) -> str:
     return "it has no `command` with a list of `args`"
 
 
-def _words(server: Any) -> list[str] | None:
+def words_of(server: Any) -> list[str] | None:
+    """The command of a server's entry with its arguments; None where it starts none."""
     if not isinstance(server, dict) or server.get("type", "stdio") not in ("stdio", "local"):
         return None
     command, arguments = server.get("command"), server.get("args", [])

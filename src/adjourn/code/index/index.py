@@ -197,7 +197,7 @@ class _New:
     def _analyse(self, wanted: dict[bytes, list[Seen]], total: int) -> None:
         found: dict[bytes, tuple[str, Analysis]] = {}
         last = time.monotonic()
-        with closing(analyses(self._requests(wanted), len(wanted))) as done:
+        with closing(analyses(self._requests(wanted), len(wanted), self._index.repository.root)) as done:
             for key, language, analysis in done:
                 found[key] = (language, analysis)
                 if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
@@ -219,7 +219,7 @@ class _New:
                 data = _read(os.path.join(root, path))
             except OSError:
                 continue  # it is gone again; the next look will tell
-            if fingerprint(data, dialect(language)) == key:
+            if fingerprint(data, dialect(language, root)) == key:
                 yield key, Request(data, language, tags.get(path))
 
     def _save(self, wanted: dict[bytes, list[Seen]], found: dict[bytes, tuple[str, Analysis]]) -> None:
@@ -229,7 +229,8 @@ class _New:
         found.clear()
 
     def _look(self, path: str) -> Seen | None:
-        full = os.path.join(self._index.repository.root, path)
+        root = self._index.repository.root
+        full = os.path.join(root, path)
         language = language_of(path)
         try:
             status = os.stat(full, follow_symlinks=False)
@@ -240,7 +241,7 @@ class _New:
         # A file that was written just now may be written again within the clock's step: it is looked at once more.
         fresh = time.time_ns() - status.st_mtime_ns < _SETTLED_NS
         mtime = FRESH if fresh else status.st_mtime_ns
-        return Seen(path, mtime, status.st_size, fingerprint(data, dialect(language)), language)
+        return Seen(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)
 
 
 def _status(path: str) -> _Status | None:

@@ -82,7 +82,7 @@ def read_current(index: Index, place: Place) -> bytes | None:
         data = file.read(min(place.size, MAX_PARSED) + 1)
     if place.mtime == FRESH:
         row = index.database.one("SELECT hash FROM content WHERE id = ?", (place.content,))
-        if row is None or row[0] != fingerprint(data, dialect(place.language)):
+        if row is None or row[0] != fingerprint(data, dialect(place.language, index.repository.root)):
             return None
     return data
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ import msgspec
 
 from adjourn.code.analysis import SKIPPED, Analysis, analyse
 from adjourn.code.index.worker import Request, read, write
+from adjourn.host import python
 
 MAX_WORKERS = 4
 _WORTH_IT = 64
@@ -26,7 +26,7 @@ _FILE_SECONDS = 60.0
 
 
 def analyses(
-    requests: Iterable[tuple[bytes, Request]], count: int
+    requests: Iterable[tuple[bytes, Request]], count: int, workspace: str
 ) -> Generator[tuple[bytes, str, Analysis], None, None]:
     """The analysis of each request, under its key, as they are done; `count` says about how many there are."""
     if count < _WORTH_IT:
@@ -35,7 +35,7 @@ def analyses(
         return
     size = min(MAX_WORKERS, os.cpu_count() or 1)
     workers: SimpleQueue[_Worker] = SimpleQueue()
-    started = [_Worker() for _ in range(size)]
+    started = [_Worker(workspace) for _ in range(size)]
     for worker in started:
         workers.put(worker)
 
@@ -64,7 +64,8 @@ def analyses(
 
 
 class _Worker:
-    def __init__(self) -> None:
+    def __init__(self, workspace: str) -> None:
+        self._workspace = workspace
         self._lock = threading.Lock()
         self._closed = False
         self._process = self._started()
@@ -103,10 +104,10 @@ class _Worker:
                 if pipe is not None:
                     pipe.close()
 
-    @staticmethod
-    def _started() -> subprocess.Popen[bytes]:
+    def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "adjourn.code.index.worker"],
+            python.command("-m", "adjourn.code.index.worker"),
+            env=python.environment(os.environ, self._workspace),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from adjourn.engine.run.programs import Ended, run_program
+from adjourn.engine.run.programs import Ended, ProgramError, run_program
 from adjourn.errors import InvalidError
+from adjourn.host.executables import find
 
 MAX_PATCH = 20_000_000
 SECONDS = 60.0
@@ -29,6 +30,14 @@ def environment(**more: str) -> Mapping[str, str]:
     """For git, without what would lead it elsewhere or make it ask."""
     kept = {key: value for key, value in os.environ.items() if key not in _TAKEN_OUT}
     return kept | {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | more
+
+
+def git(root: str) -> str:
+    """Where git is, outside of the workspace. Raises `ProgramError`."""
+    found = find("git", root)
+    if found is None:
+        raise ProgramError("there is no git here outside of the workspace", "install git", started=False)
+    return found
 
 
 def touched(root: str, patch: str) -> list[str]:
@@ -65,7 +74,7 @@ def _apply(root: str, patch: str, *options: str) -> Ended:
         )
     above = os.path.dirname(os.path.realpath(root))
     return run_program(
-        ["git", "apply", *options, "-"],
+        [git(root), "apply", *options, "-"],
         root,
         SECONDS,
         given=data,

@@ -16,6 +16,7 @@ from typing import IO
 import msgspec
 
 from adjourn.errors import AdjournError
+from adjourn.host.executables import find
 
 MAX_OUTPUT = 1_000_000
 """Bytes kept of each of a program's two outputs: the first half, and the last."""
@@ -47,10 +48,19 @@ def run_program(
     given: bytes = b"",
     environment: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Run a program to its end in `folder`. Its whole process group is killed when time is up, or this is interrupted."""
+    """Run a program to its end in `folder`. Its whole process group is killed when time is up, or this is interrupted.
+
+    A name is looked up in the absolute entries of PATH: a relative one is a folder of the workspace.
+    """
+    program = find(command[0])
+    if program is None:
+        raise ProgramError(
+            f"cannot start {command[0]}: it is not on PATH", "install it, or mend PATH", started=False
+        )
     try:
         process = subprocess.Popen(
             list(command),
+            executable=program,
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,

@@ -228,7 +228,10 @@ class Repository:
         # The repository's own settings must not start programs, nor paths be read as patterns.
         quiet = ("-c", "core.fsmonitor=false", "--literal-pathspecs")
         ended = run_program(
-            ["git", *quiet, *arguments], self._root, patches.SECONDS, environment=patches.environment()
+            [patches.git(self._root), *quiet, *arguments],
+            self._root,
+            patches.SECONDS,
+            environment=patches.environment(),
         )
         if ended.code:
             raise ToolError(

@@ -1,0 +1,65 @@
+"""The words by which a client starts adjourn, and whether they can be made to start something else.
+
+A client starts its hooks and servers in the workspace. A relative program, a folder of the workspace on PATH, and `python -m` without
+-P each lead to a file that an agent can write.
+
+Owns: those words, and what is wrong with such as were written before. Must never: read or write a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+
+from adjourn.host import python
+from adjourn.host.executables import lies_in
+
+_SAFE = re.compile(r"-[a-zA-Z]*[PI][a-zA-Z]*")
+"""The options of Python that keep the current folder out of what it imports."""
+
+
+def program(root: str) -> list[str]:
+    """The words that start adjourn in a workspace: its name where that leads to it, else the interpreter that runs it."""
+    found = shutil.which("adjourn")
+    by_name = found and not lies_in(found, root) and not problem(["adjourn"], root)
+    return ["adjourn"] if by_name else python.command("-m", "adjourn")
+
+
+def problem(words: Sequence[str], root: str) -> str:
+    """Why a command of ours may start what an agent puts into the workspace; "" where it cannot."""
+    name = os.path.expanduser(words[0])
+    if "/" in name:
+        if not os.path.isabs(name):
+            return f"{name} is relative: it is looked up in the folder that the client works in"
+    elif folder := _before(name, root):
+        return f"{name} is looked up in {folder} first, where an agent can write"
+    options = list(words[1 : words.index("adjourn")]) if "adjourn" in words[1:] else []
+    if options[-1:] == ["-m"] and not any(_SAFE.fullmatch(word) for word in options):
+        return "`python -m adjourn` imports from the folder that the client works in first"
+    return ""
+
+
+def mended(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
+    """The words that start the same proxy safely; None where there is nothing to mend, or not by us."""
+    at = words.index("proxy") if "proxy" in words else 0
+    before = words[1:at]
+    ours = not before or (before[-2:] == ["-m", "adjourn"] and all(word[0] == "-" for word in before[:-1]))
+    return [*start, *words[at:]] if at and ours and problem(words, root) else None
+
+
+def is_inside(words: Sequence[str], root: str) -> bool:
+    """Whether the program is installed in the workspace itself."""
+    found = shutil.which(os.path.expanduser(words[0]))
+    return found is not None and lies_in(found, root)
+
+
+def _before(name: str, root: str) -> str:
+    """The folder of the workspace on PATH in which a name is looked up before it is found, without being there."""
+    for folder in os.get_exec_path():
+        if os.access(os.path.join(folder, name), os.X_OK) and os.path.isabs(folder):
+            return ""
+        if not os.path.isabs(folder) or lies_in(folder, root):
+            return repr(folder)
+    return ""

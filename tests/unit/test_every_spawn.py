@@ -1,0 +1,102 @@
+"""Every place in the source that starts a program: a Python only by the one helper, any other program by a reviewed call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import adjourn
+
+SOURCE = Path(adjourn.__file__).parent
+MODULES = {"subprocess", "multiprocessing", "pty", "runpy", "concurrent.futures.process"}
+OF_OS = ("exec", "spawn", "posix_spawn", "system", "popen", "startfile", "fork")
+OF_ASYNCIO = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell")
+STARTS = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
+
+REVIEWED = {
+    ("cli/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
+    (
+        "cli/demo.py",
+        "subprocess.run",
+    ): "Python by the helper; git found outside of the folder it was started in",
+    ("cli/demo.py", "subprocess.Popen"): "Python by the helper",
+    ("cli/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("code/ctags.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
+    ("code/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
+    ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
+    ("code/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
+    (
+        "engine/run/programs.py",
+        "subprocess.Popen",
+    ): "what a contract names, never by a relative entry of PATH; git",
+    ("engine/snapshot_git.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
+    ("hooks/standby.py", "os.fork"): "this program itself",
+    (
+        "proxy/upstream.py",
+        "os.posix_spawn",
+    ): "the server that the user names, never by a relative entry of PATH",
+    ("store/conformance/races.py", "multiprocessing"): "a store's own tests, in the process of who tests it",
+}
+"""(file, what is called) → why it may: what is started is none that an agent could have put in its place."""
+PYTHONS = {"cli/demo.py", "code/index/workers.py", "hooks/standby.py", "setup/starting.py"}
+"""The files that start a Python, or write down how one is started: each by `adjourn.host.python`."""
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def starts(tree: ast.Module) -> Iterator[str]:
+    """What a module calls, or imports by name, that starts a process."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {alias.name for alias in node.names}
+            if node.module.partition(".")[0] in MODULES or node.module in MODULES:
+                yield node.module.partition(".")[0]
+            elif node.module == "os" and any(name.startswith(OF_OS) for name in names):
+                yield "os, by name"
+            elif node.module.startswith("concurrent.futures") and "ProcessPoolExecutor" in names:
+                yield "ProcessPoolExecutor"
+        elif isinstance(node, ast.Import):
+            bare = {alias.name for alias in node.names} & (MODULES - {"subprocess"})
+            renamed = {alias.name for alias in node.names if alias.asname} & (MODULES | {"os"})
+            yield from bare | renamed
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner, name = node.value.id, node.attr
+            if owner == "subprocess" and name in STARTS:
+                yield f"subprocess.{name}"
+            elif (owner in ("os", "posix") and name.startswith(OF_OS)) or name in OF_ASYNCIO:
+                yield f"{owner}.{name}"
+
+
+def test_every_start_of_a_program_was_reviewed() -> None:
+    """A new one fails here until somebody says why nothing that an agent wrote can be started by it; an old one is taken out."""
+    found = {(name, start) for name, tree in trees() for start in starts(tree)}
+    assert found == set(REVIEWED)
+
+
+def test_python_is_started_by_the_one_helper() -> None:
+    """No other module names the interpreter, `-m` included: the helper adds -P, and takes the workspace out of PYTHONPATH."""
+    naming, using = set(), set()
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "sys":
+                naming.add(name)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if (node.value.id, node.attr) in (("sys", "executable"), ("sys", "_base_executable")):
+                    naming.add(name)
+                if (node.value.id, node.attr) == ("python", "command"):
+                    using.add(name)
+    assert naming == {"host/python.py"}
+    assert using == PYTHONS
+
+
+def test_who_starts_a_python_gives_it_variables_of_the_helper() -> None:
+    """PYTHONPATH and its kin may name the workspace: what is started does not see those entries."""
+    for name, tree in trees():
+        if name in PYTHONS - {"setup/starting.py"}:
+            text = ast.unparse(tree)
+            assert "python.environment(" in text, name

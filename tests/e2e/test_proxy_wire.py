@@ -32,7 +32,7 @@ def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) 
             b'"l":12345678901234567890123,"u":"\\u00e9\\/","n":-0}},"more":[1.50]}\n' % meta,
             b'  {"method" : "x/unknown" , "id": 77 ,\t"params":{%s"deep":{"id":1,"name":2}}, "jsonrpc": "2.0"}  \r\n'
             % meta,
-            '{"jsonrpc":"2.0","method":"notifications/x","params":{"ü":"\u2028"}}\n'.encode(),
+            '{"jsonrpc":"2.0","method":"notifications/x","params":{"ü":"\u00a0"}}\n'.encode(),
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"never"}}\n',
             b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1.0,"progress":0.10}}\n',
             b'{"jsonrpc":"2.0","id":"unknown","result":{"a":1.0}}\n',
@@ -69,6 +69,17 @@ def test_messages_of_any_size_pass_both_ways(tmp_path: Path) -> None:
             assert json.loads(text_of(client.call("echo", {"t": text}))) == {"t": text}
 
 
+def test_a_character_at_which_some_servers_end_a_line_reaches_them_escaped(tmp_path: Path) -> None:
+    """Or a text could hold a second message, which the policy never saw."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        hidden = '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"deploy.run"}}'
+        sent = client.call_message("echo", {"text": f"\u2028{hidden}\u2028\u2029\x85"})
+        client.send(json.dumps(sent, ensure_ascii=False).encode() + b"\n")
+        assert json.loads(text_of(client.answer(sent["id"]))) == sent["params"]["arguments"]
+        assert len(work.forwarded()[-1].decode().splitlines()) == 1
+
+
 # --- from the upstream
 
 
@@ -89,6 +100,7 @@ def test_an_upstreams_bytes_reach_the_client_unchanged(tmp_path: Path) -> None:
         while sum(line.count(b"12345678901234567890123") for line in client.received) == 0:
             assert time.monotonic() < end
             time.sleep(0.01)
+        lines.remove("this is no JSON at all")
         expected = [line.replace("$ID", str(request)).encode() + b"\n" for line in lines]
         assert client.received[-len(lines) :] == expected
         assert "upstream.non_jsonrpc" in client.stderr()
@@ -145,40 +157,60 @@ def test_an_answer_that_nobody_asked_for_is_dropped(tmp_path: Path) -> None:
         assert not work.ledger().open_calls
 
 
-@pytest.mark.parametrize("odd", ["NaN", "-Infinity", '"\\ud800"'])
-def test_an_answer_that_is_not_strict_json_becomes_an_error(tmp_path: Path, odd: str) -> None:
+UNREADABLE = {
+    "NaN": '{"jsonrpc":"2.0","id":$ID,"result":{"x":NaN}}',
+    "-Infinity": '{"jsonrpc":"2.0","id":$ID,"result":{"x":-Infinity}}',
+    "half a surrogate": '{"jsonrpc":"2.0","id":$ID,"result":{"x":"\\ud800"}}',
+    "invalid UTF-8": '{"jsonrpc":"2.0","id":$ID,"result":{"content":"\xff","n":1}}',
+    "nested deeply": '{"jsonrpc":"2.0","id":$ID,"result":' + "[" * 5000 + "]" * 5000 + "}",
+    "nested deeply, the id behind": '{"result":' + "[" * 50_000 + "]" * 50_000 + ',"id":$ID}',
+    "two joined by a CR": '{"jsonrpc":"2.0","id":$ID,"result":{}}\r{"jsonrpc":"2.0","id":$ID,"result":{}}',
+    "a request, too": '{"jsonrpc":"2.0","id":$ID,"result":{}}{"id":$ID,"method":"sampling/createMessage"}',
+    "cut off": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[',
+    "another case": '{"jsonrpc":"2.0","id":$ID,"Result":{},"result":{}}',
+    "a result and an error": '{"jsonrpc":"2.0","id":$ID,"result":{},"error":{"code":1,"message":"x"}}',
+    "nothing": '{"jsonrpc":"2.0","id":$ID}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_an_answer_that_cannot_be_read_is_an_error_and_its_effect_in_doubt(tmp_path: Path, kind: str) -> None:
+    """The client gets an error and nothing of the line; a call without effects is settled by it."""
     with Workspace(tmp_path, "allow *") as work:
         client = work.client()
-        request = client.begin("send", {"lines": [f'{{"jsonrpc":"2.0","id":$ID,"result":{{"x":{odd}}}}}']})
-        answer = client.answer(request)
-        if "error" in answer:
-            assert answer["error"]["code"] == -32603
-        else:
-            assert odd == '"\\ud800"'  # what only looks odd may pass as it is
+        request = client.begin("send", {"lines": [UNREADABLE[kind]]})
+        assert client.answer(request)["error"]["code"] == -32603
+        assert client.ask("ping")["result"] == {}
+        assert client.silent(0.05), client.received[-3:]
         assert not refused(client.call("echo"))
         client.close()
-        assert [fact.outcome for fact in work.facts("tool.settled")][1:] == ["ok"]
-        assert not work.ledger().doubts
+        assert [fact.outcome for fact in work.facts("tool.settled")] == ["no-answer", "ok"]
+        assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["send"]
 
 
-def test_lines_that_are_no_json_all_pass_and_not_all_are_written_down(tmp_path: Path) -> None:
-    """A server that prints what it does must not fill the store with it."""
+def test_two_answers_to_one_request_are_one(tmp_path: Path) -> None:
+    """The first counts, for the client and for the history, and a later request is not answered by the second."""
     with Workspace(tmp_path, "allow *") as work:
         client = work.client()
-        client.begin("send", {"lines": ["Loading ..."] * 1100})
-        wait_for(lambda: client.received.count(b"Loading ...\n") == 1100)
-        assert len(work.facts("upstream.non_jsonrpc")) == 101
-
-
-def test_an_answer_in_another_encoding_passes_as_it_is(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
-        client = work.client()
-        line = '{"jsonrpc":"2.0","id":$ID,"result":{"content":"\xff","n":1e999}}'
-        request = client.begin("send", {"lines": [line]})
-        wait_for(lambda: len(client.received) > 2)
-        assert client.received[-1] == line.replace("$ID", str(request)).encode("latin-1") + b"\n"
-        client.close()
+        line = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"n":%d}}'
+        request = client.begin("send", {"lines": [line % 1, line % 2]})
+        assert client.answer(request)["result"]["n"] == 1
+        assert client.ask("ping")["result"] == {}
+        assert client.silent(0.05)
         assert [fact.outcome for fact in work.facts("tool.settled")] == ["ok"]
+
+
+def test_lines_that_are_no_json_are_dropped_and_not_all_are_written_down(tmp_path: Path) -> None:
+    """A server that prints what it does must neither confuse its client nor fill the store with it."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        lines = ["Loading ..."] * 1100
+        request = client.begin(
+            "send", {"lines": [*lines, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}']}
+        )
+        assert client.answer(request)["result"] == {"content": []}
+        assert not any(b"Loading" in line for line in client.received)
+        wait_for(lambda: len(work.facts("upstream.non_jsonrpc")) == 101)
 
 
 # --- the end: the upstream's

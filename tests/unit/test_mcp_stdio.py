@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.mcp.stdio import CHUNK, OVERSIZE, LineReader, write_all
+from adjourn.mcp.stdio import CHUNK, ENDS, LineReader, Oversize, write_all
 
 
 @pytest.fixture
@@ -68,21 +68,31 @@ def test_lines_longer_than_a_read_are_whole(pipe: tuple[int, int], size: int) ->
     thread.join()
 
 
-def test_a_line_over_the_limit_is_dropped_and_the_next_is_read(pipe: tuple[int, int]) -> None:
+def test_of_a_line_over_the_limit_the_ends_are_kept_and_the_next_is_read(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     limit = 2 * CHUNK
+    begin, end = b"b" * ENDS, b"e" * (ENDS - 1)
+    long = begin + b"x" * (5 * CHUNK) + end
 
     def write() -> None:
-        write_all(writing, b"a\n" + b"x" * (5 * CHUNK) + b"\nb\n" + b"y" * limit)
+        write_all(writing, b"a\n" + long + b"\nb\n" + b"y" * limit)
         os.close(writing)
 
     thread = threading.Thread(target=write)
     thread.start()
     lines = _read_all(reading, limit)
     thread.join()
-    assert lines[:3] == [b"a\n", OVERSIZE, b"b\n"]
-    assert lines[1] is OVERSIZE
+    assert lines[:3] == [b"a\n", begin + end + b"\n", b"b\n"]
+    assert type(lines[1]) is Oversize
     assert lines[3:] == [b"y" * limit + b"\n"]
+
+
+def test_a_line_over_the_limit_that_is_cut_off_is_told_of(pipe: tuple[int, int]) -> None:
+    """A peer that ends within it leaves no request without an answer."""
+    reading, writing = pipe
+    os.write(writing, b'{"id":1,' + b"x" * 1000)
+    os.close(writing)
+    assert [(type(line), line[:8]) for line in _read_all(reading, 100)] == [(Oversize, b'{"id":1,')]
 
 
 def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:

@@ -9,6 +9,8 @@ Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide abo
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -53,6 +55,8 @@ _WATCHED = frozenset(
 _FOLDED = {fold_key(key): key for key in _WATCHED}
 _BLANKS = " \t\n\r\f\v\0"
 
+_LINE_ENDS = re.compile("\u0085|\u2028|\u2029".encode())
+
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 
@@ -94,6 +98,13 @@ class Message:
         return self.method != "" and self.id is not None
 
 
+def one_line(line: bytes) -> bytes:
+    """A line of JSON without the characters at which some peers end one (U+0085, U+2028, U+2029): their escapes mean the same."""
+    if b"\xc2\x85" in line or b"\xe2\x80" in line:
+        return _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
+    return line
+
+
 def decode_client_line(line: bytes) -> Message | list[bytes]:
     """The message in a line, or for a batch the bytes of its elements. Raises `FrameError`."""
     if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
@@ -101,6 +112,7 @@ def decode_client_line(line: bytes) -> Message | list[bytes]:
     try:
         if not line.isascii():
             line.decode()
+            line = one_line(line)
         body = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
@@ -129,10 +141,7 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
             raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
         message_id = None
     params = body.get("params")
-    keys = [*body, *params] if type(params) is dict else list(body)
-    for key in keys:
-        if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
-            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
+    check_keys([*body, *params] if type(params) is dict else body, message_id)
     try:
         check_text(line, count_keys(body))
     except InvalidError as error:
@@ -143,6 +152,13 @@ def _check(line: bytes, body: dict[str, Any]) -> None:
         _check_request(body, message_id)
     elif "result" not in body and "error" not in body:
         raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+
+
+def check_keys(keys: Iterable[str], message_id: object) -> None:
+    """Raises `FrameError` for a key that some peers read as another one."""
+    for key in keys:
+        if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
+            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
 
 
 def _check_request(body: dict[str, Any], message_id: object) -> None:

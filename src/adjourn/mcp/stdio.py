@@ -8,8 +8,12 @@ from __future__ import annotations
 import os
 
 CHUNK = 1 << 16
-OVERSIZE = b""
-"""Stands for a line that was longer than the limit, and was dropped."""
+ENDS = 16 * 1024
+"""Bytes that are kept of the beginning of a line that is too long, and of its end."""
+
+
+class Oversize(bytes):
+    """The ends of a line that was longer than the limit; what is between them was dropped."""
 
 
 class LineReader:
@@ -20,7 +24,8 @@ class LineReader:
         self._limit = limit
         self._partial: list[bytes] = []
         self._size = 0
-        self._dropping = False
+        self._ends: tuple[bytes, bytes] | None = None
+        """Of a line that is too long, so far."""
 
     def read(self) -> list[bytes] | None:
         """Wait for lines; None at the end. A last line without line feed is returned with one."""
@@ -45,29 +50,35 @@ class LineReader:
                 return lines
 
     def _complete(self, data: bytes) -> list[bytes]:
-        if not self._partial and not self._dropping:
+        if not self._partial and self._ends is None:
             if data.count(b"\n") == 1:
                 return [data]
             return _split(data)
         first, _, rest = data.partition(b"\n")
         self._keep(first + b"\n")
-        lines = [OVERSIZE if self._dropping else b"".join(self._partial)]
-        self._partial, self._size, self._dropping = [], 0, False
+        lines = [self._taken()]
         return lines + _split(rest)
 
     def _keep(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > self._limit:
-            self._partial, self._dropping = [], True
-        elif not self._dropping:
+        if self._ends is not None:
+            self._ends = self._ends[0], (self._ends[1] + data)[-ENDS:]
+        elif self._size <= self._limit:
             self._partial.append(data)
+        else:
+            whole = b"".join([*self._partial, data])
+            self._partial, self._ends = [], (whole[:ENDS], whole[ENDS:][-ENDS:])
+
+    def _taken(self) -> bytes:
+        line = b"".join(self._partial) if self._ends is None else Oversize(b"".join(self._ends))
+        self._partial, self._size, self._ends = [], 0, None
+        return line
 
     def _end(self) -> list[bytes] | None:
-        if not self._partial:
+        if not self._size:
             return None
-        line = b"".join(self._partial) + b"\n"
-        self._partial = []
-        return [line]
+        line = self._taken()
+        return [line if type(line) is Oversize else line + b"\n"]
 
 
 def _split(data: bytes) -> list[bytes]:

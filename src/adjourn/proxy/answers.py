@@ -17,8 +17,10 @@ from adjourn.engine.session import Session
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
-from adjourn.mcp import frames
-from adjourn.mcp.stdio import OVERSIZE
+from adjourn.mcp import frames, server_lines
+from adjourn.mcp.frames import FrameError
+from adjourn.mcp.server_lines import Reply
+from adjourn.mcp.unreadable import ids_in
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
@@ -26,15 +28,6 @@ from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Pending, Wire
 
 UNSET = msgspec.UNSET
-
-
-class Reply(msgspec.Struct):
-    """What is read of an upstream message."""
-
-    id: Any = UNSET
-    method: Any = UNSET
-    result: msgspec.Raw | msgspec.UnsetType = UNSET
-    error: msgspec.Raw | msgspec.UnsetType = UNSET
 
 
 class ResultHead(msgspec.Struct):
@@ -61,7 +54,6 @@ class Answers:
         self._gate = gate
         self._meta = meta
         self._not_json = 0
-        self._decode = msgspec.json.Decoder(Reply).decode
 
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
@@ -69,11 +61,6 @@ class Answers:
         settled: dict[Session, Settled] = {}
         later: list[tuple[Pending, Reply]] = []
         for line in lines:
-            if line is OVERSIZE:
-                self._wire.report.event(
-                    "upstream.oversize", "the upstream sent a message longer than the limit; dropped"
-                )
-                continue
             try:
                 out += self._line(line, settled, later)
             except Exception as error:  # one odd message must not take others along
@@ -107,14 +94,34 @@ class Answers:
         later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         try:
-            reply = self._decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._odd_line(line, settled, later)
-        if type(reply.method) is str or reply.id is UNSET or (reply.result is UNSET and reply.error is UNSET):
-            return [line]  # a request or a notification of the upstream, or nothing that is known
+            line, reply = server_lines.read(line)
+        except FrameError as error:
+            elements = server_lines.elements(line)
+            if elements:
+                return [out for element in elements for out in self._line(element, settled, later)]
+            return self._unread(line, error, settled)
+        if reply.method is not UNSET:
+            return [line]  # a request or a notification of the upstream
         pending = self._pop(reply.id)
         if pending is None:
             return self._unasked(reply.id)
+        try:
+            line = self._answered(pending, reply, line, settled, later)
+        except Exception as error:  # one odd answer must not leave its request without any
+            self._wire.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+            line = frames.error(reply.id, frames.INTERNAL_ERROR, "the upstream's answer could not be handled")
+        out = self._wire.reply(pending, line)
+        return [out] if out else []
+
+    def _answered(
+        self,
+        pending: Pending,
+        reply: Reply,
+        line: bytes,
+        settled: dict[Session, Settled],
+        later: list[tuple[Pending, Reply]],
+    ) -> bytes:
+        """Take note of an answer. Returns what the client gets."""
         asks = _asks_for_input(reply)
         if pending.kind == "call" and pending.session is not None:
             if pending.effectful or pending.kept or asks:  # the client may go on with it at once
@@ -126,11 +133,10 @@ class Answers:
             else:
                 later.append((pending, reply))
         elif reply.error is UNSET:
-            line = self._edited(pending, line)
+            line = self._edited(pending, reply.id, line)
         elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
             line = frames.result(reply.id, own_list(self._meta.listed(), modern=pending.modern))
-        out = self._wire.reply(pending, line)
-        return [out] if out else []
+        return line
 
     def _pop(self, request_id: Any) -> Pending | None:
         return self._wire.pending.pop(request_id, None) if frames.is_id(request_id) else None
@@ -140,58 +146,39 @@ class Answers:
         self._wire.report.event("answer.unasked", text)
         return []
 
-    def _odd_line(
-        self,
-        line: bytes,
-        settled: dict[Session, Settled],
-        later: list[tuple[Pending, Reply]],
-    ) -> list[bytes]:
-        """A batch of answers; an answer that only a lenient parser reads; or no JSON at all, which passes as it is."""
-        import json  # noqa: PLC0415  # rarely needed
-
+    def _unread(self, line: bytes, error: FrameError, settled: dict[Session, Settled]) -> list[bytes]:
+        """A line that cannot be read in one way, and so reaches nobody. Whoever waits for it is told."""
         if line.isspace():
             return []
-        try:
-            # as leniently as any client might: Python itself refuses numbers of more than 4300 digits
-            text = line.decode(errors="replace")
-            body = json.loads(text, strict=False, parse_int=lambda digits: int(digits[:4000]))
-        except (ValueError, RecursionError):
-            self._wire.report.event("upstream.non_jsonrpc", repr(line[:200]))
-            self._not_json += 1
-            if is_kept(self._not_json):
-                self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
-            return [line]
-        if isinstance(body, list):
-            try:
-                elements = msgspec.json.decode(line, type=list[msgspec.Raw])
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return []
-            flat = [bytes(element) + b"\n" for element in elements if bytes(element)[:1] != b"["]
-            return [out for element in flat for out in self._line(element, settled, later)]
-        if not isinstance(body, dict) or type(body.get("method")) is str or "id" not in body:
-            return [line]
-        pending = self._pop(body["id"])
-        if pending is None:
-            return self._unasked(body["id"])
-        answer = frames.error(body["id"], frames.INTERNAL_ERROR, "the upstream's answer is not strict JSON")
-        if pending.session is not None:
-            # A claim is only given up by an error that the upstream means.
-            outcome: Literal["error", "no-answer"] = "no-answer" if pending.kept else "error"
-            fact = kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
-            settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
-        out = self._wire.reply(pending, answer)
-        return [out] if out else []
+        self._wire.report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {line[:200]!r}")
+        self._not_json += 1
+        if is_kept(self._not_json):
+            self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
+        out = []
+        for request_id in ids_in(line):
+            pending = self._pop(request_id)
+            if pending is None:
+                self._unasked(request_id)
+                continue
+            if pending.session is not None and pending.call:
+                # An effect is in doubt then, and a claim is only given up by an error that the upstream means.
+                lost = pending.effectful or pending.kept
+                outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
+                fact = kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
+                settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
+            text = f"the upstream's answer cannot be read: {error.reason}"
+            out.append(self._wire.reply(pending, frames.error(request_id, frames.INTERNAL_ERROR, text)))
+        return [answer for answer in out if answer]
 
-    def _edited(self, pending: Pending, line: bytes) -> bytes:
+    def _edited(self, pending: Pending, request_id: object, line: bytes) -> bytes:
         try:
             if pending.kind == "list":
                 return self._edit_list(line)
             if pending.kind in ("initialize", "discover"):
                 return self._greeting(pending, line)
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
+        except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
             self._wire.report.event("upstream.odd", f"the answer to {pending.kind} is malformed: {error}")
             if pending.kind == "list":
-                request_id = msgspec.json.decode(line)["id"]
                 return frames.error(
                     request_id, frames.INTERNAL_ERROR, "the upstream's list of tools is malformed"
                 )

@@ -24,7 +24,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
-from adjourn.mcp.stdio import OVERSIZE
+from adjourn.mcp.stdio import Oversize
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.report import MAX_KEPT, is_kept
@@ -91,7 +91,7 @@ class Gate:
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together. Their intents are one transaction, their forwarding one write."""
         for line in lines:
-            if line is OVERSIZE:
+            if type(line) is Oversize:
                 self._refuse(FrameError(frames.PARSE_ERROR, "a message longer than the limit"), line)
             elif not line.isspace():
                 self._line(line, None)

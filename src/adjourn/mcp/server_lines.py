@@ -1,0 +1,110 @@
+"""What a server sends: read as strictly as the strictest client would, and handed over as it was read.
+
+A line passes byte for byte when it can be read in one way only. Where a member stands twice, or a character stands in it at which
+some peers end a line, its text is made anew of what was read.
+
+Owns: these rules. Must never: look into a result.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from adjourn.mcp.frames import (
+    INVALID_REQUEST,
+    MAX_BATCH,
+    PARSE_ERROR,
+    FrameError,
+    check_keys,
+    is_id,
+    one_line,
+)
+from adjourn.mcp.stdio import Oversize
+
+UNSET = msgspec.UNSET
+
+
+class Reply(msgspec.Struct):
+    """What is read of a server's message."""
+
+    id: Any = UNSET
+    method: Any = UNSET
+    result: msgspec.Raw | msgspec.UnsetType = UNSET
+    error: msgspec.Raw | msgspec.UnsetType = UNSET
+
+
+_KINDS = frozenset(("method", "result", "error"))
+"""One of these members says what a message is."""
+
+_decode = msgspec.json.Decoder(Reply).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+_ID = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]*")\s*'
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_before = re.compile(rb'\s*\{\s*(?:%b,\s*)?(?:%b,\s*)?"(?:result|error)"\s*:\s*' % (_VERSION, _ID)).match
+_after = re.compile(rb"\s*(?:,\s*%b)?(?:,\s*%b)?\}\s*" % (_VERSION, _ID)).fullmatch
+
+
+def read(line: bytes) -> tuple[bytes, Reply]:
+    """The line as it may be handed over, and what it says: one request or notification, or one answer. Raises `FrameError`."""
+    if type(line) is Oversize:
+        raise FrameError(PARSE_ERROR, "longer than the limit")
+    try:
+        if not line.isascii():
+            line.decode()
+            line = one_line(line)
+        reply = _decode(line)
+        if b"\r" in line and b"\r" in line.rstrip():
+            line = line.replace(
+                b"\r", b" "
+            )  # no text holds one: it is blank space, at which some peers end a line
+            reply = _decode(line)
+        return (line, reply) if _is_plain(line, reply) else _read_members(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+
+
+def _is_plain(line: bytes, reply: Reply) -> bool:
+    """Whether the line is an answer of three members. That each stands once is plain from their lengths."""
+    value = reply.result if reply.error is UNSET else reply.error
+    if not isinstance(value, msgspec.Raw) or reply.method is not UNSET:
+        return False
+    before = _before(line)
+    after = _after(line, before.end() + len(value)) if before is not None else None
+    return before is not None and after is not None and (before[1] is None) != (after[1] is None)
+
+
+def _read_members(line: bytes) -> tuple[bytes, Reply]:
+    members = _members(line)
+    check_keys(members, None)
+    once = b"\\u00" not in line and all(line.count(b'"%b"' % key.encode()) == 1 for key in members)
+    for name in ("method", "error", "result"):  # some servers name what there is not
+        if bytes(members.get(name, b"")) == b"null" and len(_KINDS.intersection(members)) > 1:
+            del members[name]
+            once = False
+    if not once:
+        line = msgspec.json.encode(members) + b"\n"
+    reply = _decode(line)
+    answers = (reply.result is not UNSET) + (reply.error is not UNSET)
+    if answers + (reply.method is not UNSET) != 1:
+        raise FrameError(INVALID_REQUEST, "not one of a request, a result and an error")
+    if not answers and (type(reply.method) is not str or not (reply.id is UNSET or is_id(reply.id))):
+        raise FrameError(INVALID_REQUEST, "method must be a text, an id a text or an integer")
+    return line, reply
+
+
+def elements(line: bytes) -> list[bytes]:
+    """The messages of a batch, each as a line; nothing for a line that is none."""
+    if line.lstrip()[:1] != b"[":
+        return []
+    try:
+        found = [one + b"\n" for one in map(bytes, _elements(line)) if one[:1] != b"["]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return found if len(found) <= MAX_BATCH else []

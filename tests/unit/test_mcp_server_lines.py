@@ -1,0 +1,135 @@
+"""What a server sends is read in one way, by everyone, or handed to nobody; and who waits for it can still be told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from adjourn.mcp.frames import FrameError, decode_client_line
+from adjourn.mcp.server_lines import elements, read
+from adjourn.mcp.stdio import Oversize
+from adjourn.mcp.unreadable import HEAD_BYTES, ids_in
+
+PLAIN = [
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n',
+    b'{"jsonrpc": "2.0", "id": "a-1", "result": {"content": [{"id": 2, "result": 3}]}}\n',
+    b'{"result":{"id":1,"jsonrpc":"2.0"},"jsonrpc":"2.0","id":7}\n',
+    b'{"jsonrpc":"2.0","result":{"x":1.0}, "id":3}\n',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}\r\n',
+    b' {"method" : "notifications/tools/list_changed", "jsonrpc":"2.0"} \r\n',
+    b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1.0}}\n',
+    b'{"jsonrpc":"2.0","id":4711,"method":"roots/list"}\n',
+    b'{"jsonrpc":"2.0","id":1,"result":{"text":"a\\u00e9\\r\\n\xc3\xa9"}}\n',
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}\n',
+    b'{"jsonrpc":"2.0","id":1,"result":null}\n',
+]
+
+
+@pytest.mark.parametrize("line", PLAIN)
+def test_what_can_be_read_in_one_way_passes_byte_for_byte(line: bytes) -> None:
+    assert read(line)[0] == line
+
+
+ODD = {
+    "two results": (b'{"jsonrpc":"2.0","id":1,"result":{"a":1},"result":{"b":1}}', {"b": 1}),
+    "two ids": (b'{"jsonrpc":"2.0","id":9,"id":1,"result":{"b":1}}', {"b": 1}),
+    "two ids, one behind": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"id":1}', {"b": 1}),
+    "two ids, one escaped": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"i\\u0064":1}', {"b": 1}),
+    "an escaped key": (b'{"jsonrpc":"2.0","id":1,"res\\u0075lt":{"b":1}}', {"b": 1}),
+    "CR as a blank": (b'{"jsonrpc":"2.0","id":1,\r"result":\r{"b":1}\r}', {"b": 1}),
+    "a message between two CR": (
+        b'{"jsonrpc":"2.0","id":1,"result":{"b":\r{"id":2,"result":{}}\r}}',
+        {"b": {"id": 2, "result": {}}},
+    ),
+    "an error that is none": (b'{"jsonrpc":"2.0","id":1,"result":{"b":1},"error":null}', {"b": 1}),
+    "members that are not there": (
+        b'{"id":1,"method":null,"params":null,"result":{"b":1},"error":null}',
+        {"b": 1},
+    ),
+    "another end of line": (
+        '{"jsonrpc":"2.0","id":1,"result":{"b":"\u2028x\u2029y\x85"}}'.encode(),
+        {"b": "\u2028x\u2029y\x85"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_some_would_read_otherwise_is_handed_over_as_it_was_read(case: str) -> None:
+    """Each member once, one line for everyone."""
+    sent, expected = ODD[case]
+    line, reply = read(sent + b"\n")
+    pairs = json.loads(line, object_pairs_hook=list)
+    assert len({name for name, _ in pairs}) == len(pairs)
+    body = json.loads(line)
+    assert (body["id"], body["result"]) == (reply.id, expected) == (1, expected)
+    assert len(line.decode().splitlines()) == 1
+    assert line.endswith(b"\n")
+
+
+UNREADABLE = {
+    "two messages joined by a CR": (
+        b'{"jsonrpc":"2.0","id":1,"result":{}}\r{"jsonrpc":"2.0","id":2,"result":{}}',
+        [1, 2],
+    ),
+    "two messages": (b'{"id":1,"result":{}}{"id":"b","result":{}}', [1, "b"]),
+    "nested deeply": (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 5000 + b"]" * 5000 + b"}", [1]),
+    "nested deeply, the id behind": (b'{"result":' + b"[" * 50_000 + b"]" * 50_000 + b',"id":"z"}', ["z"]),
+    "invalid UTF-8": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}', [1]),
+    "an encoded surrogate": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xed\xa0\x80"}}', [1]),
+    "NaN": (b'{"jsonrpc":"2.0","id":1,"result":NaN}', [1]),
+    "a mark before it": (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}', [1]),
+    "a raw CR in a text": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\r"}}', [1]),
+    "cut off": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"bc', [1]),
+    "an answer and a request": (b'{"jsonrpc":"2.0","id":1,"result":{},"method":"x"}', []),
+    "both a result and an error": (b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1}}', [1]),
+    "neither": (b'{"jsonrpc":"2.0","id":1}', [1]),
+    "another case": (b'{"jsonrpc":"2.0","id":1,"ID":2,"result":{}}', [1]),
+    "a method that is none": (b'{"jsonrpc":"2.0","id":1,"method":null}', [1]),
+    "a request that cannot be read": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":NaN}', []),
+    "no JSON": (b"Listening on 8080", []),
+    "a batch with an odd one": (b'[{"id":1,"result":{}},{"id":2,"result":NaN}]', [1, 2]),
+    "an inner id": (b'{"result":{"id":5},"id":1,"x":NaN}', [1]),
+    "an escaped name": (b'{"i\\u0064":"\\u0031","result":NaN}', ["1"]),
+    "unended texts": (b'{"id":1,"x":"' + b'\\"' * 50_000, [1]),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_cannot_be_read_in_one_way_is_no_message_and_its_id_is_found(case: str) -> None:
+    line, ids = UNREADABLE[case]
+    with pytest.raises(FrameError):
+        read(line + b"\n")
+    assert ids_in(line + b"\n") == ids
+
+
+def test_of_a_line_that_is_too_long_the_id_is_found_at_either_end() -> None:
+    before = Oversize(b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (2 * HEAD_BYTES) + b'"}\n')
+    behind = Oversize(b'{"result":"' + b"x" * (2 * HEAD_BYTES) + b'","id": "a"}\n')
+    for line, ids in ((before, [1]), (behind, ["a"])):
+        with pytest.raises(FrameError, match="longer than the limit"):
+            read(line)
+        assert ids_in(line) == ids
+
+
+def test_ids_of_requests_are_told_from_ids_of_answers() -> None:
+    line = b'{"id":1,"method":"x","params":NaN}\r{"id":2,"result":NaN}\n'
+    assert ids_in(line) == [2]
+
+
+def test_a_batch_is_its_messages() -> None:
+    assert elements(b'[{"id":1,"result":{}},[1],{"id":2}]\n') == [b'{"id":1,"result":{}}\n', b'{"id":2}\n']
+    assert elements(b'{"id":1}\n') == elements(b"[1,\n") == []
+
+
+def test_a_client_s_line_is_one_line_for_every_server() -> None:
+    """A server that ends lines at U+2028 would find a second message in a text."""
+    hidden = '{"jsonrpc":"2.0","id":2,"method":"tools/call"}'
+    sent = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": f"\u2028{hidden}\u2029\x85"}},
+        ensure_ascii=False,
+    )
+    message = decode_client_line(sent.encode() + b"\n")
+    assert not isinstance(message, list)
+    assert len(message.raw.decode().splitlines()) == 1
+    assert json.loads(message.raw)["params"] == {"a": f"\u2028{hidden}\u2029\x85"}

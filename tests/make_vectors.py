@@ -196,6 +196,24 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (AGENT, "s2", kinds.PhaseEntered(after="Q3", document=ONE, phase="READY", reason="asked for", step=12)),
     (AGENT, "s2", kinds.PhaseEntered(after="MERGE", document=TWO)),
     (AGENT, "s2", kinds.ToolContinued(call="s2.7", leg=2)),
+    (SYSTEM, "s2", kinds.ToolDefined(definition=ONE, server="87c759ea7e0b880c", tool="deploy")),
+    (SYSTEM, "s2", kinds.ToolDefined(definition=ONE, tool="deploy")),
+    (SYSTEM, "s2", kinds.ToolChanged(after=TWO, before=ONE, server="87c759ea7e0b880c", tool="deploy")),
+    (SYSTEM, "s2", kinds.ToolChanged(after=TWO, before=ONE, tool="deploy")),
+    (
+        AGENT,
+        "s2",
+        kinds.ConfirmRequired(
+            approval="q4",
+            cause="confirm deploy (policy.aex:4)",
+            definition=TWO,
+            digest=TWO,
+            expires="2026-05-02T15:45:12.345Z",
+            params=ONE,
+            tool="deploy",
+        ),
+    ),
+    (AGENT, "s2", kinds.ToolAllowed(call="s2.8", digest=ONE, effectful=True, params=TWO, tool="deploy")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

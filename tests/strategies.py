@@ -140,6 +140,8 @@ telling: st.SearchStrategy[kinds.Data] = st.one_of(
         uncounted=st.booleans(),
     ),
     st.builds(kinds.ToolContinued, call=_call),
+    st.builds(kinds.ToolDefined, definition=_digest, tool=_tool),
+    st.builds(kinds.ToolChanged, after=_digest, before=_digest, tool=_tool),
     st.builds(
         kinds.ToolSettled,
         call=_call,
@@ -151,6 +153,7 @@ telling: st.SearchStrategy[kinds.Data] = st.one_of(
         kinds.ConfirmRequired,
         approval=_approval,
         cause=st.just("confirm deploy"),
+        definition=st.just("") | _digest,
         digest=_digest,
         doubt=st.just("") | _call,
         expires=st.integers(-5, 20).map(lambda seconds: timestamp(NOON + 1000 * seconds)) | texts,

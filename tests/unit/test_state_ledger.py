@@ -71,11 +71,13 @@ def asked(
     expires: str = timestamp(NOON + 60_000),
     who: str = "",
     otherwise: Literal["deny", "allow"] = "deny",
+    definition: str = "",
 ) -> tuple[kinds.Data, str]:
     item = kinds.ConfirmRequired(
         approval=approval,
         arguments="{}",
         cause="why",
+        definition=definition,
         digest=TWO,
         doubt=doubt,
         expires=expires,
@@ -89,6 +91,13 @@ def asked(
 def said(yes: bool, approval: str = "q1") -> tuple[kinds.Data, str]:
     kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
     return kind(approval=approval, tool="deploy", via="cli"), ""
+
+
+def changed(before: str, after: str, tool: str = "deploy") -> tuple[kinds.Data, str]:
+    return kinds.ToolChanged(after=after, before=before, server="s", tool=tool), "s1"
+
+
+DEFINED = kinds.ToolDefined(definition=ONE, server="s", tool="deploy"), "s1"
 
 
 def the_call(call: str, at: int, session: str = "s1", *, effectful: bool = True) -> Call:
@@ -333,6 +342,33 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         "usage.reported adds up, and takes nothing back",
         [(kinds.UsageReported(tokens=5, micro_usd=7), "s1"), (kinds.UsageReported(tokens=-9, micro_usd=-9), "s1")],
         {"tokens": 5, "micro_usd": 7},
+    ),
+    ("tool.defined is remembered", [DEFINED], {"definitions": {"s deploy": ONE}, "changed": {}}),
+    (
+        "tool.changed is remembered with what was before",
+        [DEFINED, changed(ONE, TWO), changed(TWO, STATE)],
+        {"definitions": {"s deploy": STATE}, "changed": {"s deploy": ONE}},
+    ),
+    ("tool.changed back is no change", [DEFINED, changed(ONE, TWO), changed(TWO, ONE)], {"definitions": {"s deploy": ONE}, "changed": {}}),
+    (
+        "tool.changed voids what was asked under the earlier definition, and nothing else",
+        [asked("q1", definition=ONE), said(yes=True), asked("q2"), asked("q3", definition=TWO), changed(ONE, TWO)],
+        {"approvals": {"q2": the_question("q2", 2), "q3": the_question("q3", 3, definition=TWO)}},
+    ),
+    (
+        "tool.changed of another tool voids nothing",
+        [asked("q1", definition=ONE), changed(ONE, TWO, tool="other")],
+        {"approvals": {"q1": the_question(definition=ONE)}},
+    ),
+    (
+        "confirm.approved under the new definition ends what changed",
+        [DEFINED, changed(ONE, TWO), asked("q1", definition=TWO), said(yes=True)],
+        {"changed": {}},
+    ),
+    (
+        "confirm.approved under the earlier one does not",
+        [DEFINED, changed(ONE, TWO), asked("q1"), said(yes=True)],
+        {"changed": {"s deploy": ONE}},
     ),
     ("run.started is history only", [(kinds.RunStarted(agent="a", document=ONE, inputs=TWO), "s1")], {"calls_used": 0}),
     ("run.resumed is history only", [(kinds.RunResumed(finished=1), "s1")], {"calls_used": 0}),

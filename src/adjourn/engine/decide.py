@@ -17,8 +17,9 @@ from adjourn.aex.match import glob_path
 from adjourn.aex.policy import Policy
 from adjourn.aex.rules import Rule, Verdict
 from adjourn.aex.where import PathMatcher
+from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
-from adjourn.state.ledger import Approval, Ledger, rate_key, rate_used
+from adjourn.state.ledger import Approval, Ledger, definition_key, rate_key, rate_used
 from adjourn.state.ledger import Call as OpenCall
 
 APPROVAL_MILLISECONDS = 15 * 60_000
@@ -34,8 +35,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     `digest` is the SHA-256 of its canonical arguments, `arguments` their redacted text, `state` the digest of the
     request state the client brings back (empty: none). `named_only` is for requests that no rule need allow, `destructive` for
-    tools that say they may destroy something. Where a
-    rule looks at arguments, `given` are they, `paths` what scopes are matched with (`engine.paths`), by `matcher`.
+    tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
+    transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names who offers the tool,
+    `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
+    `paths` what scopes are matched with (`engine.paths`), by `matcher`.
     """
 
     tool: str
@@ -45,6 +48,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     named_only: bool = False
     destructive: bool = False
+    params: str = ""
+    given_back: str = ""
+    server: str = ""
+    definition: str = ""
     given: Mapping[str, object] = NOTHING
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
@@ -106,7 +113,8 @@ class Ask(msgspec.Struct, frozen=True):
     """Ask a person. `cause` says why, `doubt` names the call in doubt that this one would repeat.
 
     `who` is the one that may answer, if the rule names one; `within` how many milliseconds the question waits, if the rule
-    says so; `otherwise` what silence means.
+    says so; `otherwise` what silence means. `definition` is what the tool is known as, `changed` that nobody has said yes
+    to it since the server changed that.
     """
 
     cause: str
@@ -114,6 +122,8 @@ class Ask(msgspec.Struct, frozen=True):
     who: str = ""
     within: int | None = None
     otherwise: Literal["deny", "allow"] = "deny"
+    definition: str = ""
+    changed: bool = False
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -181,7 +191,7 @@ def _refusal(
     if verdict.effect != "allow":
         return _not_allowed(policy, call)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
-    if paused is not None and paused.tool == call.tool:
+    if paused is not None and (paused.tool, paused.params) == (call.tool, call.params):
         return _continued(policy, paused)
     return None if claim is None else _claimed(call, claim)
 
@@ -228,6 +238,8 @@ def _asked(
         who=who,
         within=None if asks is None or asks.within_seconds is None else asks.within_seconds * 1000,
         otherwise="allow" if silence else "deny",
+        definition=definition_of(ledger, call),
+        changed=definition_key(call.server, call.tool) in ledger.changed,
     )
 
 
@@ -331,22 +343,40 @@ def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
     return None
 
 
+def definition_of(ledger: Ledger, call: Call) -> str:
+    """What the tool of a call is known as: as it was listed now, else when the task last saw it; "" for neither."""
+    return call.definition or ledger.definitions.get(definition_key(call.server, call.tool), "")
+
+
+def shown_params(call: Call) -> str:
+    """What a yes to a call is bound to beside tool, arguments and definition: all that goes to the server with them."""
+    return digest(f"{call.params} {call.given_back}".encode()) if call.given_back else call.params
+
+
 def usable_approval(
     ledger: Ledger, call: Call, now: int, doubt: str, *, who: str = "", silence: bool = True
 ) -> Approval | None:
-    """An unused, unexpired yes for this very call; one that repeats a call in doubt needs a yes to just that.
+    """An unused, unexpired yes for this very call, with all its params and its tool as it is listed now; one that repeats a
+    call in doubt needs a yes to just that. A yes from before the tool was listed does not cover what the list says.
 
     `who` has to have been asked, where it is named. Where `silence` means yes, a question that nobody answered in its time
     is one, if it said so when it was put.
     """
+    if not ledger.approvals:
+        return None
     stamp = timestamp(now)
+    wanted = (call.tool, call.digest, doubt, shown_params(call), definition_of(ledger, call))
     for approval in ledger.approvals.values():
-        same = (approval.tool, approval.digest, approval.doubt) == (call.tool, call.digest, doubt)
-        if not same or (who and approval.who != who):
+        if _subject(approval) != wanted or (who and approval.who != who):
             continue
         if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval
     return None
+
+
+def _subject(approval: Approval) -> tuple[str, ...]:
+    """What a question is about."""
+    return approval.tool, approval.digest, approval.doubt, approval.params, approval.definition
 
 
 def _silent_yes(approval: Approval, now: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import RLock
@@ -34,6 +34,8 @@ from adjourn.store.url import open_store
 
 DEFAULT_STORE = ".aex/adjourn.db"
 MAX_MOVES = 5
+MAX_CHANGES = 1000
+"""Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 
@@ -44,7 +46,9 @@ def now() -> int:
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a desk is set up with. `task` is an explicit task id, empty for the client's own."""
+    """What a desk is set up with. `task` is an explicit task id, empty for the client's own; `server` stands for the server
+    behind it.
+    """
 
     root: str
     contract: Contract
@@ -52,6 +56,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     take_over: bool = False
     auto_confirm: bool = False
+    server: str = ""
 
 
 class Desk:
@@ -74,6 +79,12 @@ class Desk:
         self._is_broken = False
         self._behind: set[Session] = set()
         """Sessions that still work under the policy as it was before it was edited."""
+        self.definitions: dict[str, str] = {}
+        """The digest of what each tool was last listed as, by name."""
+        self._before: dict[str, str] = {}
+        self._changes = 0
+        self._compared: set[Session] = set()
+        """Sessions whose task knows how the server lists its tools now."""
         self.told: Callable[[str, str], None] | None = None
         """Is told what becomes of an edited policy: the event's name, and what to say."""
 
@@ -241,6 +252,8 @@ class Desk:
                     broken = None
                 if session in self._behind:
                     self._bring_up(session)
+                if session not in self._compared:
+                    self._compare(session)
                 policy = session.policy
                 placed = [self._placed(policy, call) for call in calls]
                 for note in triggers.before(session, placed):
@@ -249,6 +262,27 @@ class Desk:
             except MovedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
+
+    def listed(self, definitions: Mapping[str, str]) -> None:
+        """Take in how the server lists its tools. What changed is written down now, or before the next call of a session."""
+        with self._lock:
+            for tool, definition in definitions.items():
+                if self.definitions.get(tool, definition) != definition:
+                    self._before.setdefault(tool, self.definitions[tool])
+            self.definitions.update(definitions)
+            self._compared.clear()
+            for session in self._sessions.values():
+                with suppress(AdjournError):  # it is tried again before the session's next call
+                    self._compare(session)
+
+    def _compare(self, session: Session) -> None:
+        """Tell a task how the server lists its tools now. Raises what writing that down raises; no call may pass then."""
+        with self._lock:
+            if self.definitions and self._changes < MAX_CHANGES:
+                room = MAX_CHANGES - self._changes
+                self._changes += session.listed(self.setting.server, self.definitions, self._before, room)
+                self._before.clear()
+            self._compared.add(session)
 
     def _placed(self, policy: Policy, call: Call) -> Call:
         """The call with the places it leads to, where a rule of this very policy wants to know them."""

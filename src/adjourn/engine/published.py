@@ -45,6 +45,7 @@ AUDITED = frozenset(
     kind.KIND
     for kind in (
         kinds.ToolAllowed,
+        kinds.ToolChanged,
         kinds.ToolDenied,
         kinds.BudgetExhausted,
         kinds.ConfirmRequired,

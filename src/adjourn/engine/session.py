@@ -22,16 +22,19 @@ from adjourn.engine.decide import (
     Forward,
     Replay,
     decide,
+    shown_params,
 )
 from adjourn.engine.holders import Hold, LostError, Sitting
 from adjourn.engine.task import SYSTEM, Fact, Task
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.state.ledger import Approval, Ledger
+from adjourn.state.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
+from adjourn.state.redact import preview
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_SHOWN_TOOL = 200
+CHANGED = "its description or schema changed since it was last confirmed or first used"
 
 
 class Admitted(NamedTuple):
@@ -110,6 +113,7 @@ class Session(Hold):
                 if isinstance(decision, Forward):
                     self._calls += 1
                     admitted = Admitted(decision, f"{self.id}.{self._calls}")
+                    self._learn(facts, ledger, call)
                     self._intend(facts, call, decision, admitted.call, claim)
                     spent += not call.named_only
                     for limit in decision.limits:
@@ -120,6 +124,7 @@ class Session(Hold):
                     admitted = Admitted(decision, decision.call)
                     self._go_on(facts, call, decision)
                 elif isinstance(decision, Ask):
+                    self._learn(facts, ledger, call)
                     known = (*ledger.approvals.values(), *asked)
                     approval, required = question(call, decision, known, now)
                     admitted = Admitted(decision, approval=approval)
@@ -134,6 +139,12 @@ class Session(Hold):
 
         self.task.commit(build, durable=any(call.effectful for call in calls), refs=lambda _: changes)
         return result
+
+    def _learn(self, facts: list[Fact], ledger: Ledger, call: Call) -> None:
+        """Write down what the tool of a call was listed as, where the task does not know it."""
+        told = call.definition and listed_as(ledger, call.server, call.tool, call.definition)
+        if told and all(fact.data != told for fact in facts):
+            facts.append(Fact(told, SYSTEM, self.id))
 
     def _intend(
         self, facts: list[Fact], call: Call, decision: Forward, call_id: str, claim: Claim | None
@@ -152,6 +163,7 @@ class Session(Hold):
             effectful=call.effectful and not call.named_only,
             limits=list(decision.limits),
             once=claim.key if claim is not None else "",
+            params=call.params,
             tool=call.tool,
             uncounted=call.named_only,
         )
@@ -186,6 +198,31 @@ class Session(Hold):
                 blobs=list(answers.values()),
             )
 
+    def listed(
+        self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int
+    ) -> int:
+        """Write down which tools a server lists otherwise than the task knows them, or otherwise than `before`.
+
+        Returns how many; `room` is how many at the most. Raises what `admit` raises.
+        """
+
+        def build(ledger: Ledger) -> list[Fact]:
+            self.check_held(ledger)
+            changed = (
+                listed_as(ledger, server, tool, definition, before.get(tool, ""))
+                for tool, definition in definitions.items()
+            )
+            told = [one for one in changed if isinstance(one, kinds.ToolChanged)]
+            return [Fact(one, SYSTEM, self.id) for one in told[:room]]
+
+        with self._lock:
+            try:
+                written = self.task.commit(build)
+            except LostError:
+                self.open()
+                written = self.task.commit(build)
+        return sum(isinstance(one.event.data, kinds.ToolChanged) for one in written)
+
     def note(self, data: kinds.Data) -> None:
         """Write down something that happened beside the calls. Raises `HeldError` when another client took over."""
 
@@ -201,20 +238,23 @@ def question(
 ) -> tuple[Approval, kinds.ConfirmRequired | None]:
     """Of the known questions the one that is open for this very call; else a new one, and the fact that it is asked."""
     stamp = timestamp(now)
+    params = shown_params(call)
     for one in known:
-        same = (one.tool, one.digest, one.doubt, one.who, one.otherwise) == (
-            call.tool, call.digest, ask.doubt, ask.who, ask.otherwise,
+        same = (one.tool, one.digest, one.doubt, one.who, one.otherwise, one.params, one.definition) == (
+            call.tool, call.digest, ask.doubt, ask.who, ask.otherwise, params, ask.definition,
         )  # fmt: skip
         if same and not one.approved and not one.refused and one.expires > stamp:
             return one, None
     required = kinds.ConfirmRequired(
         approval=ids.approval_id(),
-        arguments=call.arguments,
-        cause=ask.cause,
+        arguments=call.arguments or (preview(call.given) if call.given else ""),
+        cause=f"{ask.cause}; {CHANGED}" if ask.changed else ask.cause,
+        definition=ask.definition,
         digest=call.digest,
         doubt=ask.doubt,
         expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
         otherwise=ask.otherwise,
+        params=params,
         tool=call.tool,
         who=ask.who,
     )
@@ -223,14 +263,30 @@ def question(
         tool=call.tool,
         digest=call.digest,
         expires=required.expires,
-        cause=ask.cause,
+        cause=required.cause,
         asked=stamp,
-        arguments=call.arguments,
+        arguments=required.arguments,
         doubt=ask.doubt,
         who=ask.who,
         otherwise=ask.otherwise,
+        params=params,
+        definition=ask.definition,
     )
     return new, required
+
+
+def listed_as(
+    ledger: Ledger, server: str, tool: str, definition: str, before: str = ""
+) -> kinds.ToolDefined | kinds.ToolChanged | None:
+    """What is new about the definition of a tool; `before` is the one that the server gave before, for a tool that was not used."""
+    known = ledger.definitions.get(definition_key(server, tool), before)
+    if known == definition:
+        return None
+    if known:
+        return kinds.ToolChanged(after=definition, before=known, server=server, tool=tool)
+    if len(ledger.definitions) >= MAX_LISTED_TOOLS:
+        return None
+    return kinds.ToolDefined(definition=definition, server=server, tool=tool)
 
 
 def refusal(call: Call, decision: Block | Replay) -> kinds.Data:

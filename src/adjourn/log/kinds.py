@@ -4,8 +4,8 @@ Owns: the types. Must never: interpret them (`adjourn.state.ledger` does). Kinds
 bytes keep their meaning for ever. A reader keeps and verifies kinds it does not know.
 
 Fields are declared in alphabetical order, so that encoding a type in its own order *is* its canonical form; a test
-holds that. Fields named `digest` are the SHA-256 of the canonical JSON of a call's arguments; `arguments` is their redacted,
-shortened text, for people. Times inside data are RFC 3339 UTC like the envelope's.
+holds that. Fields named `digest` are the SHA-256 of the canonical JSON of a call's arguments, `params` that of what its request says
+beside tool, arguments and transport; `arguments` is their redacted, shortened text, for people. Times inside data are RFC 3339 UTC like the envelope's.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
     effectful: bool
     limits: list[str] = []
     once: str = ""
+    params: str = ""
     tool: str
     uncounted: bool = False
 
@@ -113,6 +114,28 @@ class ToolSettled(Data, frozen=True, kw_only=True):
     milliseconds: int = 0
     outcome: Literal["ok", "tool-error", "error", "input-required", "no-answer"]
     state: str = ""
+
+
+class ToolDefined(Data, frozen=True, kw_only=True):
+    """A tool is used for the first time. `definition` is the SHA-256 of what the server listed it as, without `_meta`.
+
+    `server` stands for the command that started the server.
+    """
+
+    KIND = "tool.defined"
+    definition: str
+    server: str = ""
+    tool: str
+
+
+class ToolChanged(Data, frozen=True, kw_only=True):
+    """The server lists a tool with another definition than before. What was approved under the earlier one is void."""
+
+    KIND = "tool.changed"
+    after: str
+    before: str
+    server: str = ""
+    tool: str
 
 
 class ToolReplayed(Data, frozen=True, kw_only=True):
@@ -157,23 +180,26 @@ class BudgetExhausted(Data, frozen=True, kw_only=True):
 class ConfirmRequired(Data, frozen=True, kw_only=True):
     """A call waits for a person. `cause` is the rule that asks, or the call in doubt that it would repeat.
 
-    `who` is the one person that may answer, if the rule names one; `otherwise` what silence until `expires` means.
+    `who` is the one person that may answer, if the rule names one; `otherwise` what silence until `expires` means. An answer
+    is to the call with these arguments, these `params` and this `definition` of the tool (empty: it was not listed).
     """
 
     KIND = "confirm.required"
     approval: str
     arguments: str = ""
     cause: str
+    definition: str = ""
     digest: str
     doubt: str = ""
     expires: str
     otherwise: Literal["deny", "allow"] = "deny"
+    params: str = ""
     tool: str
     who: str = ""
 
 
 class ConfirmApproved(Data, frozen=True, kw_only=True):
-    """A person said yes, once, for this tool with these arguments, until the approval expires."""
+    """A person said yes, once, to what was asked about and nothing else, until the approval expires."""
 
     KIND = "confirm.approved"
     approval: str

@@ -193,6 +193,7 @@ class Answers:
 
         added = self._meta.listed()
         edit = edit_tools(line, visible, added)
+        self._desk.listed(edit.definitions)
         self._gate.read_only.update(edit.read_only)
         self._gate.destructive.difference_update(edit.names)
         self._gate.destructive |= edit.destructive

@@ -36,6 +36,8 @@ from adjourn.state.ledger import Approval
 if TYPE_CHECKING:
     from adjourn.proxy.gate import Gated
 
+CUT = "…"
+"""Stands in the text of arguments where something of them is left out."""
 STATE_PREFIX = "adjourn1."
 QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
@@ -55,6 +57,7 @@ class State(msgspec.Struct, frozen=True):
     expires: str
     task: str
     tool: str
+    params: str = ""
 
 
 class Held:
@@ -126,7 +129,7 @@ class Asker:
             self._wire.to_client(self._wire.answer(gated.batch, frames.result(message.id, result)))
             return
         if len(self._held) >= MAX_HELD:
-            self._refuse(gated, approval, "too many calls are waiting for a person")
+            self._refuse(gated, approval, session, "too many calls are waiting for a person")
             return
         with self._lock:
             seconds = self._seconds if within is None else self._left(approval)
@@ -162,7 +165,9 @@ class Asker:
             sealed = self._unseal(state)
         except (ValueError, msgspec.DecodeError):
             sealed = None
-        if sealed is None or sealed.tool != call.tool or sealed.digest != call.digest:
+        if sealed is None or (sealed.tool, sealed.digest, sealed.params) != (
+            call.tool, call.digest, call.params,
+        ):  # fmt: skip
             return Block(
                 "confirm_required", "the requestState is not one for this call", "repeat the call without it"
             )
@@ -263,33 +268,37 @@ class Asker:
     def _finish(self, held: Held, refused: str) -> None:
         self._let_go(held)
         if refused or not held.session.is_open:
-            self._refuse(held.gated, held.approval, refused or "its session has ended")
+            self._refuse(held.gated, held.approval, held.session, refused or "its session has ended")
             return
-        try:  # as any other call: the policy may have been edited while it waited
-            session, (admitted,) = self._desk.admit([held.gated.call], held.session.task.id)
+        try:  # as any other call: the policy may have been edited while it waited, or its tool changed
+            call = held.gated.call
+            if not call.named_only:
+                call = msgspec.structs.replace(call, definition=self._desk.definitions.get(call.tool, ""))
+            session, (admitted,) = self._desk.admit([call], held.session.task.id)
         except AdjournError as error:
-            self._refuse(held.gated, held.approval, error.message)
+            self._refuse(held.gated, held.approval, held.session, error.message)
             return
         if isinstance(admitted.decision, (Forward, Continue)):
             self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
             self.proceed(held.gated, admitted, session)
         elif isinstance(admitted.decision, Block):
-            self._refuse(held.gated, held.approval, admitted.decision.message)
+            self._refuse(held.gated, held.approval, held.session, admitted.decision.message)
         else:
-            self._refuse(held.gated, held.approval, "it was not confirmed")
+            self._refuse(held.gated, held.approval, held.session, "it was not confirmed")
 
-    def _refuse(self, gated: Gated, approval: Approval, why: str) -> None:
+    def _refuse(self, gated: Gated, approval: Approval, session: Session, why: str) -> None:
         self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._desk.clock())
-        remedy = "repeat the call; it asks anew" if expired else _later(approval.id)
+        is_open = approval.id in session.task.ledger.approvals and not expired
+        remedy = _later(approval.id) if is_open else "repeat the call; it asks anew"
         line = self.refusal(gated.message, Block("confirm_required", message, remedy))
         self._wire.to_client(self._wire.answer(gated.batch, line))
 
     # --- sealed states
 
     def _seal(self, approval: Approval, task: str) -> str:
-        state = State(approval.id, approval.digest, approval.expires, task, approval.tool)
+        state = State(approval.id, approval.digest, approval.expires, task, approval.tool, approval.params)
         text = encode_bytes(msgspec.json.encode(state))
         return f"{STATE_PREFIX}{text}.{self._mac(text)}"
 
@@ -319,6 +328,8 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
     text = (
         f"Allow {approval.tool} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
     )
+    if CUT in approval.arguments:
+        text += " The arguments are not shown in full; a yes is for all of them."
     return {
         "mode": "form",
         "message": text,

@@ -27,6 +27,7 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import Oversize
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_request, given_back
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.state.redact import preview
@@ -34,12 +35,11 @@ from adjourn.state.redact import preview
 if TYPE_CHECKING:
     from adjourn.proxy.sampling import Sampler
 
-TASK_META = "dev.adjourn/task"
 UNGATED = frozenset(
     ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
 )
 UNREAD = "the upstream server does not read any more"
-_BESIDE_THE_REQUEST = ("_meta", "inputResponses", "requestState")
+_BESIDE_THE_REQUEST = ("_meta", *GIVEN_BACK)
 SAMPLE = 120
 
 
@@ -252,16 +252,23 @@ class Gate:
         arguments = params.get("arguments") or {}
         if named_only and tool not in self._meta.definitions:
             arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
+        beside = beside_request(params) if named_only else beside_call(params)
         state = params.get("requestState", "" if "inputResponses" in params else None)
+        ours = isinstance(state, str) and is_ours(state)
         effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
+        shown = preview(arguments) if effectful or named_only or beside else ""
         return Call(
             tool=tool,
             digest=arguments_digest(arguments),
             effectful=effectful,
-            arguments=preview(arguments) if effectful or named_only else "",
-            state=digest(state.encode()) if isinstance(state, str) and not is_ours(state) else "",
+            arguments=f"{shown} with {preview(beside)}" if beside else shown,
+            state=digest(state.encode()) if isinstance(state, str) and not ours else "",
             named_only=named_only,
             destructive=tool in self.destructive,
+            params=arguments_digest(beside) if beside else "",
+            given_back="" if state is None or ours else given_back(params),
+            server=self._desk.setting.server,
+            definition="" if named_only else self._desk.definitions.get(tool, ""),
             given=arguments,
         )
 
@@ -402,7 +409,7 @@ class Gate:
         self._track(message, pending)
         state = message.params.get("requestState")
         if not isinstance(admitted.decision, Continue) and isinstance(state, str) and is_ours(state):
-            return frames.without_params(message.raw, ("inputResponses", "requestState"))
+            return frames.without_params(message.raw, GIVEN_BACK)
         return message.raw
 
     def give_up(self, lines: list[bytes]) -> None:

@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.engine.calls import encoded
+from adjourn.errors import InvalidError
+from adjourn.log.canonical import digest
+
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 Raw = msgspec.Raw
@@ -31,13 +35,14 @@ class ListedTool(msgspec.Struct):
 
 
 class ListEdit(NamedTuple):
-    """An edited answer to tools/list. `line` is None when it may pass as it is."""
+    """An edited answer to tools/list. `line` is None when it may pass as it is; `definitions` are digests of its tools."""
 
     line: bytes | None
     names: list[str]
     read_only: dict[str, bool]
     destructive: set[str]
     removed: list[str]
+    definitions: dict[str, str]
 
 
 def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict[str, Any]]) -> ListEdit:
@@ -48,6 +53,7 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict
     kept, names, removed = [], [], []
     read_only: dict[str, bool] = {}
     destructive: set[str] = set()
+    definitions: dict[str, str] = {}
     for raw in tools:
         name, hints = _about(raw)
         if not visible(name):
@@ -55,16 +61,17 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict
             continue
         kept.append(raw)
         names.append(name)
+        definitions[name] = _definition(raw, definitions.get(name, ""))
         read_only[name] = hints.read_only_hint is True
         if hints.destructive_hint is True:
             destructive.add(name)
     cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
     added = [] if cursor else [Raw(_encode(tool)) for tool in additions]
     if not removed and not added:
-        return ListEdit(None, names, read_only, destructive, removed)
+        return ListEdit(None, names, read_only, destructive, removed, definitions)
     result["tools"] = Raw(_encode(kept + added))
     body["result"] = Raw(_encode(result))
-    return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed)
+    return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed, definitions)
 
 
 def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
@@ -72,6 +79,19 @@ def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
     return {"tools": tools} | (
         {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
     )
+
+
+def _definition(raw: Raw, before: str) -> str:
+    """The digest of all that a tool is listed as but `_meta`, which is not about the tool. Of a tool that stands twice
+    (`before` is the other's), that of both: a client may take either.
+    """
+    try:
+        tool = _decode(raw, type=RawObject)
+        tool.pop("_meta", None)
+        text = encoded({key: _decode(value) for key, value in tool.items()}, sort=True)
+    except (msgspec.DecodeError, InvalidError):
+        text = bytes(raw)
+    return digest(before.encode() + text)
 
 
 def _about(raw: Raw) -> tuple[str, Annotations]:

@@ -23,6 +23,7 @@ from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
+from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import LineReader
 from adjourn.proxy.answers import Answers
@@ -61,6 +62,7 @@ class Proxy:
             task=options["--task"],
             take_over=bool(options["--take-over"]),
             auto_confirm=bool(options["--auto-confirm"]),
+            server=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
         self.desk = Desk(setting)

@@ -42,6 +42,7 @@ class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defau
     arguments: str = ""
     once: str = ""
     legs: int = 0
+    params: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -59,6 +60,8 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     refused: str = ""
     who: str = ""
     otherwise: str = "deny"
+    params: str = ""
+    definition: str = ""
 
 
 class Session(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -79,7 +82,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
-    `beside` counts the effects that were claimed without a session: by a library, not through a proxy.
+    `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
+    tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
+    before; both by `definition_key`.
     """
 
     task: str
@@ -107,6 +112,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     rates: dict[str, list[list[int]]] = {}
     marks: dict[str, int] = {}
     beside: int = 0
+    definitions: dict[str, str] = {}
+    changed: dict[str, str] = {}
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -257,6 +264,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         since=event.timestamp,
         arguments=data.arguments,
         once=data.once,
+        params=data.params,
     )
     ledger.beside += not event.session
     if event.session or not data.effectful:
@@ -268,6 +276,31 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
     if used is not None and used.doubt:
         ledger.doubts.pop(used.doubt, None)  # a person decided to run it again
+
+
+def definition_key(server: str, tool: str) -> str:
+    """The name under which a tool's definition is kept: servers of one task may have tools of one name."""
+    return f"{server} {tool}"
+
+
+def _tool_defined(ledger: Ledger, event: Envelope, data: kinds.ToolDefined) -> None:
+    del event
+    key = definition_key(data.server, data.tool)
+    if key in ledger.definitions or len(ledger.definitions) < MAX_LISTED_TOOLS:
+        ledger.definitions[key] = data.definition
+
+
+def _tool_changed(ledger: Ledger, event: Envelope, data: kinds.ToolChanged) -> None:
+    del event
+    for asked in list(ledger.approvals.values()):
+        if (asked.tool, asked.definition) == (data.tool, data.before):
+            del ledger.approvals[asked.id]
+    key = definition_key(data.server, data.tool)
+    if key not in ledger.definitions and len(ledger.definitions) >= MAX_LISTED_TOOLS:
+        return
+    ledger.definitions[key] = data.after
+    if ledger.changed.setdefault(key, data.before) == data.after:
+        del ledger.changed[key]
 
 
 def _tool_continued(ledger: Ledger, event: Envelope, data: kinds.ToolContinued) -> None:
@@ -326,6 +359,8 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
         doubt=data.doubt,
         who=data.who,
         otherwise=data.otherwise,
+        params=data.params,
+        definition=data.definition,
     )
 
 
@@ -333,6 +368,9 @@ def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApprov
     del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="")
+        for key in [key for key in ledger.changed if key.partition(" ")[2] == asked.tool]:
+            if ledger.definitions[key] == asked.definition:
+                del ledger.changed[key]
 
 
 def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
@@ -376,6 +414,8 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.SessionLost: _session_lost,
     kinds.ToolAllowed: _tool_allowed,
     kinds.ToolContinued: _tool_continued,
+    kinds.ToolDefined: _tool_defined,
+    kinds.ToolChanged: _tool_changed,
     kinds.ToolSettled: _tool_settled,
     kinds.EffectSettled: _effect_settled,
     kinds.ToolDenied: _refused,

@@ -3,7 +3,8 @@
     python -I -S echo.py FOLDER [--tools none|shadow|twin|reading|reads-send] [--page N] [--ignore-end]
 
 FOLDER/lines holds every byte line that came in, FOLDER/calls one line for each tools/call that was executed. Both
-are written before anything is answered, so that a test can tell what was never forwarded, and what was.
+are written before anything is answered, so that a test can tell what was never forwarded, and what was. What stands in
+FOLDER/described begins the description of every tool that is listed from then on.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Server:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         self.lines = os.open(os.path.join(folder, "lines"), flags)
         self.calls = os.open(os.path.join(folder, "calls"), flags)
+        self.described = os.path.join(folder, "described")
         self.options = options
         self.lock = threading.Lock()
         self.asked: dict[str, Any] = {}
@@ -117,6 +119,11 @@ class Server:
             return
         page, start = int(self.options.get("page", "1000")), int(cursor)
         shown = ",".join(self.tools[start : start + page])
+        try:
+            with open(self.described, encoding="utf-8") as file:
+                shown = shown.replace('"description":"', f'"description":"{file.read()} ')
+        except FileNotFoundError:
+            pass
         more = f',"nextCursor":"{start + page}"' if start + page < len(self.tools) else ""
         text = f'{{"jsonrpc":"2.0","result":{{"tools":[{shown}]{more},"x":{NUMBERS}}},"id":{json.dumps(message["id"])}}}'
         self.write(text.encode() + b"\n")
@@ -136,6 +143,8 @@ class Server:
             self.result(message, answer)
         elif method in ("ping", "logging/setLevel"):
             self.result(message, {})
+        elif "lines" in params:
+            self.talk(message, "send", params, params)
         elif method.split("/", maxsplit=1)[0] in ("resources", "prompts", "completion", "x"):
             self.result(message, {"method": method, "tools": ["not a list of tools"]})
         else:

@@ -41,6 +41,7 @@ _KINDS = frozenset(("method", "result", "error"))
 
 _decode = msgspec.json.Decoder(Reply).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.encode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 _ID = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]*")\s*'
@@ -58,10 +59,10 @@ def read(line: bytes) -> tuple[bytes, Reply]:
             line.decode()
             line = one_line(line)
         reply = _decode(line)
-        if b"\r" in line and b"\r" in line.rstrip():
-            line = line.replace(
-                b"\r", b" "
-            )  # no text holds one: it is blank space, at which some peers end a line
+        if (
+            b"\r" in line and b"\r" in line.rstrip()
+        ):  # blank space, since no text holds one; some peers end lines there
+            line = line.replace(b"\r", b" ")
             reply = _decode(line)
         return (line, reply) if _is_plain(line, reply) else _read_members(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -75,8 +76,12 @@ def _is_plain(line: bytes, reply: Reply) -> bool:
     value = reply.result if reply.error is UNSET else reply.error
     if not isinstance(value, msgspec.Raw) or reply.method is not UNSET:
         return False
+    size = len(value)
+    usual = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)
+    if line.startswith(usual) and len(usual) + size + 2 == len(line):
+        return True
     before = _before(line)
-    after = _after(line, before.end() + len(value)) if before is not None else None
+    after = _after(line, before.end() + size) if before is not None else None
     return before is not None and after is not None and (before[1] is None) != (after[1] is None)
 
 
@@ -89,7 +94,7 @@ def _read_members(line: bytes) -> tuple[bytes, Reply]:
             del members[name]
             once = False
     if not once:
-        line = msgspec.json.encode(members) + b"\n"
+        line = _encode(members) + b"\n"
     reply = _decode(line)
     answers = (reply.result is not UNSET) + (reply.error is not UNSET)
     if answers + (reply.method is not UNSET) != 1:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -269,3 +270,102 @@ def test_an_upgrade_that_is_cut_off_leaves_the_old_store(path: Path, monkeypatch
     with closing(sqlite3.connect(path)) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (1,)
         assert old.execute("SELECT stream, seq FROM event").fetchall() == [("a", 0)]
+
+
+# --- a file that goes away, or is another one
+
+
+def _delete_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def _delete_file(path: Path) -> None:
+    path.unlink()
+
+
+def _delete_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def _replace(path: Path) -> None:
+    other = path.with_name("other.db")
+    SqliteStore(other).close()
+    other.rename(path)
+
+
+def _empty(path: Path) -> None:
+    """As `git clean -fdx` and the next command that makes a store would leave it."""
+    shutil.rmtree(path.parent)
+    SqliteStore(path).close()
+
+
+GONE = [_delete_folder, _delete_file, _delete_log, _replace, _empty]
+
+
+@pytest.mark.parametrize("change", GONE)
+def test_nothing_is_written_to_a_file_that_was_deleted_or_replaced(
+    store: SqliteStore, path: Path, change: Callable[[Path], None]
+) -> None:
+    """Durable appends, refs and blobs are refused, and what is in the file's place is left as it is."""
+    head = store.append("s", [entry(b"x")], expect=EMPTY)
+    store.append("s", [entry(b"y")], expect=head)
+    change(path)
+    head = store.head("s")
+    for write in (
+        lambda: store.append("s", [entry(b"z")], expect=head),
+        lambda: store.append("t", [entry(b"z")], expect=EMPTY),
+        lambda: store.swap("r", "v", expect=None),
+        lambda: store.put_blob(b"z"),
+    ):
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+            write()
+    assert store.head("s") == head
+
+
+@pytest.mark.parametrize("change", [one for one in GONE if one is not _delete_log])
+def test_appends_that_are_not_durable_notice_it_as_well(
+    store: SqliteStore, path: Path, change: Callable[[Path], None]
+) -> None:
+    """The database file is looked at before every append."""
+    head = store.append("s", [entry(b"x")], expect=EMPTY)
+    change(path)
+    with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+        store.append("s", [entry(b"z")], expect=head, durable=False)
+
+
+def test_a_file_that_is_put_back_is_written_to_again(store: SqliteStore, path: Path) -> None:
+    """A folder that was moved away and back is the same file: nothing was lost."""
+    head = store.append("s", [entry(b"x")], expect=EMPTY)
+    path.parent.rename(path.parent.with_name("away"))
+    with pytest.raises(StoreError):
+        store.append("s", [entry(b"z")], expect=head)
+    path.parent.with_name("away").rename(path.parent)
+    assert store.append("s", [entry(b"z")], expect=head).seq == 1
+
+
+def test_other_connections_come_and_go_beside_an_open_store(store: SqliteStore, path: Path) -> None:
+    """Opening, writing and closing the file elsewhere, and copying its log, is no replacement."""
+    head = store.append("s", [entry(b"x")], expect=EMPTY)
+    for _ in range(3):
+        with closing(SqliteStore(path)) as other:
+            head = other.append("s", [entry(b"y")], expect=head)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        head = store.append("s", [entry(b"z")], expect=head)
+    store.close()
+    with closing(SqliteStore(path)) as again:
+        assert again.append("s", [entry(b"z")], expect=head).seq == head.seq + 1
+
+
+def test_a_durable_append_does_not_follow_a_history_that_was_cut_in_the_file(
+    store: SqliteStore, path: Path
+) -> None:
+    """A head that this store has seen is looked at again before an effect: no gap is left behind it."""
+    head = store.append("s", [entry(b"x"), entry(b"y")], expect=EMPTY)
+    head = store.append("s", [entry(b"z")], expect=head)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM event WHERE position & 1099511627775 >= 1")
+        connection.commit()
+    with pytest.raises(ConflictError):
+        store.append("s", [entry(b"new")], expect=head)
+    assert store.head("s").seq == 0

@@ -361,11 +361,11 @@ def broken_tree(text: str) -> str:
 
 @pytest.mark.parametrize(
     "change",
-    [forge, other_hash, other_shape, broken_tree, lambda _: "", lambda _: "garbage", lambda text: text[1:]],
-    ids=["forged", "another-chain", "another-shape", "broken-tree", "empty", "garbage", "cut"],
+    [forge, other_shape, broken_tree, lambda _: "", lambda _: "garbage", lambda text: text[1:]],
+    ids=["forged", "another-shape", "broken-tree", "empty", "garbage", "cut"],
 )
 def test_a_fold_that_is_not_ours_is_passed_over(store: Spy, change: Any) -> None:
-    """A fold with a wrong seal, or of a chain that is not this one, costs time and changes nothing."""
+    """A fold with a wrong seal, or that cannot be read, costs time and changes nothing."""
     task = folded(store)
     text = store.ref("fold/t1")
     assert text is not None
@@ -376,6 +376,35 @@ def test_a_fold_that_is_not_ours_is_passed_over(store: Spy, change: Any) -> None
     assert again.ledger == task.ledger
     assert again.ledger.calls_used == 2
     assert 0 in store.starts
+
+
+def test_a_history_that_its_own_fold_contradicts_is_refused(store: Spy) -> None:
+    """A sealed fold of an event that the chain does not have says that the chain was changed, and is not passed over."""
+    folded(store)
+    text = store.ref("fold/t1")
+    assert text is not None
+    store.swap("fold/t1", other_hash(text), expect=text)
+    with pytest.raises(IntegrityError, match="history of task t1 in this store was cut or changed"):
+        a_task(store)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_history_that_was_cut_below_its_fold_is_refused(store: Spy, left: int) -> None:
+    """A chain whose end is missing, or all of it, is not gone on with at what the rest says was spent."""
+    folded(store)
+    del store._streams["t1"][left:]
+    with pytest.raises(IntegrityError, match="lacks event 2, which its own cached fold was made at"):
+        a_task(store)
+
+
+def test_an_open_task_does_not_go_on_over_a_history_that_was_cut(store: Spy) -> None:
+    """A process that lives finds out at its next append, at once."""
+    task = a_task(store)
+    write(task, OPENED, allowed("c1"), allowed("c2"))
+    store._streams["t1"].clear()
+    with pytest.raises(IntegrityError, match="lacks event 2, which this process has followed it to"):
+        write(task, allowed("c3"))
+    assert len(store.durable) <= 5
 
 
 def test_a_fold_of_another_user_is_passed_over(store: Spy) -> None:

@@ -245,6 +245,7 @@ def _tasks(place: Place) -> Iterator[Finding]:
         if place.store_or_none() is None:
             return
         tasks = list(view.each_task(place))
+        yield from _missing(place, {name for name, _ in tasks})
     except AdjournError:
         return  # `_store` has said it
     for name, task in tasks:
@@ -271,6 +272,19 @@ def _tasks(place: Place) -> Iterator[Finding]:
             yield _found(
                 "waiting", f"task {name}: {asked.tool} waits for an answer",
                 f"adjourn approve {asked.id}   (or deny)", "warning",
+            )  # fmt: skip
+
+
+def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
+    """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
+    from adjourn.cli.place import reading_secret  # noqa: PLC0415
+    from adjourn.engine.heads import KeptHeads  # noqa: PLC0415
+
+    for kept in KeptHeads(place.store, reading_secret()).known():
+        if kept.task not in there:
+            yield _found(
+                "task-missing", f"task {kept.task} is gone from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
+                "restore a backup or `adjourn import` its folder, else: adjourn verify --accept",
             )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import Progress, Waiting, safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.output import Progress, Waiting, complain, safe, say, say_json
+from adjourn.cli.place import Place, at_store, example, for_machines, reading_secret
 from adjourn.cli.signatures import Asked, secret_of, verify_signature, with_secret
 from adjourn.errors import UsageError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         "adjourn verify",
         "adjourn verify 20261121 --expect-head 9f86d081884c7d65...",
         "adjourn verify .aex/checkpoints/fix-auth",
+        "adjourn verify 20261121 --accept",
         "adjourn verify tasks/fix-test.aex --id ann",
     )
 )
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 @click.option("--expect-head", default="", metavar="HASH", help="The hash that the last event must have.")
 @click.option(
     "--quick", is_flag=True, help="Only the hash chain: nothing is decoded, no signature is checked."
+)
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Work on with a history that was cut or emptied. What it lacks counts as never spent.",
 )
 @click.option(
     "--signature",
@@ -45,6 +51,7 @@ def verify(
     *,
     expect_head: str,
     quick: bool,
+    accept: bool,
     signature: str,
     signer: str,
     key: str | None,
@@ -58,33 +65,34 @@ def verify(
     code 1 when anything does not hold. In a history a signature by a key that is not trusted is a warning; a contract's is
     invalid.
 
-    No check finds a missing end without a hash that you kept elsewhere: `adjourn status --json` prints `head`.
+    A missing end, or a history that is gone, is found by the head that is kept beside your keys, and by signed folders in the
+    workspace. For a proof that needs neither, keep the `head` that `adjourn status --json` prints: --expect-head.
+
+    No session works on with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
+    lets the next session go on from what is there.
     """
     if os.path.isfile(what) or what.endswith(".aex"):
-        if expect_head or quick:
-            raise UsageError("--expect-head and --quick are for histories", "leave them out for a contract")
+        if expect_head or quick or accept:
+            raise UsageError(
+                "--expect-head, --quick and --accept are for histories", "leave them out for a contract"
+            )
         asked = Asked(what, signature, signer, secret_of(key, key_file))
         return verify_signature(asked, as_json=as_json)
     if signature or signer or key is not None or key_file is not None:
         raise UsageError(
             f"{what or 'a store'!r} is no contract: there is no such file", "name the signed file"
         )
-    from adjourn.engine.verify import verify_folder, verify_store, verify_task  # noqa: PLC0415  # not for --help
-
     if what and (os.path.isdir(what) or os.sep in what):
+        if accept:
+            raise UsageError("--accept is for a task of the store", "name the task")
+        from adjourn.engine.verify import verify_folder  # noqa: PLC0415  # not for --help
+
         with Waiting("verifying"):
             report = verify_folder(what, expect_head=expect_head)
     else:
-        with Progress("verifying") as progress:
-            if what:
-                task = _task_id(place, what)
-                report = verify_task(
-                    place.store, task, expect_head=expect_head, deep=not quick, progress=progress
-                )
-            elif expect_head:
-                raise UsageError("--expect-head is the hash of one task", "name the task")
-            else:
-                report = verify_store(place.store, deep=not quick, progress=progress)
+        report = _of_store(place, what, expect_head, deep=not quick)
+        if accept:
+            report = _accepted(place, report)
     if as_json:
         say_json(_told(report))
     else:
@@ -92,12 +100,54 @@ def verify(
     return 0 if report.valid else 1
 
 
+def _of_store(place: Place, what: str, expect_head: str, *, deep: bool) -> Report:
+    from adjourn.engine.verify import Around, verify_store, verify_task  # noqa: PLC0415
+
+    around = Around(reading_secret(), place.root)
+    with Progress("verifying") as progress:
+        if what:
+            task = _task_id(place, what)
+            return verify_task(
+                place.store, task, expect_head=expect_head, deep=deep, progress=progress, around=around
+            )
+        if expect_head:
+            raise UsageError("--expect-head is the hash of one task", "name the task")
+        return verify_store(place.store, deep=deep, progress=progress, around=around)
+
+
+def _accepted(place: Place, report: Report) -> Report:
+    """Take each history that was cut for what counts, and check it again.
+
+    Raises `RefusedError` where the events that are left do not hold.
+    """
+    from adjourn.engine import anchors  # noqa: PLC0415  # not for --help
+    from adjourn.engine.verify_report import Report  # noqa: PLC0415
+    from adjourn.errors import RefusedError  # noqa: PLC0415
+
+    checked = Report(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
+    for task in report.tasks:
+        codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}
+        if codes - {"history-cut", "ref-mismatch"}:
+            raise RefusedError(
+                f"the events of task {task.task} do not hold: {', '.join(sorted(codes))}",
+                "restore a backup; --accept is for a history that ends too early",
+            )
+        if codes:
+            anchors.accept(place.store, task.task, reading_secret())
+            complain(f"task {task.task} goes on from its {task.total} events: what it lacks was never spent")
+        if task.total:
+            checked.tasks += _of_store(place, task.task, "", deep=report.deep).tasks
+    return checked
+
+
 def _task_id(place: Place, start: str) -> str:
-    """The id itself, without loading the task: loading refuses what is to be looked at here."""
+    """The id itself, without loading the task: loading refuses what is to be looked at here. One that is missing, too."""
+    from adjourn.engine.heads import KeptHeads  # noqa: PLC0415
     from adjourn.engine.task import tasks_of  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
 
-    names = list(tasks_of(place.store))
+    kept = [one.task for one in KeptHeads(place.store, reading_secret()).known()]
+    names = list(dict.fromkeys([*tasks_of(place.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
     if len(found) != 1:
         count = f"{len(found)} tasks begin with it" if found else "no task has that id"

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.cli.place import Place
+from adjourn.cli.place import Place, reading_secret
 from adjourn.engine import process
 from adjourn.engine.desk import group_of
+from adjourn.engine.heads import KeptHeads
 from adjourn.engine.holders import is_alive, seat
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
@@ -145,6 +146,8 @@ def current_task(place: Place, name: str = "") -> Task:
         return place.task(name)
     newest = max(tasks_of(place.store), key=lambda task: _touched(place.store, task), default="")
     if not newest:
+        for kept in KeptHeads(place.store, reading_secret()).known():
+            return place.task(kept.task)  # which says that its history is gone
         raise NotFoundError("the store has no task yet", "`adjourn proxy` makes one with its first call")
     return place.task(newest)
 

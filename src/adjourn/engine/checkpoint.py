@@ -93,6 +93,7 @@ def create(
         task.flush()
         known = _known(task)
         event, event_hash = task.commit(build, refs=refs, blobs=documents)[-1]
+        task.keep_head()
     return as_checkpoint(Entry(event_hash, encode(event)[1]))
 
 

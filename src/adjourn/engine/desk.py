@@ -21,6 +21,7 @@ from adjourn.aex.policy import Policy
 from adjourn.engine import ids, keys, process, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
+from adjourn.engine.heads import KeptHeads
 from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.paths import places
 from adjourn.engine.protect import PROTECTED, SIGNATURES
@@ -105,6 +106,10 @@ class Desk:
                 self._secret = keys.secret()
             return self._secret
 
+    @property
+    def _heads(self) -> KeptHeads:
+        return KeptHeads(self.store, self.secret)
+
     def task_id(self) -> str:
         """The task of this client: given, or shared by all proxies that one client process started here."""
         with self._lock:
@@ -113,12 +118,14 @@ class Desk:
                 self._task = self.store.ref(name) or ""
                 if not self._task:
                     self._forget_dead_clients()
-                    task = ids.task_id(self.clock())
+                    # A store that has lost what this client worked on is no reason to begin at zero.
+                    task = self._heads.bound(self.group) or ids.task_id(self.clock())
                     try:
                         self.store.swap(name, task, expect=None)
                         self._task = task
                     except ConflictError:  # another proxy of this client was faster
                         self._task = self.store.ref(name) or task
+                    self._heads.bind(self.group, self._task)
             return self._task
 
     def claim(self) -> str:
@@ -135,6 +142,7 @@ class Desk:
                 host, pid, started, _ = name.partition("/")[2].rsplit("/", 3)
                 if process.lives(process.Process(host, int(pid), int(started))) is False:
                     self.store.swap(name, None, expect=task)
+                    self._heads.unbind(name.partition("/")[2])
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
@@ -223,6 +231,7 @@ class Desk:
             if not self.setting.task:
                 with suppress(ConflictError):  # a sister proxy moves too; all follow through the chain
                     self.store.swap(name, to, expect=self.store.ref(name))
+                self._heads.bind(self.group, to)
             if to != here:
                 self._leave(here, to)
             return session

@@ -11,9 +11,9 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from adjourn.engine import ids
+from adjourn.engine import anchors, ids
 from adjourn.engine.process import Process, lives
-from adjourn.engine.task import SYSTEM, Fact, Task, Written
+from adjourn.engine.task import SYSTEM, Fact, Task, Written, contradicted
 from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
@@ -105,10 +105,14 @@ class Hold:
         self.is_open = False
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
-        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task."""
+        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task, and
+        `IntegrityError` where more is known of its history than the store has.
+        """
         policy_text, contract_text = self._texts
         with self._lock:
             self.task.refresh()
+            for found in anchors.of_task(self.task.store, self.task.id, self.sitting.root):
+                raise contradicted(self.task.id, f"it lacks event {found.seq}, which {found.known}")
             self.task.commit(
                 lambda ledger: [
                     *self._opening(ledger, take_over=take_over),
@@ -119,6 +123,7 @@ class Hold:
             )
             self._fenced = ""
             self.is_open = True
+            self.task.keep_head()
 
     def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
         policy_text, contract_text = self._texts
@@ -171,9 +176,10 @@ class Hold:
         return str(self.task.clock() + LEASE_MILLISECONDS)
 
     def heartbeat(self) -> None:
-        """Renew the lease. To be called at least every third of it while the session is open."""
+        """Renew the lease, and keep the head. To be called at least every third of the lease while the session is open."""
         with self._lock:
             if self.is_open:
+                self.task.keep_head()
                 current = self.task.store.ref(self._lease)
                 if current is None:
                     return  # whoever took it away has fenced us; the next call finds out
@@ -195,6 +201,7 @@ class Hold:
                 with suppress(ConflictError):  # gone already
                     self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()
+            self.task.keep_head()
 
     def check_held(self, ledger: Ledger) -> None:
         """Raise unless this session still holds the task, and its client still works on it."""

@@ -1,7 +1,8 @@
 """One task over one store: its ledger, kept current, and the one way to add facts to it.
 
 Owns: loading (a cached fold plus the events after it), refreshing, and `commit`, which decides and writes as one step:
-the builder of facts sees the very ledger that the compare-and-swap then holds the store to. Must never: decide.
+the builder of facts sees the very ledger that the compare-and-swap then holds the store to. Must never: decide, or work on over
+a history that the sealed fold, the kept head (`heads`) or its own ledger contradicts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from adjourn.engine.heads import KeptHead, KeptHeads
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
@@ -73,11 +75,17 @@ class Task:
         self.clock = clock
         self.lock = RLock()
         self._secret = secret
+        self._heads = KeptHeads(store, secret)
         self._folded = -1
         self._deferred: list[Fact] = []
+        self._durable: KeptHead | None = None
+        """The last position that this process knows to be on disk, unless it is kept already."""
         self.stamp = ""
         self.ledger = self._load()
         self.refresh()
+        kept = self._heads.of(task)
+        if kept is not None:
+            self._check_reaches(kept.seq, kept.hash, f"it was seen to reach, with {kept.calls} calls used")
 
     def refresh(self) -> Ledger:
         """Take in what other processes have written; returns the current ledger.
@@ -130,10 +138,17 @@ class Task:
                     )
                 except ConflictError:
                     wait_turn(attempt)
-                    self.refresh()
+                    if (
+                        self.refresh().seq == head.seq >= 0
+                    ):  # nobody was first: is what it follows still there?
+                        self._check_reaches(head.seq, head.hash, "this process has followed it to")
                     continue
                 for event, event_hash in written:
                     ledger.apply(event, event_hash, event.data)
+                if durable:
+                    self._durable = KeptHead(
+                        task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used
+                    )
                 self._deferred.clear()
                 if ledger.seq - self._folded >= FOLD_EVERY:
                     self.fold()
@@ -155,6 +170,12 @@ class Task:
         with self.lock:
             if self._deferred:
                 self.commit(lambda _: (), durable=False)
+
+    def keep_head(self) -> None:
+        """Keep beside the keys how far the history is known to be on disk. For moments when no call waits."""
+        with self.lock:
+            if self._durable is not None and self._heads.keep(self._durable):
+                self._durable = None
 
     def fold(self) -> None:
         """Keep the ledger as it is, so that the next loading starts from here. A cache: losing it loses nothing."""
@@ -199,7 +220,7 @@ class Task:
         return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex()
 
     def _load(self) -> Ledger:
-        """The cached fold, if it is ours and the chain still holds the event it was made at; else an empty ledger."""
+        """The cached fold, if it is ours; else an empty ledger. Raises `IntegrityError` where it is, and the chain lacks its event."""
         value = self.store.ref(f"fold/{self.id}") or ""
         seal, _, text = value.partition(":")
         if text and hmac.compare_digest(seal, self._seal(text.encode())):
@@ -207,11 +228,26 @@ class Task:
                 ledger = msgspec.json.decode(text, type=Ledger)
             except (msgspec.DecodeError, InvalidError):
                 return Ledger(task=self.id)
-            at = next(iter(self.store.read(self.id, ledger.seq, ledger.seq + 1)), None)
-            if at is not None and at.hash == ledger.hash and ledger.task == self.id:
+            if ledger.task == self.id:
+                self._check_reaches(ledger.seq, ledger.hash, "its own cached fold was made at")
                 self._folded = ledger.seq
                 return ledger
         return Ledger(task=self.id)
+
+    def _check_reaches(self, seq: int, event_hash: str, known: str) -> None:
+        """Raise `IntegrityError` unless the store has, at this position, the event of this hash."""
+        entry = next(iter(self.store.read(self.id, seq, seq + 1)), None)
+        if entry is None or entry.hash != event_hash or digest(entry.data) != event_hash:
+            raise contradicted(self.id, f"it lacks event {seq}, which {known}")
+
+
+def contradicted(task: str, why: str) -> IntegrityError:
+    """That what is known of a task from elsewhere says that its history was cut, changed or emptied."""
+    return IntegrityError(
+        f"the history of task {task} in this store was cut or changed: {why}",
+        "restore the store from a backup, or run `adjourn import` on the task's newest checkpoint folder; a person can accept "
+        f"the history as it is: adjourn verify {task} --accept",
+    )
 
 
 def tasks_of(store: Store) -> dict[str, Head]:
@@ -220,9 +256,12 @@ def tasks_of(store: Store) -> dict[str, Head]:
 
 
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
-    """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`."""
+    """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`; `IntegrityError` for one that
+    was there, and is gone.
+    """
     if not task or store.head(task) == EMPTY:
-        candidates = [name for name in tasks_of(store) if name.startswith(task)] if task else []
+        names = dict.fromkeys((*tasks_of(store), *(kept.task for kept in KeptHeads(store, secret).known())))
+        candidates = [name for name in names if name.startswith(task)] if task else []
         if len(candidates) != 1:
             found = f"{len(candidates)} tasks begin with it" if candidates else "no task has that id"
             raise NotFoundError(f"task {task!r}: {found}", "`adjourn tasks` lists them")

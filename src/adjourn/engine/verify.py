@@ -3,17 +3,19 @@
 Each task is verified by the rules of `verify_events`, and every name of a checkpoint must be of a task that is there. Continuation
 Records are verified by their own rules (spec/record.md, section 6), folders by those of `folder_verifying`.
 
-A missing tail is only found through a ref, or with a head that was kept elsewhere (`expect_head`).
+A missing tail, or all of a history, is found through a name, the sealed fold, a head kept beside the keys or a signed folder of the
+workspace; or with a head that was kept elsewhere (`expect_head`).
 
 Owns: what is verified of each of them. Must never: write, print, or trust a cache.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.engine import folder, folder_verifying
-from adjourn.engine.task import tasks_of
+from adjourn.engine import anchors, folder, folder_verifying
+from adjourn.engine.heads import KeptHeads
+from adjourn.engine.task import Task, tasks_of
 from adjourn.engine.verify_events import Progress, TaskCheck
 from adjourn.engine.verify_report import (
     Located,
@@ -24,7 +26,7 @@ from adjourn.engine.verify_report import (
     head_mismatch,
     unknown_signer,
 )
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.store.base import Store
 
 if TYPE_CHECKING:
@@ -33,15 +35,31 @@ if TYPE_CHECKING:
 _NO_RECORD = "do not go on from it; compare with an export of the record, or a backup"
 
 
-def verify_store(store: Store, *, deep: bool = True, progress: Progress | None = None) -> Report:
-    """Check every task, and every checkpoint's name."""
+class Around(NamedTuple):
+    """What is known of histories beside the store: the user's `secret` opens what is kept, `root` is the workspace. "": nothing."""
+
+    secret: bytes = b""
+    root: str = ""
+
+
+NOTHING_AROUND = Around()
+
+
+def verify_store(
+    store: Store, *, deep: bool = True, progress: Progress | None = None, around: Around = NOTHING_AROUND
+) -> Report:
+    """Check every task, every checkpoint's name, and that no task is missing which something else knows of."""
     heads = tasks_of(store)
     total = sum(head.seq + 1 for head in heads.values())
     report = Report(deep=deep, tasks=[])
     for task in heads:
         done = report.events
         step = None if progress is None else _shifted(progress, done, total)
-        report.tasks.append(TaskCheck(store, task, deep=deep).run(progress=step))
+        report.tasks.append(_cut(store, TaskCheck(store, task, deep=deep).run(progress=step), around))
+    if around.secret:
+        missing = [kept.task for kept in KeptHeads(store, around.secret).known() if kept.task not in heads]
+        report.tasks += [_cut(store, TaskReport(task=task, findings=[]), around) for task in missing]
+    report.loose += _ahead(store, around)
     for name, value in store.refs("checkpoint/").items():
         if value.partition(" ")[0] not in heads:
             message = f'checkpoint "{name.removeprefix("checkpoint/")}" is of a task that is not in the store'
@@ -53,12 +71,42 @@ def verify_store(store: Store, *, deep: bool = True, progress: Progress | None =
 
 
 def verify_task(
-    store: Store, task: str, *, expect_head: str = "", deep: bool = True, progress: Progress | None = None
+    store: Store,
+    task: str,
+    *,
+    expect_head: str = "",
+    deep: bool = True,
+    progress: Progress | None = None,
+    around: Around = NOTHING_AROUND,
 ) -> Report:
     """Check one task. `expect_head` is the hash that its last event must have, known from elsewhere."""
     check = TaskCheck(store, task, deep=deep)
-    checked = check.run(expect_head=expect_head, progress=progress)
-    return Report(deep=deep, tasks=[checked], records=_records(store, task))
+    checked = _cut(store, check.run(expect_head=expect_head, progress=progress), around)
+    return Report(
+        deep=deep, tasks=[checked], records=_records(store, task), loose=_ahead(store, around, task)
+    )
+
+
+def _cut(store: Store, report: TaskReport, around: Around) -> TaskReport:
+    """Add what keeps a task from being loaded, though its events hold: a fold, or a kept head, that knows of more."""
+    errors = {found.finding.code for found in report.findings if found.finding.severity == "error"}
+    if around.secret and errors <= {"ref-mismatch"}:
+        try:
+            Task(store, report.task, clock=lambda: 0, secret=around.secret)
+        except IntegrityError as error:
+            found = finding("history-cut", error.message, help=error.remedy)
+            report.findings.append(Located(finding=found, task=report.task))
+    return report
+
+
+def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
+    """The folders of the workspace that hold more of a history than the store."""
+    found = []
+    for one in anchors.of_folders(store, around.root, task):
+        message = f"the store lacks event {one.seq} of task {one.task}, which {one.known}"
+        told = finding("folder-ahead", message, help="`adjourn import` takes it in; or move the folder away")
+        found.append(Located(finding=told, task=one.task, seq=one.seq, hash=one.hash))
+    return found
 
 
 def _records(store: Store, task: str = "") -> list[RecordReport]:

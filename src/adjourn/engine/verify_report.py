@@ -36,6 +36,8 @@ CODES = MappingProxyType(
         "contract-missing": "the text of the contract that a task was opened under is gone",
         "stale-fold": "a cached ledger is not the one that follows from the events",
         "ref-mismatch": "a checkpoint's name points at something else",
+        "history-cut": "the history lacks what its cached fold, or the head kept beside the keys, says that it had",
+        "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder does not hold together",
         "record-broken": "a version of a Continuation Record is not what was written",
     }

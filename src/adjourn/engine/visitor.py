@@ -105,7 +105,8 @@ class Visitor:
         return Visit(task, contract, sitting, self._manners)
 
     def keep(self, visit: Visit) -> None:
-        """Now and then, leave things so that the next visits load little: a cached fold, and a log that was copied."""
+        """Keep the head, and now and then leave things so that the next visits load little: a cached fold, and a log that was copied."""
+        visit.task.keep_head()
         if visit.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_VISIT:
             visit.task.fold()
             self.desk.close("")

@@ -109,6 +109,11 @@ class PostgresStore:
             self._connection.close()
             raise
 
+    @property
+    def place(self) -> str:
+        """Where the tables are: server, database, and what chooses the schema."""
+        return postgres_link.place(self._url)
+
     def append(
         self,
         stream: str,

@@ -138,6 +138,11 @@ def _bounded() -> Any:
     return Bounded
 
 
+def place(url: str) -> str:
+    """The server and database, and the options that choose a schema in it: the same text for every process that opens them."""
+    return f"{describe(url)} {driver().conninfo.conninfo_to_dict(url).get('options') or ''}"
+
+
 def connect(url: str) -> Connection:
     """A new connection in autocommit, with our settings. Raises `StoreError`."""
     psycopg = driver()

@@ -61,6 +61,7 @@ _FETCH = 64
 _CUT_ATTEMPTS = 3
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
+_identity = sqlite_file.identity
 _is_digest, _MAX_ENTRY = checks.is_digest, checks.MAX_ENTRY
 
 
@@ -81,6 +82,7 @@ class SqliteStore:
         self._pages = 0
         self._seen: dict[str, Head] = {}
         self._bases: dict[str, int] = {}
+        self._log = f"{self.path}-wal"
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
         writer = sqlite_file.open_writer(self.path)
@@ -89,6 +91,9 @@ class SqliteStore:
             return
         try:
             self._reader = sqlite_file.connect(self.path)
+            # Has it open the log now: at its first reading it might find another file's.
+            self._reader.execute("PRAGMA schema_version").close()
+            self._files = _identity(self.path), _identity(self._log)
         except sqlite3.Error as error:
             writer.close()
             raise sqlite_file.failure(self.path, error) from error
@@ -98,6 +103,11 @@ class SqliteStore:
     def writable(self) -> bool:
         """False where the file can only be read."""
         return self._cursor is not None
+
+    @property
+    def place(self) -> str:
+        """Where the file is, the same text for every process that opens it."""
+        return f"sqlite:{os.path.realpath(self.path)}"
 
     def append(
         self,
@@ -126,8 +136,9 @@ class SqliteStore:
             rows += (position, digest, data)
             size += len(data)
         # INVARIANT: entries never change, so a head that this store has seen needs no second look; that its successor's
-        # place is free, the key makes sure.
-        if self._seen.get(stream) == expect:
+        # place is free, the key makes sure. Before an effect it is looked at all the same: something else may have cut the
+        # history in the file.
+        if not durable and self._seen.get(stream) == expect:
             statement = _append_few(len(entries))
         elif -1 <= seq <= _MAX_SEQ - _FEW and (seq >= 0 or expect == EMPTY):
             statement = _append_few(len(entries)) if seq < 0 else _append_few_after(len(entries))
@@ -258,6 +269,7 @@ class SqliteStore:
             try:
                 if durable is not self._durable:
                     self._set_durable(cursor, durable)
+                self._check_files(log=durable)
                 written = cursor.execute(statement, values).rowcount
             except sqlite3.IntegrityError:
                 return False  # a position is taken
@@ -372,6 +384,7 @@ class SqliteStore:
             try:
                 if durable is not self._durable:
                     self._set_durable(cursor, durable)
+                self._check_files(log=True)
                 cursor.execute("BEGIN IMMEDIATE")
                 try:
                     yield cursor
@@ -383,6 +396,15 @@ class SqliteStore:
                     raise
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
+
+    def _check_files(self, *, log: bool) -> None:
+        """Refuse to write into a file that nobody will open again: the one that the path names must be the one that is open.
+
+        With `log`, its write-ahead log as well, in which a commit is acknowledged.
+        """
+        file, log_file = self._files
+        if _identity(self.path) != file or (log and _identity(self._log) != log_file):
+            raise sqlite_file.replaced(self.path)
 
     def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:
         # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every

@@ -82,6 +82,22 @@ def closed(path: str) -> StoreError:
     return StoreError(f"the store {path} is closed", "open it again")
 
 
+def replaced(path: str) -> StoreError:
+    return StoreError(
+        f"the store {path} was deleted or replaced while it was open",
+        "put the file back from a backup with its -wal, or run `adjourn verify`; then restart what had it open",
+    )
+
+
+def identity(path: str) -> tuple[int, int]:
+    """Device and inode of the file that a path names now; zeros where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
+
+
 def read_only(path: str) -> StoreError:
     return StoreError(f"the store {path} was opened for reading only", _READ_ONLY_HELP)
 

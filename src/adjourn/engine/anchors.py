@@ -1,0 +1,132 @@
+"""What else says how far a task's history reaches: names of checkpoints in the store, signed folders in the workspace.
+
+A history that lacks what one of them names was cut or emptied. A folder of a history that went another way says nothing of this one,
+and one that is not signed by a trusted key says nothing at all. (The sealed fold and the kept head are looked at by `task`, each
+time that a task is loaded; these when a session begins.)
+
+Owns: finding such contradictions, and a person's word that a history counts as it is. Must never: change an event, or look at more
+folders than `MAX_FOLDERS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.engine.heads import KeptHeads
+from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
+from adjourn.errors import AdjournError
+from adjourn.store.base import Store
+
+MAX_FOLDERS = 16
+"""Folders of a workspace that are looked at, the newest first: what a session's start may cost has a bound."""
+MAX_JSON_BYTES = 16 * 1024 * 1024
+
+
+class Contradiction(NamedTuple):
+    """What a task's history lacks: event `seq`, which `known` tells of."""
+
+    task: str
+    seq: int
+    hash: str
+    known: str
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """What a checkpoint.json says that it is of."""
+
+    task: str
+    seq: int
+    hash: str
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    adjourn: _Claim | None = None
+
+
+def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
+    """What the names of checkpoints, and the folders of the workspace `root`, know of a task that its history lacks."""
+    named = [(seq, found, name) for of, seq, found, name in _names(store) if of == task]
+    if named:
+        seq, event_hash, name = max(named)
+        if not _has(store, task, seq, event_hash):
+            yield Contradiction(task, seq, event_hash, f'the name of checkpoint "{name}" points at')
+    yield from of_folders(store, root, task)
+
+
+def of_folders(store: Store, root: str, task: str = "") -> Iterator[Contradiction]:
+    """The folders of a workspace, of one task or all, that hold more of a history than the store does."""
+    for name, claim in _folders(root):
+        if (task and claim.task != task) or not claim.task:
+            continue
+        with suppress(AdjournError):  # what is no task's name, or does not hold, says nothing
+            head = store.head(claim.task)
+            if claim.seq > head.seq and _holds(root, name, head.seq, head.hash):
+                yield Contradiction(
+                    claim.task, claim.seq, claim.hash, f"the signed folder {CHECKPOINTS}/{name} has"
+                )
+
+
+def accept(store: Store, task: str, secret: bytes) -> None:
+    """Take a history as it is in the store for what counts, on a person's word: what it lacks was never spent.
+
+    Forgets the kept head, the cached fold, and names of checkpoints that point at nothing. The caller has verified the events.
+    """
+    for of, seq, event_hash, name in _names(store):
+        if of == task and not _has(store, task, seq, event_hash):
+            store.swap(f"checkpoint/{name}", None, expect=store.ref(f"checkpoint/{name}"))
+    fold = store.ref(f"fold/{task}")
+    if fold is not None:
+        store.swap(f"fold/{task}", None, expect=fold)
+    KeptHeads(store, secret).forget(task)
+
+
+def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
+    """Task, position and hash that each checkpoint's name points at, and the name."""
+    for ref, value in store.refs("checkpoint/").items():
+        task, _, rest = value.partition(" ")
+        seq, _, event_hash = rest.partition(" ")
+        if seq.isdecimal() and len(seq) < 16:
+            yield task, int(seq), event_hash, ref.removeprefix("checkpoint/")
+
+
+def _folders(root: str) -> list[tuple[str, _Claim]]:
+    """The newest folders of checkpoints, with what they say they are of. Nothing of it is verified."""
+    found: list[tuple[float, str, str]] = []
+    if not root:
+        return []
+    try:
+        with os.scandir(inside(root, CHECKPOINTS)) as folders:
+            for folder in folders:
+                path = os.path.join(folder.path, "checkpoint.json")
+                with suppress(OSError):
+                    found.append((os.lstat(path).st_mtime, folder.name, path))
+    except (OSError, AdjournError):
+        return []
+    claims = []
+    for _, name, path in sorted(found, reverse=True)[:MAX_FOLDERS]:
+        with suppress(AdjournError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            claim = msgspec.json.decode(read_file(path, MAX_JSON_BYTES), type=_Claims).adjourn
+            if claim is not None:
+                claims.append((name, claim))
+    return claims
+
+
+def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
+    """Whether a folder verifies, is signed by a trusted key, and goes on from this event. Raises `AdjournError`."""
+    from adjourn.engine.folder_verifying import verify_named  # noqa: PLC0415  # only where something is missing
+
+    verified = verify_named(root, name)
+    return bool(verified.trusted_as) and (seq < 0 or verified.entries[seq].hash == event_hash)
+
+
+def _has(store: Store, task: str, seq: int, event_hash: str) -> bool:
+    try:
+        entry = next(iter(store.read(task, seq, seq + 1)), None)
+    except AdjournError:  # it cannot be read
+        return False
+    return entry is not None and entry.hash == event_hash

@@ -1,0 +1,263 @@
+"""Kept heads: what lies beside the keys, and the histories that it does not let pass."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from adjourn.engine.heads import KeptHead, KeptHeads
+from adjourn.engine.task import Fact, Task
+from adjourn.errors import AdjournError, IntegrityError
+from adjourn.log import kinds
+from adjourn.store.memory import MemoryStore
+from adjourn.store.sqlite import SqliteStore
+from strategies import Clock
+
+SECRET = b"s" * 32
+OPENED = Fact(kinds.TaskOpened(goal="g"))
+
+
+def allowed(number: int) -> Fact:
+    return Fact(
+        kinds.ToolAllowed(call=f"c{number}", digest="1" * 64, effectful=True, tool="deploy"), session="s"
+    )
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "work" / ".aex" / "adjourn.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path)
+    yield store
+    store.close()
+
+
+def a_task(store: SqliteStore | MemoryStore, name: str = "t", secret: bytes = SECRET) -> Task:
+    return Task(store, name, clock=Clock(), secret=secret)
+
+
+def worked(store: SqliteStore, calls: int = 3, name: str = "t") -> Task:
+    task = a_task(store, name)
+    task.commit(lambda _: [OPENED, *(allowed(number) for number in range(calls))])
+    task.keep_head()
+    return task
+
+
+def files(config: Path) -> list[Path]:
+    return [found for found in (config / "heads").rglob("*") if found.is_file()]
+
+
+# --- what is kept
+
+
+def test_a_head_is_kept_outside_the_workspace_for_its_user_only(store: SqliteStore, config: Path) -> None:
+    """One small file of mode 0600 beside the keys names position, hash and calls of the task."""
+    task = worked(store)
+    (kept,) = files(config)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert KeptHeads(store, SECRET).of("t") == KeptHead(task="t", seq=3, hash=task.ledger.hash, calls=3)
+
+
+def test_only_what_is_on_disk_is_kept(store: SqliteStore) -> None:
+    """A loss of power takes appends that were not durable: no kept head may name them."""
+    task = worked(store)
+    at = task.ledger.hash
+    task.commit(lambda _: [allowed(9)], durable=False)
+    task.keep_head()
+    kept = KeptHeads(store, SECRET).of("t")
+    assert kept is not None
+    assert (kept.seq, kept.hash) == (3, at)
+    task.commit(lambda _: [allowed(10)])
+    task.keep_head()
+    kept = KeptHeads(store, SECRET).of("t")
+    assert kept is not None
+    assert kept.seq == 5
+
+
+def test_a_kept_head_is_never_lowered(store: SqliteStore) -> None:
+    """A process that has seen less does not take back what another kept."""
+    heads = KeptHeads(store, SECRET)
+    for seq in (5, 3, 5):
+        heads.keep(KeptHead(task="t", seq=seq, hash=f"{seq}", calls=seq))
+    kept = heads.of("t")
+    assert kept is not None
+    assert kept.seq == 5
+
+
+def test_writers_that_race_leave_a_whole_file_and_the_highest_head(store: SqliteStore, config: Path) -> None:
+    """Whoever finds another writing leaves its head for the next time."""
+
+    def write(offset: int) -> None:
+        for seq in range(offset, 200, 4):
+            heads.keep(KeptHead(task="t", seq=seq, hash="", calls=seq))
+
+    heads = KeptHeads(store, SECRET)
+    threads = [threading.Thread(target=write, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heads.keep(KeptHead(task="t", seq=200, hash="", calls=200))
+    assert heads.known() == [KeptHead(task="t", seq=200, hash="", calls=200)]
+    assert len(files(config)) == 1
+
+
+def test_a_store_without_a_place_has_no_kept_heads(config: Path) -> None:
+    """A store in memory is gone with its process: nothing is kept of it."""
+    task = a_task(MemoryStore())
+    task.commit(lambda _: [OPENED])
+    task.keep_head()
+    assert not files(config)
+
+
+def test_a_place_that_cannot_be_written_keeps_nobody_from_working(store: SqliteStore, config: Path) -> None:
+    """Where no file can be made beside the keys, work goes on without a kept head."""
+    config.mkdir()
+    (config / "heads").write_text("in the way")
+    with pytest.raises(AdjournError):
+        worked(store)  # what cannot be read is not taken for nothing
+    (config / "heads").unlink()
+    assert worked(store).ledger.calls_used == 3
+
+
+# --- what contradicts it
+
+
+def _cut(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM event WHERE position & 1099511627775 >= 2")
+        connection.commit()
+
+
+def _empty(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("event", "ref", "stream", "blob"):
+            connection.execute(f"DELETE FROM {table}")
+        connection.commit()
+
+
+def _delete(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def _rewrite(path: Path) -> None:
+    """Another history of the same length, whose chain holds."""
+    shutil.rmtree(path.parent)
+    with closing(SqliteStore(path)) as store:
+        task = Task(store, "t", clock=Clock(), secret=b"x" * 32)
+        task.commit(lambda _: [Fact(kinds.TaskOpened(goal="other")), *map(allowed, range(3))])
+
+
+@pytest.mark.parametrize("change", [_cut, _empty, _delete, _rewrite])
+def test_a_history_that_the_kept_head_contradicts_is_refused(
+    store: SqliteStore, path: Path, change: Callable[[Path], None]
+) -> None:
+    """Cut, emptied, deleted or written anew: the task does not begin again at what is left of it."""
+    worked(store)
+    store.close()
+    change(path)
+    with (
+        closing(SqliteStore(path)) as again,
+        pytest.raises(IntegrityError, match="lacks event 3, which it was seen to reach, with 3 calls used"),
+    ):
+        a_task(again)
+
+
+def test_a_history_that_went_on_elsewhere_is_taken(store: SqliteStore) -> None:
+    """Others append to a shared store: a kept head that is older and still in the chain contradicts nothing."""
+    worked(store)
+    other = a_task(store, secret=b"x" * 32)
+    other.commit(lambda _: [allowed(7)])
+    assert a_task(store).ledger.calls_used == 4
+
+
+def test_a_copy_of_the_workspace_is_a_place_of_its_own(
+    store: SqliteStore, path: Path, tmp_path: Path
+) -> None:
+    """A copied or moved store is judged by itself: one copy that goes on does not make the other a contradiction."""
+    task = worked(store)
+    store.close()
+    shutil.copytree(path.parent.parent, tmp_path / "copy")
+    with closing(SqliteStore(path)) as here, closing(SqliteStore(tmp_path / "copy/.aex/adjourn.db")) as there:
+        for one, calls in ((here, 1), (there, 2)):
+            task = a_task(one)
+            more = [allowed(10 + number) for number in range(calls)]
+            task.commit(lambda _, more=more: more)  # type: ignore[misc]
+            task.keep_head()
+        assert (a_task(here).ledger.calls_used, a_task(there).ledger.calls_used) == (4, 5)
+
+
+def test_tasks_of_one_name_in_two_stores_are_two(store: SqliteStore, tmp_path: Path) -> None:
+    """A name that a person gave tasks in several workspaces says nothing across them."""
+    worked(store, name="nightly")
+    with closing(SqliteStore(tmp_path / "other.db")) as other:
+        assert worked(other, calls=1, name="nightly").ledger.calls_used == 1
+
+
+@pytest.mark.parametrize(
+    "change", [lambda _: b"", lambda data: data[:-9], lambda data: data.replace(b'"seq":3', b'"seq":9')]
+)
+def test_a_kept_head_that_is_not_sealed_is_none(
+    store: SqliteStore, config: Path, change: Callable[[bytes], bytes]
+) -> None:
+    """A file that a loss of power emptied, or somebody edited, says nothing and locks nobody out."""
+    worked(store)
+    (kept,) = files(config)
+    kept.write_bytes(change(kept.read_bytes()))
+    assert KeptHeads(store, SECRET).of("t") is None
+    assert a_task(store).ledger.calls_used == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda at: at.symlink_to("/dev/zero"), os.mkfifo, os.mkdir, lambda at: at.write_bytes(b"x" * 5000)],
+)
+def test_what_is_no_plain_small_file_is_refused_at_once(
+    store: SqliteStore, config: Path, make: Callable[[Path], None]
+) -> None:
+    """A link, a pipe, a folder or a large file in the place of a kept head is an error, not a wait and not nothing."""
+    worked(store)
+    (kept,) = files(config)
+    kept.unlink()
+    make(kept)
+    with pytest.raises(AdjournError):
+        a_task(store)
+
+
+def test_a_kept_head_of_one_task_is_not_anothers(store: SqliteStore, config: Path) -> None:
+    """A sealed file that was copied under another task's name is none."""
+    worked(store)
+    (kept,) = files(config)
+    shutil.copy(kept, kept.with_name("u"))
+    assert a_task(store, "u").ledger.seq == -1
+
+
+# --- whose task is whose
+
+
+def test_what_a_client_worked_on_is_kept(store: SqliteStore) -> None:
+    """The task of a client is found where the store has forgotten it."""
+    heads = KeptHeads(store, SECRET)
+    heads.bind("host/1/2", "t")
+    assert heads.bound("host/1/2") == "t"
+    assert heads.bound("host/1/3") == ""
+    assert heads.known() == []
+    heads.unbind("host/1/2")
+    assert heads.bound("host/1/2") == ""

@@ -18,6 +18,22 @@ import tools
 # Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
 os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
 
+# --- a person's word ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unattended(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder whose settings let this process speak for a person, without a terminal and inside a client."""
+    from adjourn.engine import person  # noqa: PLC0415  # few tests need it
+
+    home = tmp_path_factory.mktemp("home")
+    settings = home / person.SETTINGS
+    settings.parent.mkdir(parents=True)
+    settings.write_text("allow-unattended = true\nallow-inside-client = true\n")
+    monkeypatch.setattr(person, "home", lambda: str(home))
+    return settings
+
+
 # --- a PostgreSQL server of our own ---------------------------------------------------------------------------------
 
 

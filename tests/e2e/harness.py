@@ -31,6 +31,7 @@ from adjourn.log.event import Actor, Event, decode
 from adjourn.log.kinds import data_of
 from adjourn.state.ledger import Ledger
 from adjourn.store import Store, open_store
+from terminal import at_terminal
 
 ECHO = Path(__file__).with_name("servers") / "echo.py"
 OLD, NEW, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
@@ -62,12 +63,12 @@ class Done(NamedTuple):
         return self.out.partition("\n")[0]
 
 
-def run(*arguments: str, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL) -> Done:
-    """Run `adjourn` to its end, which is no traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "adjourn", *arguments],
-        check=False, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, stdin=stdin,
-    )  # fmt: skip
+def run(
+    *arguments: str, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL, apart: bool = True
+) -> Done:
+    """Run `adjourn` to its end, which is no traceback, at a person's terminal; not `apart`, as a child of the clients here."""
+    command = [sys.executable, "-m", "adjourn", *arguments]
+    done = at_terminal(command, cwd=cwd, env=env, stdin=stdin, apart=apart)
     assert "Traceback" not in done.stderr, done.stderr
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -15,6 +15,7 @@ import pytest
 from adjourn import __version__
 from adjourn.cli.aex import PUBLISHED, RENAMED, TABLE, group
 from adjourn.proxy.options import OPTIONS
+from terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "aex-command.md"
 AEX = str(Path(sys.executable).with_name("aex"))
@@ -43,12 +44,9 @@ FLAGS = {
 
 
 def aex(root: Path, *arguments: str, text: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the script; its exit code must be `code`."""
-    done = subprocess.run(
-        [AEX, *arguments],
-        check=False, cwd=root, env=os.environ | {"ADJOURN_CONFIG": f"{root}-config"}, capture_output=True,
-        text=True, timeout=30, input=text,
-    )  # fmt: skip
+    """Run the script at a terminal; its exit code must be `code`."""
+    environment = os.environ | {"ADJOURN_CONFIG": f"{root}-config"}
+    done = at_terminal([AEX, *arguments], cwd=root, env=environment, given=text)
     assert done.returncode == code, done
     return done
 

@@ -6,12 +6,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Client, Workspace, refused, text_of
+from harness import Client, Workspace, refused, run, text_of
 
 from adjourn.engine import keys
 from adjourn.engine.records import CRStore
@@ -73,16 +72,9 @@ class Machine(Workspace):
 
     def adjourn(self, *arguments: str, code: int = 0) -> str:
         """A command of the CLI, in the workspace."""
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        done = run(*arguments, cwd=self.root, env=self.environment)
+        assert done.code == code, done.out + done.err
+        return done.out + done.err
 
     def public_key(self) -> str:
         return self.adjourn("keys", "show").strip()

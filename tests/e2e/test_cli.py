@@ -322,7 +322,8 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
         other = workspace.client("--task", "newer", foreign=True)
         other.call("echo")
         desk = Desk(workspace.root, workspace.config)
-        assert desk.ok("status", "--json").json["task"] == task
+        inside = run("status", "--json", cwd=desk.root, env=desk.environment, apart=False)
+        assert inside.json["task"] == task
         environment = desk.environment | {"ADJOURN_TASK": "newer"}
         assert desk.run("status", "--json", env=environment).json["task"] == "newer"
         assert mine.close() == 0

@@ -196,7 +196,7 @@ def _shape(sample: str) -> str:
 
 
 class Machine:
-    """A shell with a HOME and a folder of its own."""
+    """A shell with a HOME, a folder and a terminal of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "work"
@@ -224,6 +224,8 @@ class Machine:
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        self._terminal = os.openpty()
+        self.run(f": <> {os.ttyname(self._terminal[1])}")  # who leads a session takes it as its own
 
     def _read(self) -> None:
         assert self._shell.stdout is not None
@@ -257,6 +259,8 @@ class Machine:
         for stream in (self._shell.stdin, self._shell.stdout):
             assert stream is not None
             stream.close()
+        for descriptor in self._terminal:
+            os.close(descriptor)
 
 
 class Reading:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import getpass
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Workspace, refused, text_of, wait_for
+from harness import MODERN, NEW, Done, Workspace, refused, run, text_of, wait_for
 from requirements import requirement
 
 from adjourn.log.event import milliseconds
@@ -22,12 +20,9 @@ def workspace(path: Path, *rules: str) -> Workspace:
     return Workspace(path, "allow *", *rules, version="v1")
 
 
-def adjourn(work: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
+def adjourn(work: Workspace, *words: str) -> Done:
     """A command of a person at a terminal."""
-    command = [sys.executable, "-m", "adjourn", *words]
-    return subprocess.run(
-        command, cwd=work.root, env=work.environment, capture_output=True, text=True, check=False
-    )
+    return run(*words, cwd=work.root, env=work.environment)
 
 
 def asked(work: Workspace) -> str:
@@ -49,7 +44,7 @@ def test_the_person_who_is_named_answers_from_a_terminal(tmp_path: Path, era: st
         question = asked(work)
         assert client.silent()  # a client's answer would not tell who gave it
         done = adjourn(work, "approve", question)
-        assert (done.returncode, done.stdout.split(":")[0]) == (0, "approved")
+        assert (done.code, done.out.split(":")[0]) == (0, "approved")
         assert not refused(client.answer(call))
         assert work.executed() == ["deploy"]
 
@@ -62,10 +57,10 @@ def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str
         call = client.begin("deploy", ARGUMENTS)
         question = asked(work)
         done = adjourn(work, "approve", question)
-        assert done.returncode == 3
-        assert f"is for alice to answer, not for {ME}" in done.stderr
+        assert done.code == 3
+        assert f"is for alice to answer, not for {ME}" in done.err
         assert client.silent(0.5)
-        assert adjourn(work, "deny", question).returncode == 0
+        assert adjourn(work, "deny", question).code == 0
         assert refused(client.answer(call))
         assert work.executed() == []
 
@@ -123,7 +118,7 @@ def test_who_may_confirm_may_repeat_a_call_in_doubt_and_nobody_else(tmp_path: Pa
         wait_for(lambda: len(work.facts("confirm.required")) == 2)
         assert work.facts("confirm.required")[1].who == "alice"
         assert client.silent()
-        assert adjourn(work, "approve", asked(work)).returncode == 3
+        assert adjourn(work, "approve", asked(work)).code == 3
 
 
 # --- silence

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import MODERN, NEW, OLD, Workspace, refused, text_of
+from harness import MODERN, NEW, OLD, Workspace, refused, run, text_of
 from requirements import requirement
 
 from adjourn.engine.records import CRStore
@@ -33,11 +31,9 @@ def task_of(work: Workspace) -> str:
 
 def adjourn(work: Workspace, *words: str) -> Any:
     """What the command says, decoded."""
-    command = [sys.executable, "-m", "adjourn", *words, "--json"]
-    done = subprocess.run(
-        command, cwd=work.root, env=work.environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    done = run(*words, "--json", cwd=work.root, env=work.environment)
+    assert done.code == 0, done
+    return done.json
 
 
 @requirement("Record")

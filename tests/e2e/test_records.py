@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from harness import run as adjourn
 
 from adjourn.engine.records import CRStore
 from adjourn.state.documents import Tree
@@ -56,16 +55,9 @@ class Shell:
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What a command prints; on stderr, where it fails."""
-        done = subprocess.run(
-            [sys.executable, "-m", "adjourn", *arguments],
-            cwd=self.root,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        done = adjourn(*arguments, cwd=self.root, env=self.env)
+        assert done.code == code, done.out + done.err
+        return done.out + done.err
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         return json.loads(self(*arguments, "--json", code=code))
@@ -85,21 +77,13 @@ def test_merge_interactively(run: Shell) -> None:
     store.fork(head["contentHash"], {"task": {**head["task"], "goal": "theirs"}}, AGENT, cr_id="fork")
     store.update("line", {"task": {**head["task"], "goal": "ours"}}, AGENT)
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "adjourn", "record", "merge", "line", "fork", "--interactive"]
-    process = subprocess.Popen(
-        command,
-        cwd=run.root,
-        env=run.env,
-        stdin=slave,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
     os.write(master, b"b\n")
-    out, _ = process.communicate(timeout=30)
+    command = ("record", "merge", "line", "fork", "--interactive")
+    done = adjourn(*command, cwd=run.root, env=run.env, stdin=slave)
     os.close(master)
     os.close(slave)
-    assert process.returncode == 0, out
+    assert done.code == 0, done
+    out = done.out
     assert "theirs" in out
     assert store.resolve("line")["task"]["goal"] == "theirs"
 

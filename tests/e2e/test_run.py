@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from terminal import at_terminal
+
 POLICY = """policy work v0
 goal "a test"
 allow file.read, file.write, tests.run:sh *, git.*
@@ -45,10 +47,8 @@ class Workspace:
         return [sys.executable, "-m", "adjourn", *arguments]
 
     def adjourn(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments), cwd=self.root, env=self.environment, input=given, capture_output=True, text=True,
-            check=False, timeout=SECONDS,
-        )  # fmt: skip
+        command = self.command(*arguments)
+        return at_terminal(command, cwd=self.root, env=self.environment, given=given, seconds=SECONDS)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -117,6 +117,7 @@ def test_help_lists_without_loading_any_command() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
+@pytest.mark.usefixtures("unattended")
 def test_what_is_not_there_has_a_way_on(
     command: tuple[str, ...],
     said: tuple[str, str],

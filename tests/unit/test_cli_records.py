@@ -64,8 +64,8 @@ class Shell:
 
 
 @pytest.fixture(autouse=True)
-def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys of its own, and no store or task from outside."""
+def _own(unattended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of its own, a person who allows it, and no store or task from outside."""
     for name in ("ADJOURN_STORE", "ADJOURN_TASK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))

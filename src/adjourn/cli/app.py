@@ -9,13 +9,15 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
 from adjourn.cli.output import complain, safe
-from adjourn.cli.place import example
+from adjourn.cli.place import example, speak
+from adjourn.engine.speaking import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 from adjourn.errors import AdjournError, NotFoundError
 
 
@@ -99,8 +101,7 @@ class LazyGroup(click.Group):
         entry = self.table.get(cmd_name)
         if entry is None:
             return None
-        module, _, name = entry.place.partition(":")
-        command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), name)
+        command = _load(entry.place, cmd_name)
         command.short_help = entry.summary
         return command
 
@@ -122,6 +123,41 @@ class LazyGroup(click.Group):
                 formatter.write_dl(
                     [(name, entry.summary) for name, entry in self.table.items() if entry.title == title]
                 )
+
+
+@cache
+def _load(place: str, name: str) -> click.Command:
+    module, _, variable = place.partition(":")
+    command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), variable)
+    _guard(command, name)
+    return command
+
+
+def _guard(command: click.Command, name: str) -> None:
+    """Have a command, and those of a group, checked before they speak for a person."""
+    callback = command.callback
+    if callback is not None and (name in AT_TERMINAL or name in OUTSIDE_CLIENT):
+
+        @wraps(callback)
+        def checked(**values: Any) -> Any:
+            given = _given(command, values)
+            attended = not given.isdisjoint(AT_TERMINAL.get(name, ()))
+            if attended or not given.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
+                speak(name, values.get("place"), attended=attended)
+            return callback(**values)
+
+        command.callback = checked
+    for part, other in command.commands.items() if isinstance(command, click.Group) else ():
+        _guard(other, f"{name} {part}")
+
+
+def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
+    """The arguments by their names, and options by their spellings, that are given; what each command has among them."""
+    given = {*ALWAYS}
+    for parameter in command.params:
+        if values.get(parameter.name or ""):
+            given.update(parameter.opts)
+    return given
 
 
 @click.group(

@@ -14,15 +14,21 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.cli.place import person
 from adjourn.errors import AdjournError
 from adjourn.host import python
 from adjourn.host.executables import find, search_path
+
+if TYPE_CHECKING:
+    from adjourn.engine.task import Task
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -193,10 +199,15 @@ class Story:
         ).finish()
 
     def _settle(self, call: str) -> None:
+        from adjourn.engine.holders import lose_dead  # noqa: PLC0415  # not for --help
+        from adjourn.engine.people import settle_doubt  # noqa: PLC0415
+
         happened = self._commits() > 1
-        self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so:")
-        flag = "--done" if happened else "--not-done"
-        self._adjourn("settle", call, flag, "--note", "git log says so")
+        self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
+        self._say(f"  as with: adjourn settle {call} {'--done' if happened else '--not-done'}")
+        with self._task() as task:  # the command itself wants a terminal
+            lose_dead(task)
+            settle_doubt(task, call, happened=happened, by=person(), note="git log says so")
 
     def _verify(self) -> None:
         self._chapter("Afterwards: what is left is a chain that anyone can check")
@@ -210,20 +221,25 @@ class Story:
 
     def _holder(self) -> int:
         """The process of the session that is at work, as the task's history names it."""
-        from adjourn.engine.desk import now, open_at  # noqa: PLC0415  # the story starts faster without
-        from adjourn.engine.keys import secret  # noqa: PLC0415
-        from adjourn.engine.task import Task, tasks_of  # noqa: PLC0415
-
-        store = open_at(str(self.folder))
-        try:
-            for task in tasks_of(store):
-                for session in Task(store, task, clock=now, secret=secret()).ledger.sessions.values():
-                    return session.pid
-        finally:
-            store.close()
+        with self._task() as task:
+            for session in task.ledger.sessions.values():
+                return session.pid
         raise AdjournError(
             "the demonstration's session is gone", "run it again with --keep and look at its folder"
         )
+
+    @contextmanager
+    def _task(self) -> Iterator[Task]:
+        """The demonstration's task, of which there is one."""
+        from adjourn.engine.desk import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
+        from adjourn.engine.keys import secret  # noqa: PLC0415
+        from adjourn.engine.task import Task, tasks_of  # noqa: PLC0415
+
+        store = open_at(str(self.folder), DEFAULT_STORE)
+        try:
+            yield Task(store, next(iter(tasks_of(store))), clock=now, secret=secret())
+        finally:
+            store.close()
 
     def _commits(self) -> int:
         return int(self._run("git", "rev-list", "--count", "HEAD").strip())

@@ -60,15 +60,23 @@ class Place:
                 context.call_on_close(self._store.close)
         return self._store
 
-    def _exists(self) -> bool:
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The real paths of what a command here changes; a store that is no file is in no folder."""
+        return os.path.realpath(self.root), os.path.realpath(path) if (path := self._file()) else self.url
+
+    def _file(self) -> str:
+        """The store's file; "" for one that is none."""
         scheme, colon, rest = self.url.partition(":")
-        if colon and scheme.lower() in ("postgresql", "postgres"):
-            return _is_prepared(self.url)
-        if colon and (scheme.lower() == "memory" or (rest.startswith("//") and scheme.lower() != "sqlite")):
-            return True  # refused with the right words when it is opened
-        path = rest if colon and scheme.lower() == "sqlite" else self.url
-        path = os.path.join(self.root, path.removeprefix("//") if path.startswith("///") else path)
-        return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
+        path = self.url if not colon else rest if scheme.lower() == "sqlite" else ""
+        return path and os.path.join(self.root, path.removeprefix("//") if path.startswith("///") else path)
+
+    def _exists(self) -> bool:
+        path = self._file()
+        if path:
+            return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
+        # Another than PostgreSQL is refused with the right words when it is opened.
+        return not self.url.lower().startswith(("postgresql:", "postgres:")) or _is_prepared(self.url)
 
     def _shown(self) -> str:
         scheme, colon, _ = self.url.partition(":")
@@ -121,6 +129,15 @@ def person() -> Actor:
     except KeyError:  # a user id without an account
         name = str(os.getuid())
     return Actor(name, "human")
+
+
+def speak(command: str, place: Place | None, *, attended: bool) -> None:
+    """Raise `RefusedError` unless whoever runs the command may speak for a person."""
+    from adjourn.engine import person as rules  # noqa: PLC0415  # only for such commands
+
+    changes = place.changes if place else (rules.home(),)
+    store = place.store_or_none() if place else None
+    rules.check(f"adjourn {command}", changes, store, attended=attended)
 
 
 def example(*lines: str) -> str:

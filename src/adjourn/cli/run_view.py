@@ -22,6 +22,7 @@ from adjourn.cli.output import complain, cut, safe, width
 from adjourn.cli.place import person
 from adjourn.engine.desk import now
 from adjourn.engine.people import answer, settle_doubt
+from adjourn.engine.person import client_of
 from adjourn.engine.run.running import Run
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.task import Task
@@ -151,7 +152,7 @@ class Ticker:
 
 
 class Person:
-    """Asks at the terminal; without one, waits for `adjourn approve`, `deny` or `settle`, at most `seconds`."""
+    """Asks at the terminal; without one, or inside a client, waits for `adjourn approve`, `deny` or `settle`, at most `seconds`."""
 
     def __init__(self, printer: Printer, seconds: float | None) -> None:
         self._printer = printer
@@ -159,7 +160,8 @@ class Person:
 
     def __call__(self, task: Task, question: Approval) -> None:
         with self._printer.silent():
-            if sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", person().id):
+            at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", person().id)
+            if at_terminal and client_of(task.store) is None:
                 _ask(task, question)
             else:
                 _wait(task, question, self._seconds)

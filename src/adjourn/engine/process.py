@@ -80,6 +80,14 @@ def program(pid: int) -> str:
     return _read(f"/proc/{pid}/comm").strip()
 
 
+def working_directory(process: Process) -> str:
+    """The folder that a process works in; "" where the system does not tell."""
+    try:
+        return os.readlink(f"/proc/{process.pid}/cwd")
+    except OSError:
+        return ""
+
+
 def started(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot; 0 if it lives but the system does not tell; None if it is gone."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()

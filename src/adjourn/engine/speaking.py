@@ -1,0 +1,38 @@
+"""Which commands of adjourn speak for a person: what they write down counts as a person's word, or takes back what a person set up.
+
+Owns: that table. Must never: import anything; the command line reads it before any command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ALWAYS = ("",)
+_YES = ("--yes", "-y")
+
+AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
+    "approve": ("question",),
+    "deny": ("question",),
+    "answer": ("question",),
+    "decide": ("decision",),
+    "settle": ("call",),
+    "import": ALWAYS,
+    "record import": ALWAYS,
+    "record merge": ALWAYS,
+    "keys trust": ALWAYS,
+    "keys distrust": ALWAYS,
+    "sign": ALWAYS,
+    "rollback": _YES,
+    "prune": _YES,
+    "init": ("--undo",),
+}
+"""By the words of a command the arguments and options, of which one given makes it a person's word: for a person at a terminal.
+
+What only shows or lists something speaks for nobody.
+"""
+OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
+    "init": ("--policy",),
+    "run": ("--auto-confirm",),
+    "review": (*_YES, "--auto-confirm"),
+}
+"""Likewise: for machines as well, but not for an agent."""

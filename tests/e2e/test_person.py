@@ -1,0 +1,150 @@
+"""Commands that speak for a person: refused to a governed client's agent and where nobody is, carried out at a person's terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import Done, Workspace, run, wait_for
+
+from adjourn.engine.speaking import AT_TERMINAL, OUTSIDE_CLIENT
+from terminal import SECONDS, at_terminal
+
+COMMAND = [sys.executable, "-m", "adjourn"]
+POLICY = ("use echo, secrets.read", "confirm before secrets.read")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Workspace]:
+    """A workspace in which this very process is a client, whose agent waits for a person's yes."""
+    with Workspace(tmp_path, *POLICY) as workspace:
+        client = workspace.client(name="claude-code")
+        client.begin("secrets.read", {"to": "ann@example.org"})
+        wait_for(lambda: workspace.tasks_exist() and bool(workspace.ledger().approvals))
+        yield workspace
+
+
+def question(work: Workspace) -> str:
+    return next(iter(work.ledger().approvals))
+
+
+def inside(work: Workspace, *arguments: str, terminal: bool = True, cwd: Path | None = None) -> Done:
+    """Run a command as the agent of this very client would."""
+    folder = cwd or work.root
+    if terminal:
+        return run(*arguments, cwd=folder, env=work.environment, apart=False)
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=folder, env=work.environment, check=False, capture_output=True, text=True,
+        timeout=SECONDS, stdin=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def answered(work: Workspace) -> bool:
+    return bool(work.facts("confirm.approved"))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_agent_inside_its_client_cannot_approve_its_own_call(work: Workspace, *, terminal: bool) -> None:
+    done = inside(work, "approve", question(work), terminal=terminal)
+    assert (done.code, answered(work)) == (3, False)
+    assert "speaks for a person" in done.err
+    assert "a client that adjourn governs" in done.err
+    assert "a terminal of your own" in done.err
+
+
+def test_a_person_at_a_terminal_of_their_own_approves(work: Workspace) -> None:
+    done = run("approve", question(work), cwd=work.root, env=work.environment)
+    assert (done.code, answered(work)) == (0, True), done
+
+
+def test_an_agent_may_look_at_what_waits_for_a_person(work: Workspace) -> None:
+    for command in (("approve",), ("settle",), ("rollback", "--json"), ("keys",), ("log",), ("status",)):
+        assert inside(work, *command, terminal=False).code != 3, command
+
+
+KEY = "7sB1" + "A" * 39 + "="
+EVERY = [
+    ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
+    ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
+    ("keys", "distrust", "ann"), ("sign", "task.aex"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
+    ("init", "--policy"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A workspace in which this very process is a client. Nothing in it is changed."""
+    with Workspace(tmp_path_factory.mktemp("still"), "use echo") as workspace:
+        workspace.client().call("echo")
+        yield workspace
+
+
+@pytest.mark.parametrize("command", EVERY, ids=" ".join)
+def test_every_such_command_is_refused_inside_a_client(still: Workspace, command: tuple[str, ...]) -> None:
+    done = inside(still, *command)
+    assert (done.code, "a client that adjourn governs" in done.err) == (3, True), done
+
+
+def test_every_command_of_the_tables_is_tried_here() -> None:
+    words = {
+        command[0] if command[0] not in ("keys", "record") else " ".join(command[:2]) for command in EVERY
+    }
+    assert words == {*AT_TERMINAL, *OUTSIDE_CLIENT}
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in EVERY if one[-1] not in ("--policy", "--auto-confirm", "--run")], ids=" ".join
+)
+def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Where no client is governed, and nobody sits: `run`, `review` and a first policy are for machines."""
+    with Workspace(tmp_path) as work:
+        done = inside(work, *command, terminal=False)
+    machine = command[0] in ("run", "review")
+    assert ("there is no terminal" in done.err, done.code == 3) == (not machine, not machine), done
+
+
+CLIENT = """
+import json, os, subprocess, sys
+told = json.loads(sys.argv[1])
+os.chdir(told["root"])
+if told["hook"]:
+    request = {"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": told["root"]}
+    environment = {**os.environ, "CLAUDE_PID": str(os.getpid())}
+    said = subprocess.run(told["hook"], input=json.dumps(request), text=True, env=environment, capture_output=True, check=True)
+    assert '"allow"' in said.stdout, said
+else:
+    proxy = subprocess.Popen(told["proxy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for message in told["messages"]:
+        proxy.stdin.write(json.dumps(message) + "\\n")
+        proxy.stdin.flush()
+        while json.loads(proxy.stdout.readline()).get("id") != message["id"]:
+            pass
+sys.exit(subprocess.run(told["command"], cwd=told["elsewhere"]).returncode)
+"""
+GREETING = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+MESSAGES = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {}}},
+]
+
+
+@pytest.mark.parametrize("hook", [False, True])
+@pytest.mark.parametrize(
+    "command", [("keys", "trust", "bob", KEY), ("approve", "-C", "{root}", "abc")], ids=" ".join
+)
+def test_another_folder_hides_no_client(command: tuple[str, ...], tmp_path: Path, *, hook: bool) -> None:
+    """A client of its own, with a proxy or a hook, has its shell go elsewhere: its workspace still tells."""
+    with Workspace(tmp_path, "use *") as work:
+        told = {
+            "root": str(work.root), "elsewhere": str(tmp_path), "proxy": work.command(), "messages": MESSAGES,
+            "hook": [*COMMAND, "hook"] if hook else [],
+            "command": [*COMMAND, *(word.format(root=work.root) for word in command)],
+        }  # fmt: skip
+        client = [sys.executable, "-c", CLIENT, json.dumps(told)]
+        done = at_terminal(client, cwd=tmp_path, env=work.environment)
+    assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done

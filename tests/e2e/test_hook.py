@@ -407,6 +407,7 @@ def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:
     """Same task, same budget; neither keeps the other out, and the proxy's tools are left to the proxy."""
     work.write_policy("use file.*, echo", "budget calls=4")
     client = work.client()
+    client.tools()
     client.call("echo", {"a": 1})
     assert work.ask("Read").decision == "allow"
     client.call("echo", {"a": 2})
@@ -424,14 +425,14 @@ def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:
 
 
 def test_of_the_proxy_s_own_tools_nobody_is_asked(work: Hooked) -> None:
-    """Each of them in either spelling may be called without a question; a name that only begins like theirs is the proxy's to judge."""
+    """Each of them in either spelling may be called without a question; a name that only begins like theirs is judged by the rules."""
     work.write_policy("use file.*, echo")
     client = work.client()
-    client.call("echo", {"a": 1})
+    client.tools()
     for name in META_TOOLS:
         for spelling in (name, name.replace(".", "_")):
             assert work.ask(f"mcp__adjourn__{spelling}").decision == "allow"
-    assert work.ask("mcp__adjourn__aex_delete").decision == ""
+    assert work.ask("mcp__adjourn__aex_delete").decision == "deny"
     assert work.ask("mcp__other__adjourn_note").decision == "deny"
     assert client.close() == 0
 

@@ -361,6 +361,7 @@ def test_proxies_and_hooks_of_one_client_are_one_task_whoever_comes_first(work: 
     assert work.brief(*options) == ""
     assert work.run("Read", {"file_path": "a"}, "a", *options).decision == "allow"
     client = work.client()
+    client.tools()
     client.call("echo", {"a": 1})
     assert work.run("Read", {"file_path": "b"}, "b", *options).decision == "allow"
     assert len(work.tasks()) == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import RLock
@@ -18,7 +18,7 @@ import msgspec
 from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids, keys, process, triggers
+from adjourn.engine import ids, keys, process, proxies, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
 from adjourn.engine.heads import KeptHeads
@@ -78,6 +78,7 @@ class Desk:
         self.contract = setting.contract
         self._policy_file = _PolicyFile(setting.root, setting.contract)
         self._is_broken = False
+        self._is_registered = False
         self._behind: set[Session] = set()
         """Sessions that still work under the policy as it was before it was edited."""
         self.definitions: dict[str, str] = {}
@@ -135,6 +136,12 @@ class Desk:
             with suppress(ConflictError):  # another proxy of this client was faster
                 self.store.swap(name, task, expect=self.store.ref(name))
         return task
+
+    def register(self, tools: Iterable[str]) -> None:
+        """Write down that the client's hooks may leave these tools to this proxy. Raises `StoreError`, `RefusedError`."""
+        with self._lock:
+            self._is_registered = True
+            proxies.register(self.store, self.secret, self.group, self.process, tools)
 
     def _forget_dead_clients(self) -> None:
         for name, task in {**self.store.refs(CLIENT), **self.store.refs(BOUND)}.items():
@@ -353,6 +360,9 @@ class Desk:
                 with suppress(AdjournError):
                     session.close(reason)
             self._sessions.clear()
+            if self._is_registered:
+                with suppress(AdjournError):
+                    proxies.withdraw(self.store, self.group, self.process)
             if self._store is not None:
                 self._store.close()
                 self._store = None

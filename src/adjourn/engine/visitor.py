@@ -21,6 +21,7 @@ from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_o
 from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.paths import places
 from adjourn.engine.process import Process
+from adjourn.engine.proxies import is_listed
 from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.errors import ConflictError
 from adjourn.log import kinds
@@ -51,13 +52,13 @@ class Visitor:
             (group for group, process_ in self._groups.items() if process_.pid == client_process), ""
         )
 
-    def behind_proxy(self) -> bool:
-        """Whether the client has a proxy in this workspace."""
-        return bool(_proxied(self.desk.store, self._groups)[0])
+    def is_listed(self, tool: str) -> bool:
+        """Whether a living proxy of the client has listed an MCP server's tool, which is named as the client spells it."""
+        return is_listed(self.desk.store, self.desk.secret, self._groups, tool)
 
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
-        if not self.behind_proxy():
+        if not _proxied(self.desk.store, self._groups)[0]:
             self.desk.group = self._named or next(iter(self._groups), "")
             self.desk.task_id()
 

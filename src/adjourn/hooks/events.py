@@ -12,7 +12,7 @@ from adjourn.engine.contract import read_contract
 from adjourn.engine.visitor import Visitor
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Request
-from adjourn.hooks.gate import call_of, is_proxied
+from adjourn.hooks.gate import call_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
@@ -52,8 +52,7 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Re
         if not options["--settle"]:
             return ""  # it is settled already
         visitor = _visitor(options, root)
-        server = claude_code.mcp_tool(request.tool_name)[0]
-        if is_proxied(server, options) and visitor.behind_proxy():
+        if is_left_to_proxy(visitor, options, *claude_code.mcp_tool(request.tool_name)):
             return ""  # the proxy does it
         visit = visitor.visit()
         settled = kinds.ToolSettled(

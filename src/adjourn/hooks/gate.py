@@ -35,16 +35,20 @@ def decide(options: dict[str, str], request: Request, root: str) -> Answer:
         return Answer("deny", _findings(error))
     visitor = visitor_of(options, contract, root)
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
-    if server and is_proxied(server, options) and visitor.behind_proxy():
+    if is_left_to_proxy(visitor, options, server, proxied_tool):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
         return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
     answer = _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
     return answer._replace(note="\n".join(visitor.notes))
 
 
-def is_proxied(server: str, options: dict[str, str]) -> bool:
-    """Whether a server is said to stand behind a proxy."""
-    return server in (proxied_in(options) or UNLESS_SAID)
+def is_left_to_proxy(visitor: Visitor, options: dict[str, str], server: str, tool: str) -> bool:
+    """Whether a living proxy of the client decides on an MCP server's tool.
+
+    The server must be said to stand behind one. That proves nothing, since anybody can choose a server's name: the proxy
+    must have listed the very tool, too.
+    """
+    return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and visitor.is_listed(tool)
 
 
 def call_of(request: Request) -> Call:

@@ -6,6 +6,7 @@ Owns: settling calls, the edits of tools/list and of capabilities. Must never: h
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -54,6 +55,7 @@ class Answers:
         self._gate = gate
         self._meta = meta
         self._not_json = 0
+        self._listed: set[str] = set()
 
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
@@ -135,7 +137,9 @@ class Answers:
         elif reply.error is UNSET:
             line = self._edited(pending, reply.id, line)
         elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
-            line = frames.result(reply.id, own_list(self._meta.listed(), modern=pending.modern))
+            added = self._meta.listed()
+            self._register(tool["name"] for tool in added)
+            line = frames.result(reply.id, own_list(added, modern=pending.modern))
         return line
 
     def _pop(self, request_id: Any) -> Pending | None:
@@ -209,6 +213,7 @@ class Answers:
                 self._wire.report.event(
                     "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
                 )
+        self._register([*edit.names, *(tool["name"] for tool in added)])
         self._wire.report.event(
             "tools.filtered",
             total=len(edit.names) + len(edit.removed),
@@ -217,6 +222,19 @@ class Answers:
             metaTools=len(added),
         )
         return edit.line or line
+
+    def _register(self, names: Iterable[str]) -> None:
+        """Before the client learns of tools, its hooks do: they decide themselves on what no proxy has listed."""
+        before = len(self._listed)
+        self._listed.update(names)
+        if len(self._listed) == before:
+            return
+        try:
+            self._desk.register(self._listed)
+        except AdjournError as error:
+            self._wire.report.event(
+                "store.error", f"{error}; the client's hooks decide on this server's tools, too"
+            )
 
     def _greeting(self, pending: Pending, line: bytes) -> bytes:
         if pending.kind == "initialize":

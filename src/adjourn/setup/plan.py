@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from adjourn.aex import templates
 from adjourn.aex.policy import discover
+from adjourn.engine.proxies import as_client_names_it
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.setup import jsonc, servers, starting, toml_text
 from adjourn.setup.files import read_plain
@@ -280,7 +281,7 @@ class _Planner:
     def _hooks(self, client: str, option: str, relative: str, behind: list[str]) -> None:
         self._seen(client)
         path = self._path(relative)
-        names = [servers.as_client_names_it(name) for name in behind]
+        names = [as_client_names_it(name) for name in behind]
         for event in EVENTS[client]:
             other = next(
                 (one for one in self._other_settings(client) if ours(self._understood(one, _json), event)),

@@ -110,8 +110,3 @@ def _own_options(command: str) -> tuple[list[str], str]:
         elif word not in ("--settle", "--stay"):
             kept.append(word)
     return kept, proxied
-
-
-def as_client_names_it(server: str) -> str:
-    """A server's name as it stands in the names of its tools."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", server)

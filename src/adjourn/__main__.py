@@ -47,13 +47,14 @@ def _proxy(arguments: list[str]) -> int:
     """Start the upstream before anything heavy is imported: it boots while we do."""
     _leave_working_folder()
     from adjourn.errors import AdjournError  # noqa: PLC0415
+    from adjourn.host.secrets import for_others  # noqa: PLC0415
     from adjourn.proxy.options import parse  # noqa: PLC0415
     from adjourn.proxy.upstream import Upstream, UpstreamError  # noqa: PLC0415
 
     try:
         options = parse(arguments)
         try:
-            upstream = Upstream(options.upstream)
+            upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
         except UpstreamError as error:
             from adjourn.proxy.main import refuse_all  # noqa: PLC0415
 

@@ -15,6 +15,7 @@ import click
 from adjourn.cli.output import Waiting
 from adjourn.errors import NotFoundError
 from adjourn.host.python import leave_working_folder
+from adjourn.host.secrets import check_argument, without_user
 
 if TYPE_CHECKING:
     from adjourn.engine.task import Task
@@ -84,7 +85,7 @@ class Place:
             from adjourn.store.postgres_link import describe  # noqa: PLC0415  # without the password
 
             return describe(self.url)
-        return self.url
+        return without_user(self.url)
 
     def task(self, name: str) -> Task:
         """A task for reading, by its id or a beginning that only it has."""
@@ -165,7 +166,7 @@ def at_store(function: _F) -> _F:
         "place",
         metavar="URL",
         default="",
-        callback=lambda _ctx, _param, value: Place(value),
+        callback=lambda _ctx, _param, value: Place(check_argument(value)),
         help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
     )
     return in_folder(option(function))

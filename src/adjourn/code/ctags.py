@@ -5,6 +5,7 @@ Owns: running it, once for a whole list of files. Must never: let a project's ow
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ import msgspec
 
 from adjourn.code.outline import MAX_SIGNATURE, Symbol
 from adjourn.host.executables import find
+from adjourn.host.secrets import for_others
 
 _SECONDS = 120
 _MAX_NAME = 200
@@ -67,7 +69,7 @@ def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
         told = subprocess.run(
             [*command, "-f", "-", "-L", "-"],
             cwd=cwd, input="\n".join(f"./{path}" for path in wanted).encode(errors="surrogateescape"),
-            capture_output=True, timeout=_SECONDS, check=False,
+            capture_output=True, timeout=_SECONDS, check=False, env=for_others(os.environ),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return {}

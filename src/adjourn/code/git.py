@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host.executables import find
+from adjourn.host.secrets import for_others
 
 SECONDS = 60.0
 WITH_HOOKS = 600.0
@@ -100,7 +101,7 @@ class Git:
         """Exit code, output, errors."""
         kept = {
             name: value
-            for name, value in os.environ.items()
+            for name, value in for_others(os.environ).items()
             if not name.startswith("GIT_") or name.startswith(_USERS)
         }
         program = find("git", self.root)

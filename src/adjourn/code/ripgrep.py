@@ -22,6 +22,7 @@ import msgspec
 from adjourn.code.pace import Pace
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.executables import find
+from adjourn.host.secrets import for_others
 
 MAX_RECORD = 1 << 16
 """Bytes of one record of rg that are decoded as JSON; longer ones are read for their line number only."""
@@ -122,6 +123,7 @@ def _running(arguments: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Po
     process = subprocess.Popen(
         [executable, *arguments],
         cwd=cwd,
+        env=for_others(os.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -28,6 +28,7 @@ import msgspec
 from adjourn.engine.destructive import Settings
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.host.executables import find
+from adjourn.host.secrets import for_others
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
@@ -85,7 +86,7 @@ class _Git:
         self._root = root
         self._settings = list(_SAFE)
         self._end = time.monotonic() + seconds
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        kept = {key: value for key, value in for_others(os.environ).items() if not key.startswith("GIT_")}
         self._environment = kept | _NOBODY | {
             "GIT_INDEX_FILE": index, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
             "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",

@@ -9,6 +9,7 @@ import os
 from typing import NamedTuple
 
 from adjourn.errors import UsageError
+from adjourn.host.secrets import check_argument
 
 
 class Option(NamedTuple):
@@ -78,7 +79,7 @@ def parse(arguments: list[str]) -> dict[str, str]:
             value = rest.pop(0) if option.metavar else "yes"
         if option.choices and value not in option.choices:
             raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
-        values[flag] = value
+        values[flag] = check_argument(value) if flag == "--store" else value
     return values
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from adjourn.errors import UsageError
+from adjourn.host.secrets import check_argument
 
 
 class Option:
@@ -104,7 +105,7 @@ def parse(arguments: list[str]) -> Options:
             value = rest.pop(0) if option.metavar else "yes"
         if option.choices and value not in option.choices:
             raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
-        values[flag] = value
+        values[flag] = check_argument(value) if flag == "--store" else value
     upstream = rest[1:] if rest[:1] == ["--"] else rest
     upstream = upstream or values["--upstream"].split()
     if not upstream:

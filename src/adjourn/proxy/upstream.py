@@ -11,6 +11,10 @@ import time
 from adjourn.errors import AdjournError
 from adjourn.host.executables import find
 
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 GRACE_SECONDS = 2.0
 _REMEDY = "check the command after --"
 SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 9, 13, 15
@@ -24,7 +28,7 @@ class UpstreamError(AdjournError):
 class Upstream:
     """A running upstream. `stdin` and `stdout` are our ends of its pipes; its stderr is ours."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         program = find(command[0])  # in no relative entry of PATH: that is a folder of the workspace
         if program is None:
             raise UpstreamError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
@@ -34,7 +38,7 @@ class Upstream:
             self.pid = os.posix_spawn(
                 program,
                 command,
-                os.environ,
+                environment,
                 file_actions=[(os.POSIX_SPAWN_DUP2, their_in, 0), (os.POSIX_SPAWN_DUP2, their_out, 1)],
                 setsigdef=[SIGPIPE, SIGINT, SIGTERM, SIGHUP],
             )

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from adjourn.errors import StoreError, UsageError
+from adjourn.host.secrets import is_torn
 from adjourn.store import migrate
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def describe(url: str) -> str:
     try:
         fields = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        # The driver's words may quote the URL, and with it the password.
+        fields = None
+    if fields is None or is_torn(url):
+        # The driver's words may quote the URL, and with it the password, or take a part of that for the host.
         raise UsageError(
             "the PostgreSQL URL is not well formed",
             "write postgresql://USER@HOST:PORT/DATABASE, with %XX for special characters",

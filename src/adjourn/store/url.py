@@ -49,7 +49,8 @@ def _sqlite_path(rest: str) -> str:
     host, slash, path = rest[2:].partition("/")
     if host or not slash:
         raise UsageError(
-            f"sqlite://{host} names a host", "write sqlite:PATH, or sqlite:///PATH for an absolute path"
+            "the URL of the SQLite store names a host",
+            "write sqlite:PATH, or sqlite:///PATH for an absolute path",
         )
     return "/" + path
 

@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.host.executables import find
+from adjourn.host.secrets import for_others
 
 MAX_OUTPUT = 1_000_000
 """Bytes kept of each of a program's two outputs: the first half, and the last."""
@@ -62,7 +63,7 @@ def run_program(
             list(command),
             executable=program,
             cwd=folder,
-            env=environment,
+            env=for_others(os.environ if environment is None else environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ import click
 
 from adjourn.cli.output import cut, safe, say, width
 from adjourn.cli.place import Place, at_store, example
+from adjourn.showing import visible_json
 
 if TYPE_CHECKING:
     from adjourn.log.event import Event
@@ -76,12 +77,7 @@ def _raw(data: bytes) -> None:
         sys.stdout.buffer.write(data + b"\n")
         return
     text = data.decode(errors="replace")  # the same JSON, with what a terminal would obey escaped
-    print("".join(c if c.isprintable() else "".join(f"\\u{u:04x}" for u in _units(c)) for c in text))
-
-
-def _units(char: str) -> list[int]:
-    raw = char.encode("utf-16-be", "surrogatepass")
-    return [int.from_bytes(raw[i : i + 2], "big") for i in range(0, len(raw), 2)]
+    print(visible_json(text))
 
 
 def _line(event: Event) -> str:

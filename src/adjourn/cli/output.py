@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
+from adjourn.showing import visible_line, visible_lines
+from adjourn.state.redact import without_secrets
+
 WIDTH = 80
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
 _PROGRESS_AFTER = 1.0
@@ -21,15 +24,13 @@ _PROGRESS_EVERY = 0.2
 
 
 def safe(text: str) -> str:
-    """Text of an agent or a server on one line, without anything that a terminal would obey."""
-    line = " ".join(text.split())
-    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+    """Text of an agent or a server on one line: without secrets, and without anything that a terminal would obey."""
+    return visible_line(without_secrets(text))
 
 
 def safe_lines(text: str) -> str:
     """As `safe`, but line by line, with the indentation kept."""
-    lines = text.expandtabs(4).split("\n")
-    return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)
+    return visible_lines(without_secrets(text))
 
 
 def width() -> int:

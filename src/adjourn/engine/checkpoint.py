@@ -20,6 +20,7 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode, encode
 from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
 from adjourn.state.ledger import Ledger
+from adjourn.state.redact import without_secrets
 from adjourn.store.base import Entry, Store
 
 FORMAT = "adjourn/checkpoint/1"
@@ -47,7 +48,11 @@ def create(
 
     `sitting` is the session that asks for it: it must still hold the task (`HeldError`).
     """
-    check_name(name)
+    if without_secrets(check_name(name)) != name:
+        raise InvalidError(
+            f"the name {without_secrets(name)} looks like a secret", "choose a name that is none"
+        )
+    description = without_secrets(description)
     if len(description) > MAX_DESCRIPTION:
         raise InvalidError(
             f"the description has {len(description)} characters", f"at most {MAX_DESCRIPTION} are kept"

@@ -30,6 +30,7 @@ from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
+from adjourn.state.redact import beginning
 from adjourn.store.base import EMPTY, Store
 from adjourn.store.url import open_store
 
@@ -37,6 +38,8 @@ DEFAULT_STORE = ".aex/adjourn.db"
 MAX_MOVES = 5
 MAX_CHANGES = 1000
 """Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
+MAX_SHOWN = 500
+"""Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 
@@ -325,7 +328,7 @@ class Desk:
                     "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
                 )
                 self._is_broken = True
-                return kinds.PolicyBroken(message=place[:500])
+                return kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))
             if contract.policy_text == self.contract.policy_text and not was_broken:
                 return None
             self.contract = contract

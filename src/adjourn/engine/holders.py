@@ -20,6 +20,7 @@ from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor
 from adjourn.state.ledger import Ledger
 from adjourn.state.ledger import Session as Holder
+from adjourn.state.redact import without_secrets
 from adjourn.store.base import Store
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Hold:
         self.policy = policy
         self.sitting = sitting
         self.id = ids.session_id()
-        self.actor = Actor(sitting.client or "agent", "agent")
+        self.actor = Actor(without_secrets(sitting.client) or "agent", "agent")
         self._texts = (policy_text, contract_text)
         self._lock = RLock()
         self._fenced = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from os import urandom
 from threading import RLock
 from time import sleep
@@ -21,8 +22,9 @@ from adjourn.engine.heads import KeptHead, KeptHeads
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
-from adjourn.log.kinds import Data, data_of
+from adjourn.log.kinds import Data, data_of, prose_of
 from adjourn.state.ledger import Ledger
+from adjourn.state.redact import without_secrets
 from adjourn.store.base import EMPTY, NO_REFS, Entry, Head, Store
 
 SYSTEM = Actor("adjourn", "system")
@@ -199,11 +201,14 @@ class Task:
     def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash
         written, entries = [], []
-        for data, by, session in facts:
+        for fact, by, session in facts:
             seq += 1
+            data = _without_secrets(
+                fact
+            )  # INVARIANT: before it is hashed; this is the one place where events are made
             event = Envelope(
                 after=after,
-                by=by,
+                by=_author(by),
                 data=data,
                 event=data.KIND,
                 seq=seq,
@@ -248,6 +253,22 @@ def contradicted(task: str, why: str) -> IntegrityError:
         "restore the store from a backup, or run `adjourn import` on the task's newest checkpoint folder; a person can accept "
         f"the history as it is: adjourn verify {task} --accept",
     )
+
+
+def _without_secrets(data: Data) -> Data:
+    """The data with its prose as it may be stored."""
+    changed = {
+        name: shown
+        for name in prose_of(type(data))
+        if (text := getattr(data, name)) and (shown := without_secrets(text)) != text
+    }
+    return msgspec.structs.replace(data, **changed) if changed else data
+
+
+@lru_cache(maxsize=64)
+def _author(by: Actor) -> Actor:
+    """Who caused an event, as it may be stored: a client tells its own name."""
+    return Actor(without_secrets(by.id), by.type)
 
 
 def tasks_of(store: Store) -> dict[str, Head]:

@@ -10,6 +10,7 @@ beside tool, arguments and transport; `arguments` is their redacted, shortened t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar, Literal, get_args, get_origin
 
 import msgspec
@@ -19,6 +20,15 @@ from adjourn.log.event import Event
 
 REGISTRY: dict[str, type[Data]] = {}
 """Kind → type, in the order of this file."""
+EXACT = frozenset(
+    (
+        "after", "agent", "answer", "approval", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
+        "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
+        "policy", "previous", "record", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
+        "who",
+    )
+)  # fmt: skip
+"""Texts that name something or are compared. Every other text is prose, and is stored without secrets."""
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -447,6 +457,14 @@ class PhaseEntered(Data, frozen=True, kw_only=True):
     step: int = 0
 
 
+@cache
+def prose_of(kind: type[Data]) -> tuple[str, ...]:
+    """The members of a kind that hold prose: what people, agents and servers wrote."""
+    return tuple(
+        field.name for field in msgspec.structs.fields(kind) if field.type is str and field.name not in EXACT
+    )
+
+
 def data_of(event: Event) -> Data | None:
     """The typed data of an event; None for a kind not known here. Raises `InvalidError` when it does not fit its kind."""
     kind = REGISTRY.get(event.event)
@@ -463,8 +481,9 @@ def describe() -> str:
     parts = []
     for name, kind in REGISTRY.items():
         meaning = " ".join((kind.__doc__ or "").split())
+        prose = prose_of(kind)
         rows = [
-            f"| `{field.encode_name}` | {_type_name(field.type)} | {_default_text(field)} |"
+            f"| `{field.encode_name}` | {'prose' if field.name in prose else _type_name(field.type)} | {_default_text(field)} |"
             for field in msgspec.structs.fields(kind)
         ]
         parts.append(

@@ -22,13 +22,16 @@ from adjourn.mcp import frames, server_lines
 from adjourn.mcp.frames import FrameError
 from adjourn.mcp.server_lines import Reply
 from adjourn.mcp.unreadable import ids_in
-from adjourn.proxy.gate import Gate
+from adjourn.proxy.gate import MAX_SAMPLED, Gate
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Pending, Wire
+from adjourn.state.redact import beginning
 
 UNSET = msgspec.UNSET
+MAX_LINE = 200
+"""Characters that are kept of a line that is not JSON."""
 
 
 class ResultHead(msgspec.Struct):
@@ -154,10 +157,11 @@ class Answers:
         """A line that cannot be read in one way, and so reaches nobody. Whoever waits for it is told."""
         if line.isspace():
             return []
-        self._wire.report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {line[:200]!r}")
+        shown = beginning(line[:MAX_SAMPLED].decode(errors="replace"), MAX_LINE)
+        self._wire.report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {shown!r}")
         self._not_json += 1
         if is_kept(self._not_json):
-            self._note(kinds.UpstreamNonJson(line=line[:200].decode(errors="replace")))
+            self._note(kinds.UpstreamNonJson(line=shown))
         out = []
         for request_id in ids_in(line):
             pending = self._pop(request_id)

@@ -31,7 +31,9 @@ from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.proxy.wire import NO_ANSWER, Wire
+from adjourn.showing import visible_line
 from adjourn.state.ledger import Approval
+from adjourn.state.redact import without_secrets
 
 if TYPE_CHECKING:
     from adjourn.proxy.gate import Gated
@@ -332,11 +334,15 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
         text += " The arguments are not shown in full; a yes is for all of them."
     return {
         "mode": "form",
-        "message": text,
+        "message": visible_line(without_secrets(text)),
         "requestedSchema": {
             "type": "object",
             "properties": {
-                "approve": {"type": "boolean", "title": f"Approve {approval.tool}", "default": True}
+                "approve": {
+                    "type": "boolean",
+                    "title": visible_line(f"Approve {approval.tool}"),
+                    "default": True,
+                }
             },
         },
     }

@@ -30,7 +30,7 @@ from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_request, given_back
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
-from adjourn.state.redact import preview
+from adjourn.state.redact import beginning, preview
 
 if TYPE_CHECKING:
     from adjourn.proxy.sampling import Sampler
@@ -40,7 +40,10 @@ UNGATED = frozenset(
 )
 UNREAD = "the upstream server does not read any more"
 _BESIDE_THE_REQUEST = ("_meta", *GIVEN_BACK)
-SAMPLE = 120
+SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
+"""Characters that are kept of a refused message, of what it has as a name, and of why."""
+MAX_SAMPLED = 1024
+"""Bytes of it that are looked at for secrets."""
 
 
 class Gated:
@@ -218,7 +221,7 @@ class Gate:
         name = message.params.get("name")
         arguments = message.params.get("arguments")
         if not isinstance(name, str) or not tool_name_ok(name):
-            shown = repr(name)[:80]
+            shown = beginning(repr(name), MAX_NAME)
             self._answer(batch, frames.error(message.id, frames.INVALID_PARAMS, f"not a tool name: {shown}"))
             self._refused("not a tool name", message.raw, sample=shown)
             return
@@ -461,7 +464,9 @@ class Gate:
             batch.due += 1
         self._answer(batch, frames.error(error.id, error.code, error.reason))
         self._wire.report.event("message.refused", error.reason)
-        self._refused(error.reason[:500], line, sample=line[:SAMPLE].decode(errors="replace"))
+        self._refused(
+            error.reason, line, sample=beginning(line[:MAX_SAMPLED].decode(errors="replace"), SAMPLE)
+        )
 
     def _refused(self, reason: str, line: bytes, sample: str = "") -> None:
         """Write down that a message went nowhere. A flood of them must not fill the store."""
@@ -470,7 +475,7 @@ class Gate:
             return
         if self._refusals > MAX_KEPT:
             reason += f" (number {self._refusals:,} of those refused)"
-        self._note(kinds.MessageRefused(reason=reason, sample=sample, size=len(line)))
+        self._note(kinds.MessageRefused(reason=beginning(reason, MAX_REASON), sample=sample, size=len(line)))
 
     def _note(self, data: kinds.Data) -> None:
         try:

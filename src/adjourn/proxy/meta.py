@@ -19,6 +19,8 @@ from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.proxy import noting
 from adjourn.proxy.report import Report
+from adjourn.showing import visible_json, visible_line
+from adjourn.state.redact import in_all, without_secrets
 
 Arguments = dict[str, Any]
 
@@ -185,11 +187,12 @@ class MetaTools:
         except AdjournError as error:
             self._report.event("meta.failed", f"{name}: {error}")
             text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")
+            text = visible_line(without_secrets(text))
             if self._errors == "jsonrpc":
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
         self._report.event("meta.handled", tool=name)
-        text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+        text = visible_json(msgspec.json.format(msgspec.json.encode(in_all(answer)), indent=2).decode())
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
     def _checkpoint(self, arguments: Arguments) -> Any:

@@ -1,5 +1,7 @@
 """What the proxy says on stderr: lines for people, or one JSON object a line with --log-json.
 
+What it tells of agents and servers is without secrets and without anything that a terminal would obey.
+
 Owns: both forms. Must never: write to stdout, or fail.
 """
 
@@ -15,6 +17,8 @@ from typing import Any
 import msgspec
 
 from adjourn.log.event import timestamp
+from adjourn.showing import visible_json, visible_line
+from adjourn.state.redact import in_all, without_secrets
 
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""
@@ -68,6 +72,7 @@ class Report:
         if self._json:
             told = data or ({"message": text} if text else {})
             stamp = timestamp(when // 1_000_000)
-            return msgspec.json.encode({"event": event, "data": told, "timestamp": stamp}) + b"\n"
+            said = msgspec.json.encode({"event": event, "data": in_all(told), "timestamp": stamp}).decode()
+            return visible_json(said).encode() + b"\n"
         shown = text or " ".join(f"{key}={value}" for key, value in data.items())
-        return f"adjourn: {event:<18} {shown}\n".encode(errors="replace")
+        return f"adjourn: {event:<18} {visible_line(without_secrets(shown))}\n".encode()

@@ -10,7 +10,6 @@ Owns: that order, and the derived lines. Must never: read a file or a clock.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,13 +21,14 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds
 from adjourn.state.ledger import Ledger
 from adjourn.state.page import MINUTE, Artifact, Page, Progress
+from adjourn.state.quoting import clean
+from adjourn.state.redact import without_secrets
 
 MAX_MISSION, MAX_TEXT = 50_000, 4000
 MAX_ITEMS = 200
 MAX_ACTIONS = 20
 MAX_DOUBTS = 5
 SHOWN = 200
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _AUTHORITY = frozenset(("approved", "auto-approved"))
 
 
@@ -307,7 +307,7 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _clean(text: str, *, one_line: bool = False, limit: int = MAX_TEXT) -> str:
     """The text as a page can hold it."""
-    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    text = without_secrets(clean(text))
     if one_line:
         text = " ".join(text.split())
     text = text.strip()

@@ -12,11 +12,15 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from adjourn.showing import is_filler
+
 FENCE = "| "
 MAX_INDENT = 8
 _INDENT = "  "
-_KEPT_FORMATS = "\u200c\u200d"
-"""Joiners: words of some scripts, and emoji, are other ones without them."""
+_KEPT_FORMATS = "\u200c\u200d\ufe0e\ufe0f"
+"""Joiners, and variation selectors of emoji: words of some scripts, and emoji, are other ones without them."""
+_SMUGGLED = re.compile(f"[{_KEPT_FORMATS}]{{3,}}")
+"""No script needs so many of them in a row: they spell something that is not seen."""
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _TAG = re.compile(r"(RESUME_FROM)(\s*:)", re.IGNORECASE)
 _HEADING = re.compile(r"[\s>|*_+-]*#")
@@ -26,7 +30,10 @@ _DECORATION = "#*_-|>:= \t"
 def clean(text: str) -> str:
     """A text with nothing in it that is not seen (but tabs), and with one kind of line break."""
     lines = text.splitlines()
-    return "\n".join(line if line.isprintable() else "".join(filter(_is_seen, line)) for line in lines)
+    return "\n".join(
+        line if line.isascii() and line.isprintable() else "".join(filter(_is_seen, _SMUGGLED.sub("", line)))
+        for line in lines
+    )
 
 
 def one_line(text: str, limit: int = 300) -> str:
@@ -55,4 +62,6 @@ def _harmless(line: str, headings: Collection[str]) -> str:
 
 
 def _is_seen(character: str) -> bool:
-    return character in _KEPT_FORMATS or character == "\t" or unicodedata.category(character) not in _UNSEEN
+    if character in _KEPT_FORMATS or character == "\t":
+        return True
+    return unicodedata.category(character) not in _UNSEEN and not is_filler(character)

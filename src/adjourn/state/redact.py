@@ -1,29 +1,48 @@
-"""What may be written down of a call's arguments, and of what an agent notes: without secrets.
+"""What may be kept or shown of text that an agent, a server or a person wrote: without secrets.
 
-Owns: `preview`, `without_secrets`. Must never: be taken for a guarantee. It knows the usual names and shapes of secrets, not all.
+One function for all: `without_secrets`. A task's events pass it where they are written (`engine.task`), pages where they are
+composed, notes where they are read, and what is shown where it is shown. A text is cut after that (`beginning`), so that no
+secret is cut into a piece that is not known for one.
+
+Owns: `without_secrets`, `beginning`, `preview`. Must never: be taken for a guarantee. It knows the usual names and shapes of
+secrets (`secret_shapes`), not all.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterator
+from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
+
+from adjourn.state.secret_shapes import LONG_RUN, SHAPES, Shape
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
 HIDDEN = "[redacted]"
+LONGEST = 300
+"""Characters looked at beyond a cut."""
 _MAX_DEPTH = 8
-_LONGEST = 200
-"""Characters looked at beyond the cut, so that a secret is not cut into a piece that is no longer known for one."""
+_KNOWN_NAMES = 1024
+_RUN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
     "privatekey", "credential", "bearer",
 )  # fmt: skip
-_SHAPES = (
-    r"(?:\b(?:sk-|[sr]k_live_|gh[opusr]_|github_pat_|glpat-|xox[bp]-|xapp-|AKIA|ASIA|AIza|eyJ|npm_|pypi-)[\w.~+/=-]{8,}"
-    r"|\b(?:Bearer|Basic)\s+[\w.~+/=-]{4,}|-----BEGIN[^\x00]*)"
-)
-"""Shapes of well-known secrets, wherever they stand in a text."""
+
+
+def without_secrets(text: str) -> str:
+    """The text with what has the shape of a well-known secret replaced; the very text where there is nothing to replace."""
+    for shape in _possible(text):
+        text = _pattern(shape).sub(_hidden, text)
+    return text
+
+
+def beginning(text: str, limit: int) -> str:
+    """The first `limit` characters of a text without secrets."""
+    return without_secrets(text[: limit + LONGEST])[:limit]
 
 
 def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
@@ -31,21 +50,84 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
 
     Looks at no more of the arguments than fits.
     """
-    text = msgspec.json.encode(_redact(arguments, 0, [limit + 1])).decode()
+    text = _json(_pruned(arguments, 0, [limit + 1 + LONGEST], _as_it_is))
+    if _possible(text):
+        text = _json(_pruned(arguments, 0, [limit + 1], beginning))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def without_secrets(text: str) -> str:
-    """A text with what has the shape of a well-known secret replaced."""
-    return re.sub(_SHAPES, HIDDEN, text)
+def in_all(value: Any) -> Any:
+    """A JSON value with every text in it, names too, without secrets."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {in_all(name): in_all(item) for name, item in value.items()}
+    return [in_all(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _redact(value: object, depth: int, room: list[int]) -> object:
+# --- shapes
+
+
+def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
+    """What would be replaced in a text, shape by shape."""
+    for shape in _possible(text):
+        for match in _pattern(shape).finditer(text):
+            yield shape, match
+
+
+def _marked(where: str) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
+    found: dict[str, list[Shape]] = {}
+    for shape in SHAPES:
+        for mark in shape.marks if shape.where == where else ():
+            found.setdefault(mark, []).append(shape)
+    return tuple((mark, tuple(shapes)) for mark, shapes in found.items())
+
+
+_IN_RUN, _BESIDE_RUN, _IN_TEXT, _IN_LOWER = map(_marked, ("run", "beside", "text", "lower"))
+_RUN = re.compile(rf"[A-Za-z0-9_-]{{{LONG_RUN},}}")
+_OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
+_LONG = b"x" * LONG_RUN
+
+
+def _possible(text: str) -> Collection[Shape]:
+    """The shapes of which a mark is in the text, each once. Cheap: ordinary text has few."""
+    lower = text.lower()
+    found = [shapes for mark, shapes in _IN_TEXT if mark in text]
+    found += [shapes for mark, shapes in _IN_LOWER if mark in lower]
+    if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
+        runs = " ".join(_RUN.findall(text))
+        found += [shapes for mark, shapes in _IN_RUN if mark in runs]
+        found += [shapes for mark, shapes in _BESIDE_RUN if mark in text]
+    return dict.fromkeys(shape for shapes in found for shape in shapes) if found else ()
+
+
+@cache
+def _pattern(shape: Shape) -> re.Pattern[str]:
+    """Compiled when a text first has a mark of it: a hook lives for one call."""
+    return re.compile(shape.pattern)
+
+
+def _hidden(match: re.Match[str]) -> str:
+    return (match[1] or "") + HIDDEN if match.re.groups else HIDDEN
+
+
+# --- arguments
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _as_it_is(text: str, limit: int) -> str:
+    return text[:limit]
+
+
+def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, int], str]) -> object:
     """What is shown of a value. `room[0]` counts down the characters that its JSON has at the least."""
     if isinstance(value, str):
-        shown = without_secrets(value[: max(room[0], 0) + _LONGEST])[: max(room[0], 0)]
-        room[0] -= len(shown) + 2
-        return shown
+        text = shown(value, max(room[0], 0))
+        room[0] -= len(text) + 2
+        return text
     room[0] -= 1
     if isinstance(value, dict):
         if depth > _MAX_DEPTH:
@@ -54,9 +136,9 @@ def _redact(value: object, depth: int, room: list[int]) -> object:
         for key, item in value.items():
             if room[0] <= 0:
                 break
-            name = str(key)[: room[0]]
+            name = shown(str(key), room[0])
             room[0] -= len(name) + 3
-            pairs[name] = HIDDEN if _is_secret(str(key)) else _redact(item, depth + 1, room)
+            pairs[name] = HIDDEN if _is_secret(str(key)) else _pruned(item, depth + 1, room, shown)
         return pairs
     if isinstance(value, list):
         if depth > _MAX_DEPTH:
@@ -65,11 +147,12 @@ def _redact(value: object, depth: int, room: list[int]) -> object:
         for item in value:
             if room[0] <= 0:
                 break
-            items.append(_redact(item, depth + 1, room))
+            items.append(_pruned(item, depth + 1, room, shown))
         return items
     return value
 
 
+@lru_cache(_KNOWN_NAMES)
 def _is_secret(name: str) -> bool:
     flat = name.lower().replace("_", "").replace("-", "")
     return any(secret in flat for secret in _SECRET_NAMES)

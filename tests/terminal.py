@@ -34,16 +34,17 @@ def at_terminal(
     given: str | None = None,
     seconds: float = SECONDS,
     apart: bool = True,
+    terminal: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with a terminal of its own that nobody types into; its standard streams are the caller's.
+    """Run a command to its end, by default with a terminal of its own that nobody types into; its standard streams are the caller's.
 
     `apart`: as a child of nobody here, as from another window.
     """
-    terminal, name = os.openpty()
+    other_end, name = os.openpty()
     report, status = os.pipe()
     try:
         with subprocess.Popen(
-            [_SETSID, *["--fork"][:apart], _BASH, "-c", _RUN, os.ttyname(name), str(status), *command],
+            [_SETSID, *["--fork"][:apart], _BASH, "-c", _RUN, os.ttyname(name) if terminal else os.devnull, str(status), *command],
             cwd=cwd, env=env, pass_fds=(status,), stdin=stdin if given is None else subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as started, os.fdopen(os.dup(report), encoding="ascii") as told:  # fmt: skip
@@ -57,5 +58,5 @@ def at_terminal(
                 raise
             return subprocess.CompletedProcess(command, int(told.readline()), out, errors)
     finally:
-        for descriptor in (terminal, name, report):
+        for descriptor in (other_end, name, report):
             os.close(descriptor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from harness import Done, Workspace, run, wait_for
 
 from adjourn.engine.speaking import AT_TERMINAL, OUTSIDE_CLIENT
-from terminal import SECONDS, at_terminal
+from terminal import at_terminal
 
 COMMAND = [sys.executable, "-m", "adjourn"]
 POLICY = ("use echo, secrets.read", "confirm before secrets.read")
@@ -35,12 +34,8 @@ def question(work: Workspace) -> str:
 def inside(work: Workspace, *arguments: str, terminal: bool = True, cwd: Path | None = None) -> Done:
     """Run a command as the agent of this very client would."""
     folder = cwd or work.root
-    if terminal:
-        return run(*arguments, cwd=folder, env=work.environment, apart=False)
-    done = subprocess.run(
-        [*COMMAND, *arguments], cwd=folder, env=work.environment, check=False, capture_output=True, text=True,
-        timeout=SECONDS, stdin=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    command = [*COMMAND, *arguments]
+    done = at_terminal(command, cwd=folder, env=work.environment, apart=False, terminal=terminal)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -103,22 +98,23 @@ def test_every_command_of_the_tables_is_tried_here() -> None:
 def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...], tmp_path: Path) -> None:
     """Where no client is governed, and nobody sits: `run`, `review` and a first policy are for machines."""
     with Workspace(tmp_path) as work:
-        done = inside(work, *command, terminal=False)
+        words = [*COMMAND, *command]
+        done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
     machine = command[0] in ("run", "review")
-    assert ("there is no terminal" in done.err, done.code == 3) == (not machine, not machine), done
+    assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 
 CLIENT = """
 import json, os, subprocess, sys
 told = json.loads(sys.argv[1])
-os.chdir(told["root"])
+os.chdir(told["root"] if told["here"] else told["elsewhere"])
 if told["hook"]:
     request = {"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": told["root"]}
     environment = {**os.environ, "CLAUDE_PID": str(os.getpid())}
     said = subprocess.run(told["hook"], input=json.dumps(request), text=True, env=environment, capture_output=True, check=True)
     assert '"allow"' in said.stdout, said
 else:
-    proxy = subprocess.Popen(told["proxy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    proxy = subprocess.Popen(told["proxy"], cwd=told["root"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for message in told["messages"]:
         proxy.stdin.write(json.dumps(message) + "\\n")
         proxy.stdin.flush()
@@ -133,18 +129,29 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("hook", [False, True])
+@pytest.mark.parametrize("where", ["hook", "proxy", "proxy of a client that is elsewhere"])
 @pytest.mark.parametrize(
     "command", [("keys", "trust", "bob", KEY), ("approve", "-C", "{root}", "abc")], ids=" ".join
 )
-def test_another_folder_hides_no_client(command: tuple[str, ...], tmp_path: Path, *, hook: bool) -> None:
+def test_another_folder_hides_no_client(command: tuple[str, ...], where: str, tmp_path: Path) -> None:
     """A client of its own, with a proxy or a hook, has its shell go elsewhere: its workspace still tells."""
     with Workspace(tmp_path, "use *") as work:
         told = {
             "root": str(work.root), "elsewhere": str(tmp_path), "proxy": work.command(), "messages": MESSAGES,
-            "hook": [*COMMAND, "hook"] if hook else [],
+            "hook": [*COMMAND, "hook"] if where == "hook" else [], "here": where[-9:] != "elsewhere",
             "command": [*COMMAND, *(word.format(root=work.root) for word in command)],
         }  # fmt: skip
         client = [sys.executable, "-c", CLIENT, json.dumps(told)]
         done = at_terminal(client, cwd=tmp_path, env=work.environment)
+    assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done
+
+
+def test_nested_shells_hide_no_client(still: Workspace) -> None:
+    """However many processes an agent puts between its client and the command."""
+    nest = (
+        "import subprocess, sys; n = int(sys.argv[1]);"
+        "sys.exit(subprocess.run([sys.executable, '-I', '-S', '-c', sys.argv[2], str(n - 1), *sys.argv[2:]] if n else sys.argv[3:]).returncode)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", nest, "40", nest, *COMMAND, "approve", "abc"]
+    done = at_terminal(command, cwd=still.root, env=still.environment, apart=False)
     assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done

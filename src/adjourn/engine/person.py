@@ -73,21 +73,27 @@ def check(command: str, changes: Sequence[str], store: Store | None = None, *, a
 def client_of(store: Store | None) -> Process | None:
     """The governed client that this process descends from, if any.
 
-    Those are known that work in the store, or in the one of a folder in which an ancestor works. Raises `StoreError` for one that
-    cannot be read: nobody is known then.
+    Those are known that work in the store, or in that of a folder in which an ancestor, or what it started, works: a client's
+    proxies are in its workspace, wherever itself and its shells are.
     """
     ancestors = {str(one): one for one in process.ancestors()}
     if store is not None and (found := _governed(store, ancestors)):
         return found
-    for folder in dict.fromkeys(filter(None, map(process.working_directory, ancestors.values()))):
-        if os.path.isfile(path := os.path.join(folder, DEFAULT_STORE)):
-            other = open_store(path)
-            try:
-                if found := _governed(other, ancestors):
-                    return found
-            finally:
-                other.close()
+    near = (*ancestors.values(), *process.children([one.pid for one in ancestors.values()]))
+    for folder in dict.fromkeys(filter(None, map(process.working_directory, near))):
+        path = os.path.join(folder, DEFAULT_STORE)
+        with suppress(AdjournError):  # nobody works in a store that cannot be read
+            if os.path.isfile(path) and (found := _governed_in(path, ancestors)):
+                return found
     return None
+
+
+def _governed_in(path: str, ancestors: Mapping[str, Process]) -> Process | None:
+    store = open_store(path)
+    try:
+        return _governed(store, ancestors)
+    finally:
+        store.close()
 
 
 def _governed(store: Store, ancestors: Mapping[str, Process]) -> Process | None:
@@ -99,11 +105,19 @@ def _clients(store: Store) -> Iterator[str]:
     for kind in (CLIENT, BOUND):
         for name in store.refs(kind):
             yield name.removeprefix(kind).rpartition("/")[0]
-    secret = keys.secret()
+    secret = _secret()
     for name in tasks_of(store):
         with suppress(AdjournError):
             for session in Task(store, name, clock=now, secret=secret).ledger.sessions.values():
                 yield str(Process(session.host, session.pid, session.started))
+
+
+def _secret() -> bytes:
+    """What seals cached folds. Where a variable leads to no key, they are not trusted: nobody is hidden by that."""
+    try:
+        return keys.secret()
+    except AdjournError:
+        return os.urandom(keys.KEY_BYTES)
 
 
 def _has_terminal() -> bool:

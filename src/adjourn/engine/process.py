@@ -6,11 +6,12 @@ Owns: `Process`, reading the process table, liveness. Must never: signal a proce
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
-MAX_ANCESTORS = 30
+MAX_ANCESTORS = 100_000
+"""More than a system has: whoever nests shells must not hide what started them."""
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -78,6 +79,18 @@ def host() -> str:
 def program(pid: int) -> str:
     """The name of the program that a process runs; "" where the system does not tell."""
     return _read(f"/proc/{pid}/comm").strip()
+
+
+def children(parents: Collection[int]) -> Iterator[Process]:
+    """The processes that those of some numbers have started, and that still run. None where the system does not tell."""
+    here = host()
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return
+    for pid in numbers:
+        if _parent_of(pid) in parents:
+            yield Process(here, pid, started(pid) or 0)
 
 
 def working_directory(process: Process) -> str:

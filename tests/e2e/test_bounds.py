@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,3 +97,17 @@ def test_a_frozen_database_does_not_hold_up_a_proxy(
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
         assert work.executed() == ["echo", "file.read"]
+
+
+def test_a_hook_that_cannot_decide_in_time_refuses() -> None:
+    """Whatever it waits for: the client would go on without an answer after 30 seconds."""
+    script = (
+        "import time; from adjourn.hooks import main; main.ANSWER_SECONDS = 1; "
+        "main._decided = lambda *_: time.sleep(60); raise SystemExit(main.run([]))"
+    )
+    asked = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}})
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=asked, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "could not be decided on within 1 s" in done.stderr

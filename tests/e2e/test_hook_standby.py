@@ -270,3 +270,70 @@ def test_it_imports_nothing_of_the_workspace_that_began_it(work: Standing) -> No
     work.wait_for(1)
     assert work.ask()[0] == 0
     assert not mark.exists(), mark.read_text()
+
+
+IMPOSTOR = """
+import fcntl, os, socket, sys, time
+path = sys.argv[-1]
+folder = os.path.dirname(path)
+lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(lock, fcntl.LOCK_EX)
+if os.path.lexists(path):
+    os.unlink(path)
+started = open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].split()[19]
+os.ftruncate(lock, 0)
+os.pwrite(lock, f"{os.getpid()} {started}".encode(), 0)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen(64)
+print("ready", flush=True)
+while True:
+    connection, _ = listener.accept()
+    try:
+        connection.sendall(b"r")
+        got = connection.recv(65536)
+        with open(folder + "/got", "ab") as file:
+            file.write(got)
+        connection.sendall(b"c\\0")
+    except OSError:
+        pass
+    connection.close()
+"""
+
+
+def test_who_merely_listens_there_is_told_nothing(work: Standing) -> None:
+    """Another program of the same user takes lock and socket: the hook decides itself, and hands over neither call nor secrets."""
+    work.ask()
+    [server] = work.wait_for(1)
+    [path] = [path for path in work.runtime.glob("adjourn-hook/*") if path.is_socket()]
+    os.kill(server, signal.SIGKILL)
+    work.wait_until_gone(server)
+    with subprocess.Popen(
+        [sys.executable, "-c", IMPOSTOR, str(path)], stdout=subprocess.PIPE, env=work.environment
+    ) as impostor:
+        assert impostor.stdout is not None
+        try:
+            assert impostor.stdout.readline() == b"ready\n"
+            assert work.ask(tool="WebFetch", ADJOURN_STORE=work.store_url)[:2] == (0, "deny")
+            assert work.ask()[:2] == (0, "allow")
+            assert not (path.parent / "got").exists()
+        finally:
+            impostor.kill()
+
+
+def test_a_stopped_answer_is_a_refusal(work: Standing) -> None:
+    """A client takes a hook that does not end in time for leave to go on, so the hook ends before that."""
+    work.ask()
+    [server] = work.wait_for(1)
+    hook = work.start()
+    deadline = time.monotonic() + 30
+    while not (forks := set(work.standing()) - {server}):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)
+    for pid in forks:
+        os.kill(pid, signal.SIGSTOP)
+    _, err = hook.communicate(work.request(), timeout=60)
+    assert (hook.returncode, b"does not answer" in err) == (2, True)
+    for pid in forks:
+        work.wait_until_gone(pid)

@@ -5,6 +5,8 @@ Owns: exit codes, and saying what went wrong. Must never: import anything, for e
 
 import os
 
+ANSWER_SECONDS = 25
+"""How long deciding on a call may take. A client waits for 30 s as `adjourn init` sets it, and goes on without an answer then."""
 FAILED, REFUSED = 1, 2
 """The exit codes of an event that could not be dealt with, and of a call that could not be decided on."""
 

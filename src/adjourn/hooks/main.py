@@ -9,10 +9,11 @@ Owns: which event goes where, exit codes. Must never: decide.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps, at a tenth of its start
 import os
 from collections.abc import Callable
 
-from adjourn.hooks import FAILED, REFUSED, claude_code, tell
+from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import Request
 from adjourn.hooks.options import parse
 
@@ -28,6 +29,8 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
     try:
         data = _read()
         if claude_code.waits_for_leave(data):
+            _signal.signal(_signal.SIGALRM, _too_late)
+            _signal.alarm(ANSWER_SECONDS)
             return _decided(arguments, claude_code.decode(data))
         code = FAILED
         on_event()
@@ -35,6 +38,10 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
     except BaseException as error:
         tell(error)
         return code
+
+
+def _too_late(*_: object) -> None:
+    raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
 
 
 def _decided(arguments: list[str], request: Request) -> int:

@@ -6,9 +6,12 @@ between two answers, and so can be wrong about nothing. It ends after ten minute
 
 Who can speak to it: processes of the same user, since its socket is in a folder that only that user enters; of the same
 installation, which is its name; and with the very rights that it has itself, so that it lends none to an agent in a
-sandbox. Where there is no /proc (macOS), nobody stands by.
+sandbox. A hook in turn hands its call, its environment and its descriptors only to the process whose number and start time are
+in the lock's file, and which runs the same Python with the words that a hook starts it with, and with the hook's rights. That
+keeps out what is confined or merely in the way. A process of the same user with the same rights can imitate all of it, as it
+could trace the hook itself. Where there is no /proc (macOS), nobody stands by.
 
-What is said: the fork sends `READY` when it can answer; the hook its request, and from then on nobody else can answer; the fork
+What is said: the fork sends `READY` and its number when it can answer; the hook its request, and from then on nobody else can answer; the fork
 `EVENT` when it is no call that waits for leave, and last `CODE` with the exit code. Before its request a hook that is left alone
 answers itself. A fork ends with its hook.
 
@@ -21,7 +24,7 @@ import _socket  # what `socket` wraps, at a tenth of its start
 import os
 import sys
 
-from adjourn.hooks import FAILED, REFUSED, tell
+from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, tell
 from adjourn.host import python
 
 IDLE_SECONDS = 600
@@ -30,6 +33,8 @@ MAX_PATH = 100
 """Bytes of a socket's path that every system takes."""
 MAX_REQUEST = 16 * 1024 * 1024
 READY, EVENT, CODE = b"r", b"e", b"c"
+SIGKILL = 9
+"""POSIX's number."""
 _SIZE = 4
 _RIGHTS = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
 _SPACES = ("mnt", "pid", "user", "net", "ipc")
@@ -47,22 +52,35 @@ def ask(arguments: list[str]) -> int | None:
     connection.settimeout(HANDOVER_SECONDS)
     try:
         connection.connect(path)
-        if connection.recv(1) != READY:
+        if not _is_ours(connection, path):
             return None
-    except OSError:
+        ready = connection.recv(1 + _SIZE)
+        if ready[:1] != READY:
+            return None
+    except (OSError, ValueError):
         return None
-    connection.settimeout(None)
+    connection.settimeout(ANSWER_SECONDS + HANDOVER_SECONDS)  # it ends itself before, but where it is stopped
     said = b""
     try:
         _send(connection, arguments)
         while some := connection.recv(16):
             said += some
     except OSError:
-        pass
+        _end(int.from_bytes(ready[1:], sys.byteorder), connection)
     if CODE in said[:-1]:
         return said[said.index(CODE) + 1]
-    tell("the process that answered for this hook ended; nothing is known of its answer")
+    tell("the process that answered for this hook ended, or does not answer; nothing is known of its answer")
     return FAILED if EVENT in said else REFUSED
+
+
+def _end(pid: int, connection: _socket.socket) -> None:
+    """End the fork that does not answer: it has our output, which the client reads until nobody has it."""
+    try:
+        parent = int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[1])
+        if parent == _peer(connection)[0]:
+            os.kill(pid, SIGKILL)
+    except (OSError, ValueError):
+        pass  # it has ended
 
 
 def start() -> None:
@@ -73,12 +91,50 @@ def start() -> None:
     kept = ("PATH", "HOME", "LANG", "LC_ALL", *python.PLACES)
     given = {name: os.environ[name] for name in kept if name in os.environ}
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    words = python.command("-m", __name__, path)
+    words = _words(path)
     try:
         environment = python.environment(given, os.getcwd())
         os.posix_spawn(words[0], words, environment, file_actions=nowhere, setsid=True)
     except OSError:
         return
+
+
+def _words(path: str) -> list[str]:
+    return python.command("-m", "adjourn.hooks.standby", path)
+
+
+def _is_ours(connection: _socket.socket, path: str) -> bool:
+    """Whether who listens is the process that holds the lock, and what a hook starts. Raises `OSError`, `ValueError`."""
+    pid, user = _peer(connection)
+    if user != os.geteuid() or _read(f"{path}.lock", os.O_NOFOLLOW) != _life(pid):
+        return False
+    words = b"".join(os.fsencode(word) + b"\0" for word in _words(path))
+    return (
+        os.path.samefile(f"/proc/{pid}/exe", "/proc/self/exe")
+        and _read(f"/proc/{pid}/cmdline") == words
+        and _rights(str(pid)) == _rights("self")
+        and _read(f"{path}.lock", os.O_NOFOLLOW) == _life(pid)  # it lived all the while
+    )
+
+
+def _peer(connection: _socket.socket) -> tuple[int, int]:
+    """Process and user of who connected, or of who listens, as the kernel noted them."""
+    told = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * _SIZE)
+    pid, user = (int.from_bytes(told[at : at + _SIZE], sys.byteorder) for at in (0, _SIZE))
+    return pid, user
+
+
+def _life(pid: int) -> bytes:
+    """What no other process has, before or after: the number and when it started, in clock ticks since boot. Raises `OSError`."""
+    return b"%d %s" % (pid, _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
+
+
+def _read(path: str, flags: int = 0) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
 
 
 def place() -> str:
@@ -141,6 +197,8 @@ def serve(path: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, _life(os.getpid()), 0)
     if os.path.lexists(path):
         os.unlink(path)  # INVARIANT: its maker held the lock, and is gone
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -201,13 +259,15 @@ def _answer(connection: _socket.socket) -> None:
     said = b""
     try:
         connection.settimeout(HANDOVER_SECONDS)
-        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _SIZE)
-        pid = int.from_bytes(credentials, sys.byteorder)
-        if _rights(str(pid)) != _rights("self"):
+        pid, user = _peer(connection)
+        life = _life(pid)
+        if user != os.geteuid() or _rights(str(pid)) != _rights("self"):
             return  # it would lend its own
         process.stand_for(pid)
-        connection.sendall(READY)
+        connection.sendall(READY + os.getpid().to_bytes(_SIZE, sys.byteorder))
         arguments = _become(connection)
+        if _life(pid) != life:
+            return  # it was another's number
         connection.settimeout(None)
         start_new_thread(_end_with, (connection,))
         said = CODE + bytes([run(arguments, lambda: connection.sendall(EVENT))])

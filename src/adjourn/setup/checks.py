@@ -66,19 +66,19 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
 def has_code_behind_proxy(root: str) -> bool:
     """Whether a client starts the server for code behind the proxy: then the policy decides on its tools, too."""
     listed = (server for entry in SERVER_FILES for server in _servers(root, entry.path, entry.member))
-    return any(servers.is_code(server) and servers.is_behind(server) for server in listed)
+    return any(servers.is_code(server, root) and servers.is_behind(server, root) for server in listed)
 
 
 def _lists_others(root: str, entry: ServerFile) -> bool:
     """Whether there is such a file, and it does not list the server for code alone, which needs no proxy."""
     listed = _servers(root, entry.path, entry.member)
-    alone = bool(listed) and all(servers.is_code(server) for server in listed)
+    alone = bool(listed) and all(servers.is_code(server, root) for server in listed)
     return os.path.lexists(os.path.join(root, entry.path)) and not alone
 
 
 def _search_refused(root: str) -> Iterator[Finding]:
     """Claude Code lets its agent look a server's tools up before it calls one: without that, none is called."""
-    if not any(servers.is_behind(server) for server in _servers(root, ".mcp.json", "mcpServers")):
+    if not any(servers.is_behind(server, root) for server in _servers(root, ".mcp.json", "mcpServers")):
         return
     with suppress(AdjournError):  # a broken policy has findings of its own
         policy = read_contract(root).policy
@@ -104,7 +104,7 @@ def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
             yield relative, servers.hook_words(command)
     for entry in SERVER_FILES:
         for server in _servers(root, entry.path, entry.member):
-            if servers.is_behind(server):
+            if servers.names_proxy(server):
                 yield entry.path, [server["command"], *server.get("args", [])]
 
 

@@ -10,6 +10,7 @@ Owns: reading the files, the plan. Must never: write.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -157,12 +158,8 @@ class _Planner:
     ) -> bool:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
         name = at[-1]
-        if servers.is_behind(server):
-            if into is None and path.endswith(".toml") and (passed := servers.passed_on(server)):
-                self._pass_on(path, at, passed)
-            if into is None:
-                self._start_safely(path, at, server)
-            return True
+        if servers.names_proxy(server):
+            return self._behind(path, at, server, in_place=into is None)
         fields = servers.behind_proxy(server, self._start)
         if fields is None:
             self._note(
@@ -187,10 +184,23 @@ class _Planner:
         self._change(target, after, f"server {name} behind the proxy")
         return True
 
-    def _start_safely(self, path: str, at: Sequence[str], server: Any) -> None:
+    def _behind(self, path: str, at: Sequence[str], server: Any, *, in_place: bool) -> bool:
+        """Whether a server that says it is behind the proxy is so, or will be."""
+        if in_place and path.endswith(".toml") and (passed := servers.passed_on(server)):
+            self._pass_on(path, at, passed)
+        if servers.is_behind(server, self._root) or (in_place and self._start_safely(path, at, server)):
+            return True
+        self._note(
+            path,
+            f"server {at[-1]} is left alone: {server['command']} is not the adjourn that runs here",
+            f"write {shlex.join(self._start)} instead; until then the hook decides on its tools",
+        )
+        return False
+
+    def _start_safely(self, path: str, at: Sequence[str], server: Any) -> bool:
         words = starting.mended(servers.words_of(server) or [], self._start, self._root)
         if words is None:
-            return
+            return False
         fields: dict[str, str | list[str]] = {"command": words[0], "args": words[1:]}
         with suppress(AdjournError):  # in another spelling: doctor names it
             text = self._text(path) or ""
@@ -199,7 +209,9 @@ class _Planner:
             else:
                 for member, value in fields.items():
                     text = jsonc.edited(text, (*at, member), value)
-            self._change(path, text, f"server {at[-1]} starts nothing of the workspace")
+            self._change(path, text, f"server {at[-1]} starts this adjourn, and nothing of the workspace")
+            return True
+        return False
 
     def _pass_on(self, path: str, at: Sequence[str], passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
@@ -267,7 +279,7 @@ class _Planner:
         listed = table(self._understood(path, _json), entry.member) or {}
         here = next((one.path for one in SERVER_FILES if one.client == entry.client), "")
         for name, server in listed.items():
-            if not servers.is_behind(server):
+            if not servers.is_behind(server, self._root):
                 self._note(
                     path,
                     f"server {name} of {entry.client} is left alone: it is for every project",
@@ -284,7 +296,7 @@ class _Planner:
         names = [as_client_names_it(name) for name in behind]
         for event in EVENTS[client]:
             other = next(
-                (one for one in self._other_settings(client) if ours(self._understood(one, _json), event)),
+                (one for one in self._other_settings(client) if self._has_own_hook(one, event)),
                 "",
             )
             if other:
@@ -299,6 +311,10 @@ class _Planner:
                 return
         if table(self._understood(path, _json), "disableAllHooks") is True:
             self._note(path, "disableAllHooks is on: no hook is run", "take it out")
+
+    def _has_own_hook(self, path: str, event: str) -> bool:
+        found = ours(self._understood(path, _json), event)
+        return found is not None and servers.is_own_hook(found[1], self._root)
 
     def _other_settings(self, client: str) -> list[str]:
         return [self._path(CLAUDE_LOCAL), self._home.claude_settings] if client == CLAUDE else []

@@ -9,29 +9,38 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+from adjourn.setup.starting import after_program
+
+_SHELL = re.compile(r"[;&|<>`$(){}\n\r]")
+"""What may keep a hook's answer, or its exit code, from the client."""
 SHARED = ("ADJOURN_CONFIG", "ADJOURN_STORE", "ADJOURN_TASK", "XDG_CONFIG_HOME")
 """What in the environment leads a client's hooks and the proxy to one store, and to the keys of one user."""
 _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
 
 
-def is_behind(server: Any) -> bool:
-    """Whether a server's entry starts the proxy."""
-    return _starts(server, "proxy")
+def is_behind(server: Any, root: str) -> bool:
+    """Whether a server's entry starts the proxy of the adjourn that runs here."""
+    return (after_program(words_of(server) or [], root) or [])[:1] == ["proxy"]
 
 
-def is_code(server: Any) -> bool:
-    """Whether a server's entry starts the one for code, which `adjourn init --code` sets up; behind the proxy or not."""
-    return _starts(server, "code")
-
-
-def _starts(server: Any, command: str) -> bool:
-    words = words_of(server)
-    return words is not None and any(
-        os.path.basename(words[at]).partition(".")[0] == "adjourn" and words[at + 1 : at + 2] == [command]
-        for at in range(len(words))
+def names_proxy(server: Any) -> bool:
+    """Whether a server's entry says that it starts the proxy, of whatever program."""
+    words = words_of(server) or []
+    return any(
+        os.path.basename(word).partition(".")[0] == "adjourn" and after == "proxy"
+        for word, after in pairwise(words)
     )
+
+
+def is_code(server: Any, root: str) -> bool:
+    """Whether a server's entry starts the one for code, which `adjourn init --code` sets up; behind the proxy or not."""
+    rest = after_program(words_of(server) or [], root) or []
+    if rest[:1] == ["proxy"] and "--" in rest:
+        rest = after_program(rest[rest.index("--") + 1 :], root) or []
+    return rest[:1] == ["code"]
 
 
 def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
@@ -82,8 +91,13 @@ def hook_command(start: Sequence[str], client: str, servers: Sequence[str], *, e
 
 
 def is_hook(command: Any) -> bool:
-    """Whether a command is one of our hooks."""
-    return isinstance(command, str) and bool(_IS_OURS.search(command))
+    """Whether a command says that it is one of our hooks, of whatever program, and is all that the shell is to run."""
+    return isinstance(command, str) and bool(_IS_OURS.search(command)) and not _SHELL.search(command)
+
+
+def is_own_hook(command: Any, root: str) -> bool:
+    """Whether a command is a hook of the adjourn that runs here."""
+    return is_hook(command) and (after_program(hook_words(command), root) or [])[:1] in (["hook"], ["gate"])
 
 
 def hook_words(command: str) -> list[str]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 
 from adjourn.host import python
-from adjourn.host.executables import lies_in
+from adjourn.host.executables import find, lies_in
 
 _SAFE = re.compile(r"-[a-zA-Z]*[PI][a-zA-Z]*")
 """The options of Python that keep the current folder out of what it imports."""
@@ -25,6 +26,30 @@ def program(root: str) -> list[str]:
     found = shutil.which("adjourn")
     by_name = found and not lies_in(found, root) and not problem(["adjourn"], root)
     return ["adjourn"] if by_name else python.command("-m", "adjourn")
+
+
+def after_program(words: Sequence[str], root: str) -> list[str] | None:
+    """What follows the program, where that is the adjourn that runs here, and starts nothing of the workspace; else None.
+
+    It is told by where it leads: to this installation's entry point, or to this interpreter with `-P -m adjourn`.
+    """
+    name = os.path.expanduser(words[0]) if words else "."
+    found = name if "/" in name else "" if _before(name, root) else find(name, root)
+    if not found or not os.path.isabs(found):
+        return None
+    if os.path.realpath(found) in _entry_points(root):
+        return list(words[1:])
+    if os.path.abspath(found) != os.path.abspath(sys.executable) or "adjourn" not in words:
+        return None
+    at = words.index("adjourn")
+    *options, module = words[1:at] or [""]
+    is_safe = module == "-m" and bool(options) and all(_SAFE.fullmatch(option) for option in options)
+    return list(words[at + 1 :]) if is_safe else None
+
+
+def _entry_points(root: str) -> set[str]:
+    places = (os.path.join(os.path.dirname(sys.executable), "adjourn"), find("adjourn", root))
+    return {os.path.realpath(place) for place in places if place}
 
 
 def problem(words: Sequence[str], root: str) -> str:
@@ -38,14 +63,17 @@ def problem(words: Sequence[str], root: str) -> str:
     options = list(words[1 : words.index("adjourn")]) if "adjourn" in words[1:] else []
     if options[-1:] == ["-m"] and not any(_SAFE.fullmatch(word) for word in options):
         return "`python -m adjourn` imports from the folder that the client works in first"
-    return ""
+    return "" if after_program(words, root) is not None else f"{words[0]} is not the adjourn that runs here"
 
 
 def mended(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
     """The words that start the same proxy safely; None where there is nothing to mend, or not by us."""
     at = words.index("proxy") if "proxy" in words else 0
     before = words[1:at]
-    ours = not before or (before[-2:] == ["-m", "adjourn"] and all(word[0] == "-" for word in before[:-1]))
+    by_name = os.path.basename(words[0]).partition(".")[0] == "adjourn" if words else False
+    ours = (not before and by_name) or (
+        before[-2:] == ["-m", "adjourn"] and all(word[0] == "-" for word in before[:-1])
+    )
     return [*start, *words[at:]] if at and ours and problem(words, root) else None
 
 

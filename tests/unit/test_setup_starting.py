@@ -1,0 +1,134 @@
+"""Which entry of a client starts this adjourn: told by the program that it leads to, never by a name alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from adjourn.setup import jsonc, servers, starting
+from adjourn.setup.places import home
+from adjourn.setup.plan import Plan, plan
+
+HERE = os.path.dirname(sys.executable)
+OURS = [f"{HERE}/adjourn"]
+BY_PYTHON = [sys.executable, "-P", "-m", "adjourn"]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A workspace; on PATH are this adjourn's folder and one that an agent made in the workspace."""
+    for folder in ("work/bin", "evil", "home"):
+        (tmp_path / folder).mkdir(parents=True)
+    for path in ("work/bin/adjourn", "evil/adjourn", "evil/python", "evil/run"):
+        (tmp_path / path).write_text("#!/bin/sh\n")
+        (tmp_path / path).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{HERE}:/usr/bin:/bin")
+    return str(tmp_path / "work")
+
+
+def entry(*words: str) -> dict[str, object]:
+    return {"command": words[0], "args": list(words[1:])}
+
+
+@pytest.mark.parametrize("start", [["adjourn"], OURS, BY_PYTHON, [sys.executable, "-I", "-m", "adjourn"]])
+def test_this_adjourn_is_recognized(root: str, start: list[str]) -> None:
+    """By its name on PATH, by its path, by its interpreter."""
+    assert servers.is_behind(entry(*start, "proxy", "--", "npx", "files"), root)
+    assert servers.is_code(entry(*start, "code"), root)
+    assert servers.is_code(entry(*start, "proxy", "--task", "t", "--", *start, "code"), root)
+    assert starting.problem([*start, "hook"], root) == ""
+
+
+def test_a_link_to_this_adjourn_is_recognized(root: str, tmp_path: Path) -> None:
+    (tmp_path / "adjourn").symlink_to(OURS[0])
+    assert servers.is_behind(entry(f"{tmp_path}/adjourn", "proxy", "--", "npx"), root)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["{tmp}/evil/adjourn"],
+        ["{tmp}/work/bin/adjourn"],
+        ["./bin/adjourn"],
+        ["{tmp}/evil/run", "adjourn"],
+        ["{tmp}/evil/python", "-P", "-m", "adjourn"],
+        [sys.executable, "-m", "adjourn"],
+        [sys.executable, "{tmp}/evil/run", "-P", "-m", "adjourn"],
+        [sys.executable, "-P", "-c", "pass", "-m", "adjourn"],
+        ["env", "adjourn"],
+        ["/nowhere/adjourn"],
+    ],
+)
+def test_another_program_is_not_taken_for_this_adjourn(root: str, tmp_path: Path, start: list[str]) -> None:
+    """Whatever it is called, and wherever our name stands among its words."""
+    words = [word.format(tmp=tmp_path) for word in start]
+    assert not servers.is_behind(entry(*words, "proxy", "--", "npx", "files"), root)
+    assert not servers.is_code(entry(*words, "code"), root)
+    assert not servers.is_code(entry(*OURS, "proxy", "--", *words, "code"), root)
+
+
+def test_words_of_another_server_do_not_make_it_a_proxy(root: str) -> None:
+    """Where a server is given our words as arguments."""
+    assert not servers.is_behind(entry("npx", "files", "adjourn", "proxy"), root)
+    assert not servers.is_code(entry("adjourn", "proxy", "--", "npx", "adjourn", "code"), root)
+
+
+def _planned(root: str, *words: str) -> Plan:
+    path = Path(root) / ".mcp.json"
+    path.write_bytes(b'{"mcpServers": {"files": %s}}' % json.dumps(entry(*words)).encode())
+    return plan(root, home({"HOME": f"{root}/../home"}))
+
+
+def _after(made: Plan, root: str) -> tuple[list[str], str]:
+    change = made.changes.get(f"{root}/.mcp.json")
+    text = change.after if change else (Path(root) / ".mcp.json").read_text()
+    server = jsonc.read(text).value["mcpServers"]["files"]
+    settings = made.changes[f"{root}/.claude/settings.json"].after
+    hook = jsonc.read(settings).value["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    return [server["command"], *server["args"]], hook
+
+
+def test_init_starts_this_adjourn_instead_of_another(root: str, tmp_path: Path) -> None:
+    """An entry that begins as ours is written anew, with its options; then its server stands behind the proxy."""
+    for start in ([f"{tmp_path}/evil/adjourn"], [f"{tmp_path}/evil/python", "-P", "-m", "adjourn"]):
+        words, hook = _after(_planned(root, *start, "proxy", "--task", "t", "--", "npx", "files"), root)
+        assert words == ["adjourn", "proxy", "--task", "t", "--", "npx", "files"]
+        assert hook.endswith("--proxied files")
+
+
+def test_init_leaves_a_start_alone_that_it_cannot_tell(root: str, tmp_path: Path) -> None:
+    """It is noted, and no hook leaves its tools to a proxy."""
+    made = _planned(root, f"{tmp_path}/evil/run", "adjourn", "proxy", "--", "npx", "files")
+    words, hook = _after(made, root)
+    assert words[0] == f"{tmp_path}/evil/run"
+    assert hook.endswith("--proxied ''")
+    assert any("not the adjourn that runs here" in note.text for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["adjourn hook || true", "adjourn hook; true", "adjourn hook > /dev/null", "true $(adjourn hook)"],
+)
+def test_a_command_that_a_shell_makes_something_else_of_is_no_hook(command: str) -> None:
+    """What it answers may not reach the client."""
+    assert not servers.is_hook(command)
+    assert servers.is_hook("adjourn hook --settle")
+
+
+@pytest.mark.parametrize("place", [".claude/settings.local.json", "../home/.claude/settings.json"])
+def test_another_programs_hook_does_not_stand_for_ours(root: str, tmp_path: Path, place: str) -> None:
+    """In settings that init leaves alone, only this adjourn's hook keeps it from writing one."""
+    file = Path(root) / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    (Path(root) / ".mcp.json").write_text("{}")
+    for program, written in ((f"{tmp_path}/evil/adjourn", True), ("adjourn", False)):
+        hook = {"type": "command", "command": f"{program} hook"}
+        groups = {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}
+        file.write_text(json.dumps({"hooks": groups}))
+        made = plan(root, home({"HOME": str(tmp_path / "home")}))
+        after = made.changes[f"{root}/.claude/settings.json"].after
+        assert ("PreToolUse" in jsonc.read(after).value["hooks"]) is written

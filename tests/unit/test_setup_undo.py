@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from adjourn.errors import NotFoundError, StoreError
+from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import Change
@@ -18,7 +20,8 @@ HELD, WANTED = '{"held": 0}', '{"a": 1}'
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
@@ -102,3 +105,68 @@ def test_a_kill_while_setting_up_leaves_everything_to_be_taken_back(
     assert path.read_text() == "{}"
     with pytest.raises(NotFoundError):
         undo.undoable(str(root), home({"HOME": str(root.parent / "home")}))
+
+
+# --- an agent can write in .aex/undo
+
+
+def _set_up(root: Path) -> Path:
+    (root / ".mcp.json").write_text(HELD)
+    undo.make([change(root, WANTED)], str(root))
+    return root / ".aex" / "undo" / "1"
+
+
+def test_a_copy_that_was_changed_is_not_restored(root: Path) -> None:
+    """The seal covers what each file held."""
+    (_set_up(root) / "0").write_text('{"evil": 1}')
+    with pytest.raises(InvalidError, match="copies"):
+        undone(root)
+    assert (root / ".mcp.json").read_text() == WANTED
+
+
+@pytest.mark.parametrize("member", ["now", "held", "was", "made", "path", "seal", ""])
+def test_a_manifest_that_was_changed_or_made_by_another_is_not_followed(root: Path, member: str) -> None:
+    """Every member is under the user's seal."""
+    run = _set_up(root)
+    (run / "1").write_text('{"evil": 1}')
+    manifest = json.loads((run / "manifest.json").read_text())
+    changed = {
+        "now": "0" * 64,
+        "held": "1",
+        "was": "0" * 64,
+        "made": 1,
+        "path": str(root / ".aex/policy.aex"),
+    }
+    if member == "":
+        del manifest["seal"]
+    elif member == "seal":
+        manifest["seal"] = "0" * 64
+    else:
+        manifest["files"][0][member] = changed[member]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InvalidError, match="seal"):
+        undone(root)
+    assert (root / ".mcp.json").read_text() == WANTED
+
+
+def test_a_run_counts_under_its_number_and_in_its_workspace_alone(root: Path) -> None:
+    """One that is copied to another place is not followed there."""
+    shutil.copytree(_set_up(root), root / ".aex" / "undo" / "2")
+    with pytest.raises(InvalidError, match=r"undo/2.*seal"):
+        undone(root)
+    shutil.rmtree(root / ".aex" / "undo" / "2")
+    other = root.parent / "other"
+    shutil.copytree(root, other)
+    with pytest.raises(InvalidError, match="seal"):
+        undone(other)
+    undone(root)
+    assert (root / ".mcp.json").read_text() == HELD
+
+
+def test_nothing_is_set_up_with_keys_in_the_workspace(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJOURN_CONFIG", str(root / "config"))
+    with pytest.raises(RefusedError, match="keys are inside"):
+        _set_up(root)
+    assert (root / ".mcp.json").read_text() == HELD
+    with pytest.raises(RefusedError, match="keys are inside"):
+        undone(root)

@@ -6,13 +6,15 @@
 Both are written and durable before any file is changed, readable by their owner only (a client's file may hold secrets), and ignored by
 git. A file that was changed since is not taken back.
 
-An agent can write in `.aex/undo`. So nothing is restored that is not in the table of clients' files, and nothing without showing it.
+An agent can write in `.aex/undo`. So a manifest is sealed (HMAC-SHA256 under the user's secret, over the workspace, the run's number, and
+of each file what it is and held), and nothing is restored that is not in the table of clients' files, or without showing it.
 
 Owns: that folder. Must never: lose what a file held.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import shutil
 from collections.abc import Iterable
@@ -21,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from adjourn.engine import keys
 from adjourn.engine.workspace import (
     create_file,
     locked,
@@ -40,10 +43,12 @@ from adjourn.setup.plan import Change
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"
 MAX_RUNS = 1000
+_BY_HAND = "look at the copies beside it, restore by hand what is yours, and remove the folder"
 
 
 class Kept(msgspec.Struct, frozen=True, rename="camel"):
-    """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there.
+    """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there, `was`
+    is the copy's digest.
 
     `made` is how many folders above it were not there either.
     """
@@ -52,10 +57,12 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
     now: str
     held: str = ""
     made: int = 0
+    was: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True):
     files: list[Kept]
+    seal: str = ""
 
 
 class Restored(NamedTuple):
@@ -77,6 +84,7 @@ class Left(NamedTuple):
 def make(changes: Iterable[Change], root: str) -> None:
     """Make the changes, all or, when one cannot be made, none."""
     wanted = list(changes)
+    keys.check_outside(root)
     for change in wanted:
         check_way(change.path, root)
     with locked(root):
@@ -109,10 +117,17 @@ def _keep(changes: list[Change], root: str) -> str:
         if change.before is not None:
             create_file(path, str(place), change.before.encode(), 0o600)
         held = "" if change.before is None else str(place)
-        kept.append(Kept(change.path, digest(change.after.encode()), held, made))
-    manifest = msgspec.json.format(msgspec.json.encode(Manifest(kept)), indent=2) + b"\n"
+        was = "" if change.before is None else digest(change.before.encode())
+        kept.append(Kept(change.path, digest(change.after.encode()), held, made, was))
+    sealed = Manifest(kept, _seal(root, number, kept))
+    manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
     write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     return number
+
+
+def _seal(root: str, number: str, files: list[Kept]) -> str:
+    text = msgspec.json.encode(["adjourn/undo/1", root, number, files])
+    return hmac.digest(keys.secret(), text, "sha256").hex()
 
 
 def _missing_folders(path: str) -> int:
@@ -154,6 +169,7 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
 
     Raises `NotFoundError` when nothing was set up, `InvalidError` for a manifest that is not ours.
     """
+    keys.check_outside(root)
     runs = _runs(root)
     if not runs:
         raise NotFoundError(
@@ -169,7 +185,7 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
                     f"{FOLDER}/{number} names {kept.path}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
                 )
-            held = read_file(os.path.join(root, FOLDER, number, kept.held), MAX_BYTES) if kept.held else None
+            held = _held(root, number, kept)
             there = bytes_or_none(kept.path, root)
             now = found[kept.path].after if kept.path in found else there
             if now == held or (now is not None and digest(now) == kept.now):
@@ -182,14 +198,29 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
     return restored, list(left.values())
 
 
+def _held(root: str, number: str, kept: Kept) -> bytes | None:
+    if not kept.held:
+        return None
+    path = os.path.join(root, FOLDER, number, kept.held)
+    held = read_file(path, MAX_BYTES, root)
+    if digest(held) != kept.was:
+        raise InvalidError(
+            f"{path} is not what {kept.path} held", "the copies were changed since; restore the file by hand"
+        )
+    return held
+
+
 def _manifest(root: str, number: str) -> Manifest:
     path = os.path.join(root, FOLDER, number, MANIFEST)
     try:
-        return msgspec.json.decode(read_file(path, MAX_BYTES), type=Manifest)
+        manifest = msgspec.json.decode(read_file(path, MAX_BYTES, root), type=Manifest)
     except msgspec.DecodeError as error:
+        raise InvalidError(f"{path}: {error}", _BY_HAND) from error
+    if not hmac.compare_digest(manifest.seal.encode(), _seal(root, number, manifest.files).encode()):
         raise InvalidError(
-            f"{path}: {error}", "restore the files by hand from the copies beside it"
-        ) from error
+            f"{path} does not bear your seal: you did not make it, or it was changed", _BY_HAND
+        )
+    return manifest
 
 
 def _known(root: str, home: Home) -> set[str]:

@@ -22,6 +22,7 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
     "keys trust": ALWAYS,
     "keys distrust": ALWAYS,
     "sign": ALWAYS,
+    "verify": ("--accept",),
     "rollback": _YES,
     "prune": _YES,
     "init": ("--undo",),

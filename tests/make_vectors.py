@@ -214,6 +214,12 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
         ),
     ),
     (AGENT, "s2", kinds.ToolAllowed(call="s2.8", digest=ONE, effectful=True, params=TWO, tool="deploy")),
+    (
+        SYSTEM,
+        "s2",
+        kinds.UpstreamRefused(method="roots/list", reason="deny_list", rule="deny mcp.* (policy.aex:6)"),
+    ),
+    (SYSTEM, "s2", kinds.UpstreamRefused(method="x/y", reason="not_allowed")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -292,6 +292,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ),
     ("task.imported never refunds", [allowed("c1"), (kinds.TaskImported(calls=-7), "")], {"calls_used": 1}),
     ("message.refused is history only", [(kinds.MessageRefused(reason="r", size=1), "s1")], {"calls_refused": 0}),
+    ("upstream.refused is history only", [(kinds.UpstreamRefused(method="m", reason="r"), "s1")], {"calls_refused": 0}),
     ("upstream.error is history only", [(kinds.UpstreamError(message="m"), "s1")], {"calls_refused": 0}),
     ("upstream.crashed is history only", [allowed("c1"), (kinds.UpstreamCrashed(code=1), "s1")], {"doubts": {}}),
     ("upstream.non_jsonrpc is history only", [(kinds.UpstreamNonJson(line="l"), "s1")], {"calls_refused": 0}),

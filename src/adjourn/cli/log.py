@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from adjourn.store.base import Entry
 
 _SHOWN = (
-    "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit", "approval",
-    "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note", "call",
-    "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
+    "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit",
+    "approval", "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note",
+    "call", "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
 )  # fmt: skip
 _BARE = (
-    "tool", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status", "condition",
-    "variable", "phase",
+    "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status",
+    "condition", "variable", "phase",
 )  # fmt: skip
 WATCH_SECONDS = 1.0
 

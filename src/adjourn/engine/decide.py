@@ -34,7 +34,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A call that wants to be forwarded.
 
     `digest` is the SHA-256 of its canonical arguments, `arguments` their redacted text, `state` the digest of the
-    request state the client brings back (empty: none). `named_only` is for requests that no rule need allow, `destructive` for
+    request state the client brings back (empty: none). `named_only` is for requests that no rule need allow, `vendor`
+    for those among them that the protocol does not have, and a rule has to; `destructive` for
     tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
     transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names who offers the tool,
     `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
@@ -47,6 +48,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str = ""
     state: str = ""
     named_only: bool = False
+    vendor: bool = False
     destructive: bool = False
     params: str = ""
     given_back: str = ""
@@ -156,7 +158,8 @@ def decide(
     that was counted already has a `spent` of -1. `claim` is what is known of the effect, for a tool that a `once` rule
     names.
     """
-    verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher, named_only=call.named_only)
+    is_open = call.named_only and not call.vendor
+    verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher, named_only=is_open)
     refused = _refusal(policy, ledger, call, verdict, claim)
     if refused is None and not call.named_only:
         refused = _budget_spent(policy, ledger, spent) or _rate_spent(
@@ -244,6 +247,12 @@ def _asked(
 
 
 def _not_allowed(policy: Policy, call: Call) -> Block:
+    if call.vendor:
+        return Block(
+            "not_allowed",
+            f"{call.tool} is not of the protocol, and no rule allows it",
+            f"a person can write: use {call.tool}",
+        )
     if policy.looks_at_arguments(call.tool) and policy.visible(call.tool):
         return Block(
             "not_allowed",

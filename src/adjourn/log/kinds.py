@@ -319,6 +319,19 @@ class MessageRefused(Data, frozen=True, kw_only=True):
     size: int
 
 
+class UpstreamRefused(Data, frozen=True, kw_only=True):
+    """A request or notification of the server to its client went nowhere, or an answer that held such a request.
+
+    `reason` is `deny_list`, `not_allowed` (a method that the protocol does not have), `confirm_required`, `id_in_use`,
+    `too_many` (open requests) or `unreadable`.
+    """
+
+    KIND = "upstream.refused"
+    method: str
+    reason: str
+    rule: str = ""
+
+
 class UpstreamError(Data, frozen=True, kw_only=True):
     """The upstream could not be started."""
 

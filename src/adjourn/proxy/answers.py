@@ -40,6 +40,7 @@ class ResultHead(msgspec.Struct):
     isError: Any = False  # noqa: N815  # the wire's name
     resultType: Any = "complete"  # noqa: N815
     requestState: Any = ""  # noqa: N815
+    inputRequests: Any = None  # noqa: N815
 
 
 class Settled(NamedTuple):
@@ -106,7 +107,7 @@ class Answers:
                 return [out for element in elements for out in self._line(element, settled, later)]
             return self._unread(line, error, settled)
         if reply.method is not UNSET:
-            return [line]  # a request or a notification of the upstream
+            return [line] if self._gate.requests.pass_on(line, reply.method, reply.id) else []
         pending = self._pop(reply.id)
         if pending is None:
             return self._unasked(reply.id)
@@ -128,6 +129,11 @@ class Answers:
     ) -> bytes:
         """Take note of an answer. Returns what the client gets."""
         asks = _asks_for_input(reply)
+        if asks and (block := self._gate.requests.in_answer(asks.inputRequests)):
+            if pending.session is not None and pending.call:
+                settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
+            is_call = pending.kind == "call"
+            return self._gate.refused(reply.id, block, is_call=is_call, modern=pending.modern)
         if pending.kind == "call" and pending.session is not None:
             if pending.effectful or pending.kept or asks:  # the client may go on with it at once
                 facts, answers = settled.setdefault(pending.session, Settled([], {}))
@@ -169,11 +175,7 @@ class Answers:
                 self._unasked(request_id)
                 continue
             if pending.session is not None and pending.call:
-                # An effect is in doubt then, and a claim is only given up by an error that the upstream means.
-                lost = pending.effectful or pending.kept
-                outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
-                fact = kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
-                settled.setdefault(pending.session, Settled([], {})).facts.append(fact)
+                settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
             text = f"the upstream's answer cannot be read: {error.reason}"
             out.append(self._wire.reply(pending, frames.error(request_id, frames.INTERNAL_ERROR, text)))
         return [answer for answer in out if answer]
@@ -254,10 +256,22 @@ class Answers:
             self._wire.report.event("store.error", str(error))
 
 
-def _asks_for_input(reply: Reply) -> bool:
-    """Whether a result says that the request goes on once the client has answered what is asked in it."""
+def _asks_for_input(reply: Reply) -> ResultHead | None:
+    """The result that says that the request goes on once the client has answered what is asked in it; None for any other."""
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
-    return _may_say(raw, b'"input_required"') and _head(raw).resultType == "input_required"
+    if not _may_say(raw, b'"input_required"'):
+        return None
+    head = _head(raw)
+    return head if head.resultType == "input_required" else None
+
+
+def _lost(pending: Pending, line: bytes) -> kinds.ToolSettled:
+    """What becomes of a call whose answer is not handed over: an effect is in doubt, and a claim is only given up by an error
+    that the upstream means.
+    """
+    lost = pending.effectful or pending.kept
+    outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
+    return kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
 
 
 def _may_say(raw: bytes, text: bytes) -> bool:

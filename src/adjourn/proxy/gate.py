@@ -27,17 +27,17 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import Oversize
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.methods import OF_CLIENT, refusal, rule_name
+from adjourn.proxy.methods import judge as judge_method
 from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_request, given_back
 from adjourn.proxy.report import MAX_KEPT, is_kept
+from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.state.redact import beginning, preview
 
 if TYPE_CHECKING:
     from adjourn.proxy.sampling import Sampler
 
-UNGATED = frozenset(
-    ("initialize", "ping", "server/discover", "tools/list", "logging/setLevel", "subscriptions/listen")
-)
 UNREAD = "the upstream server does not read any more"
 _BESIDE_THE_REQUEST = ("_meta", *GIVEN_BACK)
 SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
@@ -73,6 +73,7 @@ class Gate:
         wake: Callable[[], None],
     ) -> None:
         self._wire = wire
+        self.requests = ServerRequests(wire, desk)
         self._desk = desk
         self._asker = asker
         self._meta = meta
@@ -134,6 +135,9 @@ class Gate:
             self.sampler is not None and self.sampler.answered_by(message)
         ):
             return
+        if not self.requests.may_answer(message.id):
+            self._refused("an answer to a request of the server that was refused", message.raw)
+            return
         self._forward(message.raw)
 
     def _notification(self, message: Message) -> None:
@@ -144,15 +148,15 @@ class Gate:
             return
         if message.method == "notifications/initialized" and self.sampler is not None:
             self.sampler.begin()
-        name = "mcp." + message.method.replace("/", ".")
-        policy = self._desk.policy
-        verdict = policy.judge_open(name)
-        if verdict.effect == "deny":
+        policy, automatic = self._desk.policy, self._desk.setting.auto_confirm
+        if (block := refusal(policy, message.method, OF_CLIENT, auto_confirm=automatic)) is not None:
             if not policy.observe:
-                self._refused(f"{name} is denied by policy", message.raw)
+                self._refused(block.message[:500], message.raw)
                 return
-            rule, tool = str(verdict.rule), name[:MAX_SHOWN_TOOL]
-            self._note(kinds.PolicyObserved(decision="block", reason="deny_list", rule=rule, tool=tool))
+            tool = rule_name(message.method)[:MAX_SHOWN_TOOL]
+            self._note(
+                kinds.PolicyObserved(decision="block", reason=block.reason, rule=block.rule, tool=tool)
+            )
         self._forward(message.raw)
 
     def _cancelled(self, request_id: object) -> bool:
@@ -187,12 +191,13 @@ class Gate:
         kind = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}.get(
             message.method, "other"
         )
-        if message.method not in UNGATED:
-            name = "mcp." + message.method.replace("/", ".")
-            verdict = self._desk.policy.judge_open(name)
-            if verdict.effect == "deny" or verdict.confirm is not None:
-                self._queue(message, self._call(name, message.params, named_only=True), batch)
-                return
+        verdict = judge_method(self._desk.policy, message.method, OF_CLIENT)
+        if verdict.effect != "allow" or verdict.confirm is not None:
+            call = self._call(rule_name(message.method), message.params, named_only=True)
+            if message.method not in OF_CLIENT:
+                call = msgspec.structs.replace(call, vendor=True)
+            self._queue(message, call, batch)
+            return
         if kind == "initialize":
             self._greeted(message.params.get("clientInfo"), "legacy")
             self._asker.legacy_capabilities(message.params.get("capabilities"))
@@ -450,14 +455,19 @@ class Gate:
 
     def refusal(self, message: Message, block: Block) -> bytes:
         """The answer to a refused call, in the shape that --errors names. Requests other than tools/call get errors."""
+        is_call = message.method == "tools/call"
+        return self.refused(message.id, block, is_call=is_call, modern=message.modern)
+
+    def refused(self, request_id: object, block: Block, *, is_call: bool, modern: bool) -> bytes:
+        """The same for a request of which no more is known."""
         text = (
             f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}."
             if block.remedy
             else block.message
         )
-        if self._errors == "jsonrpc" or message.method != "tools/call":
-            return frames.error(message.id, frames.INVALID_REQUEST, text)
-        return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
+        if self._errors == "jsonrpc" or not is_call:
+            return frames.error(request_id, frames.INVALID_REQUEST, text)
+        return frames.result(request_id, frames.tool_result(text, modern=modern, is_error=True))
 
     def _refuse(self, error: FrameError, line: bytes, batch: Batch | None = None) -> None:
         if batch is not None:

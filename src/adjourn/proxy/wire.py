@@ -9,16 +9,21 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from select import PIPE_BUF
-from threading import Lock
-from typing import Any, Literal
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.engine.session import Session
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import write_all
 from adjourn.proxy.report import Report
 
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
 CLIENT_OUT = 1
 MAX_GIVEN_UP = 1000
+MAX_OWED = 1000
+"""Answers to an upstream that does not read them."""
 CLOSE_SECONDS = 0.5
 NO_ANSWER = b""
 """In the place of an answer that nobody waits for any more."""
@@ -80,6 +85,21 @@ class Wire:
         self.report = report
         self.pending: dict[Any, Pending] = {}
         self._given_up: list[Any] = []
+        self._owed: SimpleQueue[bytes] | None = None
+
+    def answer_upstream(self, line: bytes) -> None:
+        """Answer a request of the upstream, without waiting for it to read: it may be waiting for us to."""
+        if self._owed is None:
+            from queue import SimpleQueue  # noqa: PLC0415  # few upstreams need it
+
+            self._owed = SimpleQueue()
+            Thread(target=self._pay, args=(self._owed,), daemon=True).start()
+        if self._owed.qsize() < MAX_OWED:
+            self._owed.put(line)
+
+    def _pay(self, owed: SimpleQueue[bytes]) -> None:
+        while True:
+            self.to_upstream(owed.get())
 
     def to_upstream(self, data: bytes) -> Written:
         """Write whole lines, and say how much of them the upstream may have read."""

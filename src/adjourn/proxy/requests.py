@@ -1,0 +1,139 @@
+"""What a server asks of its client: passed on, or refused by the policy, in both eras.
+
+In the handshake era these are requests and notifications of the server, in the stateless one members of an answer that asks for
+input. Nobody is asked about them: a rule that wants one confirmed refuses it.
+
+Owns: what becomes of them, and which requests are open. Must never: answer for the client.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adjourn.engine.decide import Block
+from adjourn.engine.desk import Desk
+from adjourn.engine.session import MAX_SHOWN_TOOL
+from adjourn.errors import AdjournError
+from adjourn.log import kinds
+from adjourn.mcp import frames
+from adjourn.proxy.methods import OF_SERVER, refusal, rule_name
+from adjourn.proxy.report import is_kept
+from adjourn.proxy.wire import Wire
+
+MAX_OPEN = 1000
+"""Requests of a server that its client has not answered."""
+
+
+class _Cancelled(msgspec.Struct, rename="camel"):
+    request_id: Any = None
+
+
+class _Cancel(msgspec.Struct):
+    params: _Cancelled | msgspec.UnsetType = msgspec.UNSET
+
+
+class ServerRequests:
+    """One per proxy. `pass_on` and `in_answer` are for the thread that reads the server, `may_answer` for the client's."""
+
+    def __init__(self, wire: Wire, desk: Desk) -> None:
+        self._wire = wire
+        self._desk = desk
+        self._open: dict[Any, None] = {}
+        self._answered: dict[Any, None] = {}
+        """Requests that the client has not seen, and may not answer: they have their answer."""
+        self._refusals = 0
+        self._observed = 0
+
+    def pass_on(self, line: bytes, method: str, request_id: object) -> bool:
+        """Whether a request or notification of the server goes to the client. A refused request is answered."""
+        is_request = request_id is not msgspec.UNSET
+        block = self._judge(method)
+        if block is None and is_request:
+            block = self._taken(request_id)
+        if block is None:
+            if is_request:
+                self._open[request_id] = None
+                self._answered.pop(request_id, None)
+            elif method == "notifications/cancelled":
+                self._forget(line)
+            return True
+        self._refused(method, block)
+        if (
+            is_request and block.reason != "id_in_use"
+        ):  # an answer to that id would be one to the other request
+            self._answered[request_id] = None
+            if len(self._answered) > MAX_OPEN:
+                del self._answered[next(iter(self._answered))]
+            text = f"{block.message}; {block.remedy}"
+            self._wire.answer_upstream(frames.error(request_id, frames.INVALID_REQUEST, text))
+        return False
+
+    def may_answer(self, request_id: object) -> bool:
+        """Whether an answer of the client goes to the server: not to a request that the policy refused. The request is over."""
+        self._open.pop(request_id, None)
+        return request_id not in self._answered
+
+    def in_answer(self, requests: object) -> Block | None:
+        """Why an answer that asks for input may not be handed over, if it may not."""
+        if requests is None:
+            return None
+        asked = list(requests.values()) if isinstance(requests, dict) else [None]
+        for one in asked:
+            method = one.get("method") if isinstance(one, dict) else None
+            block = (
+                self._judge(method)
+                if isinstance(method, str)
+                else Block("unreadable", "the server asks for something without a method", "")
+            )
+            if block is not None:
+                self._refused(method if isinstance(method, str) else "", block)
+                return block
+        return None
+
+    def _judge(self, method: str) -> Block | None:
+        """Why the policy refuses a method, if it does."""
+        policy = self._desk.policy
+        block = refusal(policy, method, OF_SERVER, auto_confirm=self._desk.setting.auto_confirm)
+        if block is None or not policy.observe:
+            return block
+        self._observed += 1
+        if is_kept(self._observed):
+            name = rule_name(method)[:MAX_SHOWN_TOOL]
+            self._note(
+                kinds.PolicyObserved(decision="block", reason=block.reason, rule=block.rule, tool=name)
+            )
+        return None
+
+    def _taken(self, request_id: object) -> Block | None:
+        if request_id in self._open:
+            return Block("id_in_use", "the server has an open request with this id", "")
+        if len(self._open) >= MAX_OPEN:
+            return Block("too_many", f"{MAX_OPEN:,} requests of the server wait for the client", "wait")
+        return None
+
+    def _forget(self, line: bytes) -> None:
+        """The server takes a request back."""
+        try:
+            cancel = msgspec.json.decode(line, type=_Cancel)
+        except msgspec.DecodeError:
+            return
+        if isinstance(cancel.params, _Cancelled) and frames.is_id(cancel.params.request_id):
+            self._open.pop(cancel.params.request_id, None)
+
+    def _refused(self, method: str, block: Block) -> None:
+        """Write down a refusal. A flood of them must not fill the store."""
+        self._refusals += 1
+        if not is_kept(self._refusals):
+            return
+        self._wire.report.event("upstream.refused", block.message)
+        self._note(
+            kinds.UpstreamRefused(method=method[:MAX_SHOWN_TOOL], reason=block.reason, rule=block.rule)
+        )
+
+    def _note(self, data: kinds.Data) -> None:
+        try:
+            self._desk.session().note(data)
+        except AdjournError as error:
+            self._wire.report.event("store.error", str(error))

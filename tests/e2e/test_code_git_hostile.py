@@ -6,6 +6,7 @@ Through a real MCP client over stdio. Each test has a repository of its own; the
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import time
@@ -28,6 +29,8 @@ from code_harness import (
     shared_server,
     walk,
 )
+
+from hostile_git import arm
 
 server = shared_server()
 
@@ -441,6 +444,88 @@ def test_looking_runs_no_program_of_the_repository(server: Server, repo: Repo) -
     diffs = [one["diff"] for one in server.call("review_changes")["changes"]]
     assert any(FIX[1] in diff for diff in diffs)
     assert [mark.name for mark in marks if mark.exists()] == []
+
+
+def test_looking_runs_no_filter_of_the_repository(server: Server, repo: Repo) -> None:
+    """Listing, showing and what a step looks up run nothing that the repository names, filters and a submodule's settings included."""
+    mark = repo.home / "mark"
+    ready_to_commit(server, repo)
+    arm(repo.root, mark, filters=("filter.odd", "filter.with.dots"))
+    repo.write("a.txt", "new\n")
+    server.status()
+    shown = {one["path"]: one["diff"] for one in server.call("review_changes")["changes"]}
+    assert FIX[1] in shown["app/cart.py"]
+    assert "new" in shown["a.txt"]
+    assert not mark.exists(), mark.read_text()
+
+
+def test_a_file_that_is_brought_back_is_written_by_its_filter(server: Server, repo: Repo) -> None:
+    """Keeping what is discarded runs nothing; bringing it back runs what it does for the user, or a file of git-lfs would be a pointer."""
+    mark, written = repo.home / "mark", repo.home / "written"
+    ready_to_commit(server, repo)
+    arm(repo.root, mark, filters=())
+    repo.git("config", "--unset", "include.path")
+    repo.git("config", "filter.odd.smudge", f"tee '{written}'")
+    repo.write(".git/info/attributes", "*.md filter=odd\n")
+    repo.edit("README.md", "prices", "PRICES")
+    discard = [{"path": path, "decision": "discard", "reason": "no"} for path in changed(server)]
+    assert not mark.exists()
+    assert server.accepted({"reviewed_files": discard, "commit_message": MESSAGE})["kept"]
+    assert "prices" in repo.read("README.md")
+    assert written.exists()
+    hooks = (
+        {line.split()[0].rpartition("/")[2] for line in mark.read_text().splitlines()}
+        if mark.exists()
+        else set()
+    )
+    assert hooks <= {"post-index-change", "post-checkout"}
+
+
+def test_a_change_that_a_filter_takes_out_is_no_commit(server: Server, repo: Repo) -> None:
+    """A file that differs only in what its filter leaves out can be decided on; there is nothing of it to commit."""
+    repo.write("a.nb", "code\n")
+    repo.write(".gitattributes", "*.nb filter=strip\n")
+    repo.git("config", "filter.strip.clean", "sed /output/d")
+    repo.commit("Notebook")
+    ready_to_commit(server, repo)
+    repo.write("a.nb", "code\noutput of an hour\n")
+    rest = [path for path in changed(server) if path != "a.nb"]
+    discard = [{"path": path, "decision": "discard", "reason": "no"} for path in rest]
+    server.accepted({"reviewed_files": ["a.nb", *discard], "commit_message": MESSAGE})
+    assert server.accepted({})["merged"] is False
+    assert repo.read("a.nb") == "code\noutput of an hour\n"
+
+
+def elsewhere_by_setting(repo: Repo, other: Repo) -> None:
+    repo.git("config", "core.worktree", str(other.root))
+
+
+def elsewhere_by_file(repo: Repo, other: Repo) -> None:
+    (repo.root / ".git").rename(repo.home / "was")
+    repo.write(".git", f"gitdir: {other.root}/.git\n")
+
+
+def elsewhere_by_common_folder(repo: Repo, other: Repo) -> None:
+    repo.write(".git/commondir", f"{other.root}/.git\n")
+
+
+@pytest.mark.parametrize("lead", [elsewhere_by_setting, elsewhere_by_file, elsewhere_by_common_folder])
+def test_a_repository_that_leads_elsewhere_is_not_worked_in(tmp_path: Path, lead: Any) -> None:
+    """Another repository, and the files of another work tree, are neither shown nor changed."""
+    repo, other = Repo(tmp_path), Repo(tmp_path / "other")
+    other.write("README.md", "a secret\n")
+    other.commit("Private")
+    other.write("README.md", "another secret\n")
+    before = other.git("for-each-ref"), other.dirty, other.branch
+    with Server(repo) as server:
+        ready_to_commit(server, repo)
+        lead(repo, other)
+        told = json.dumps(
+            [server.status(), server.call("review_changes"), server.submit({"reviewed_files": []})]
+        )
+        told += json.dumps(server.submit({"reviewed_files": ["app/cart.py"], "commit_message": MESSAGE}))
+    assert "secret" not in told
+    assert (other.git("for-each-ref"), other.dirty, other.branch) == before
 
 
 def test_the_environment_does_not_lead_git_elsewhere(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def test_python_is_started_by_the_one_helper() -> None:
                     naming.add(name)
                 if (node.value.id, node.attr) == ("python", "command"):
                     using.add(name)
-    assert naming == {"host/python.py"}
+    assert naming == {"host/python.py", "setup/starting.py"}  # the second compares it with what a client starts
+    assert not any(name == "setup/starting.py" for name, _ in REVIEWED)
     assert using == PYTHONS
 
 
@@ -100,3 +101,30 @@ def test_who_starts_a_python_gives_it_variables_of_the_helper() -> None:
         if name in PYTHONS - {"setup/starting.py"}:
             text = ast.unparse(tree)
             assert "python.environment(" in text, name
+
+
+def test_git_is_looked_up_in_the_one_place_that_builds_its_commands() -> None:
+    """No other module finds git, or writes down a command that begins with it; the demonstration has a repository of its own."""
+    found = set()
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List | ast.Tuple) and node.elts:
+                first = node.elts[0]
+                if isinstance(first, ast.Constant) and first.value == "git":
+                    found.add(name)
+            if isinstance(node, ast.Call) and node.args and not isinstance(node.func, ast.Attribute):
+                first = node.args[0]
+                if isinstance(first, ast.Constant) and first.value == "git":
+                    found.add(name)
+    assert found == {"host/git.py", "cli/demo.py"}
+
+
+def test_only_the_set_up_asks_what_is_on_path_without_regard_to_the_workspace() -> None:
+    """`shutil.which` finds what a client would find; what is started by us is found by `adjourn.host.executables`."""
+    found = {
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "which"
+    }
+    assert found == {"setup/checks.py", "setup/places.py", "setup/starting.py"}

@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -16,7 +16,7 @@ from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.host.executables import find
+from adjourn.host.git import GitCommand, distrusting
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -185,23 +185,24 @@ def _git(place: Place) -> Iterator[Finding]:
 
 
 def _run_git(root: str, *arguments: str) -> int:
-    """Exit code of git; -1 when there is no git, or it takes too long. Runs nothing that the repository configures."""
-    program = find("git", root)
-    if program is None:
-        return -1
-    command = [program, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
-    try:
+    """Exit code of git; -1 when there is no git or no repository, or it takes too long. Runs nothing that the repository names."""
+
+    def run(command: GitCommand, words: Sequence[str]) -> tuple[int, bytes]:
         done = subprocess.run(
-            command,
+            [*command.words, *words],
+            env=command.environment,
             cwd=root,
             check=False,
             capture_output=True,
             timeout=_GIT_SECONDS,
             stdin=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired):
+        return done.returncode, done.stdout
+
+    try:
+        return run(distrusting(root, run, files=False), arguments)[0]
+    except (AdjournError, OSError, subprocess.TimeoutExpired):
         return -1
-    return done.returncode
 
 
 def _clients(place: Place) -> Iterator[Finding]:

@@ -160,6 +160,11 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
     try:
         if there:
             git.with_paths("add", "--force", paths=there)
+            # a filter may have taken out all that was changed
+            staged = {*git.fields("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD")}
+            wanted = [path for path in wanted if path in staged or path not in there]
+        if not wanted:
+            return ""
         text = as_text(message.encode("utf-8", "replace"))
         git.with_paths("commit", "--quiet", "--only", "-m", text, paths=wanted, seconds=WITH_HOOKS)
     except GitError as error:

@@ -1,8 +1,7 @@
 """Running git.
 
-Owns: the command line and environment that make git answer the same everywhere, its time-out, its errors in words, and how names that are
-not UTF-8 are written. Must never: change a configuration, ask anything of a terminal, or be led elsewhere by the environment of the
-caller.
+Owns: which commands run what the repository names, settings that make git answer the same everywhere, its time-out, its errors in words,
+and how names that are not UTF-8 are written. Must never: change a configuration, or ask anything of a terminal.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host.executables import find
-from adjourn.host.secrets import for_others
+from adjourn.errors import AdjournError, InvalidError, RefusedError, StoreError
+from adjourn.host.git import GitCommand, distrusting, trusting
 
 SECONDS = 60.0
 WITH_HOOKS = 600.0
@@ -31,14 +29,18 @@ _USERS = (
     "GIT_EXEC_PATH",
     "GIT_CEILING_DIRECTORIES",
 )
-"""What of the caller's variables holds for our calls; any other of git's may name another repository, or change what is printed."""
-_OURS = {
-    "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8",
-}  # fmt: skip
+"""What of the caller's variables holds where hooks run; any other of git's may name another repository, or change what is printed."""
 _ALWAYS = (
-    "-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "-c", "core.fsmonitor=false",
-    "-c", "submodule.recurse=false", "-c", "merge.autoStash=false", "--literal-pathspecs",
+    "-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "-c", "submodule.recurse=false",
+    "-c", "merge.autoStash=false", "--literal-pathspecs",
 )  # fmt: skip
+TRUSTING = frozenset({"add", "checkout", "commit", "merge", "restore"})
+"""The commands that run hooks, filters, merge drivers and the signing program of the repository, as they would for the user."""
+_WITHOUT_FILES = frozenset({
+    "branch", "commit-tree", "diff-tree", "for-each-ref", "log", "merge-base", "read-tree", "rev-list", "rev-parse",
+    "symbolic-ref", "update-ref", "write-tree",
+})  # fmt: skip
+"""The commands that look into no file of the work tree, so that no filter has to be switched off for them."""
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -81,7 +83,9 @@ class Git:
         fine: int = 0,
     ) -> bytes:
         """What a command prints. Every text is as `as_text` writes it. Raises `GitError` where the exit code is above `fine`."""
-        code, printed, said = self._done((*settings, *arguments), given, environment or {}, seconds)
+        words, variables = self._command(arguments[0], environment or {})
+        command = GitCommand([*words, *_ALWAYS, *settings], variables)
+        code, printed, said = self._done(command, arguments, given, seconds)
         if not 0 <= code <= fine:
             told, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
             raise GitError(
@@ -95,30 +99,32 @@ class Git:
             )
         return printed
 
+    def _command(self, verb: str, environment: Mapping[str, str]) -> GitCommand:
+        def run(command: GitCommand, arguments: Sequence[str]) -> tuple[int, bytes]:
+            return self._done(command, arguments, b"", SECONDS)[:2]
+
+        variables = {"GIT_MERGE_AUTOEDIT": "no", "LC_ALL": "C.UTF-8", **environment}
+        try:
+            if verb in TRUSTING:
+                return trusting(self.root, run, _USERS, variables)
+            files = verb not in _WITHOUT_FILES
+            return distrusting(self.root, run, variables, files=files, outer=False)
+        except (RefusedError, StoreError) as error:
+            raise GitError(error.message, error.remedy) from error
+
     def _done(
-        self, arguments: tuple[str, ...], given: bytes, environment: Mapping[str, str], seconds: float
+        self, command: GitCommand, arguments: Sequence[str], given: bytes, seconds: float
     ) -> tuple[int, bytes, bytes]:
         """Exit code, output, errors."""
-        kept = {
-            name: value
-            for name, value in for_others(os.environ).items()
-            if not name.startswith("GIT_") or name.startswith(_USERS)
-        }
-        program = find("git", self.root)
-        if program is None:
-            raise NotFoundError("git is not installed", "install git")
-        try:
-            process = subprocess.Popen(
-                [program, *_ALWAYS, *map(as_bytes, arguments)],
-                cwd=self.root,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**kept, **_OURS, **environment},
-                start_new_session=True,  # Ctrl-C at the server must not stop git half-way
-            )
-        except FileNotFoundError as error:
-            raise NotFoundError("git is not installed", "install git") from error
+        process = subprocess.Popen(
+            [*command.words, *map(as_bytes, arguments)],
+            cwd=self.root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=command.environment,
+            start_new_session=True,  # Ctrl-C at the server must not stop git half-way
+        )
         with process:
             try:
                 printed, said = process.communicate(given, timeout=seconds)

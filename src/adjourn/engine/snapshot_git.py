@@ -27,8 +27,7 @@ import msgspec
 
 from adjourn.engine.destructive import Settings
 from adjourn.errors import NotFoundError, RefusedError, StoreError
-from adjourn.host.executables import find
-from adjourn.host.secrets import for_others
+from adjourn.host.git import GitCommand, distrusting
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
@@ -38,18 +37,6 @@ MAX_REFS = 1000
 """Snapshots that one event may have: a rollback of files alone adds none to the history."""
 MAX_TOLD, MAX_NAME = 20, 500
 """Files that a page names as left out, and the characters of each."""
-_SAFE = (
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "core.quotePath=false",
-)
-_OF_PERSON = ("system", "global")
-"""The scopes of git's configuration that lie outside of the repository."""
 _REF = re.compile(rf"{REFS}[A-Za-z0-9_-]+/\d+")
 _NOBODY = {
     "GIT_AUTHOR_NAME": "adjourn", "GIT_AUTHOR_EMAIL": "adjourn@localhost",
@@ -84,23 +71,29 @@ class _Git:
 
     def __init__(self, root: str, index: str, seconds: float) -> None:
         self._root = root
-        self._settings = list(_SAFE)
         self._end = time.monotonic() + seconds
-        kept = {key: value for key, value in for_others(os.environ).items() if not key.startswith("GIT_")}
-        self._environment = kept | _NOBODY | {
-            "GIT_INDEX_FILE": index, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-            "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
-        }  # fmt: skip
+        variables = {**_NOBODY, "GIT_INDEX_FILE": index, "GIT_NO_REPLACE_OBJECTS": "1"}
+        self._command = distrusting(root, self._listing, variables)
 
     def run(self, *arguments: str, given: bytes = b"", may_fail: bool = False) -> bytes:
-        program = find("git", self._root)
-        if program is None:
-            raise NotFoundError("there is no git here", "install git, or switch keepFiles off")
+        done = self._done(self._command, ["-c", "core.quotePath=false", *arguments], given)
+        if done.returncode and not may_fail:
+            told = done.stderr.decode(errors="replace").strip().split("\n")[0]
+            raise StoreError(f"git {arguments[0]} failed: {told[:300]}", "see `git status` in the workspace")
+        return b"" if done.returncode else done.stdout
+
+    def _listing(self, command: GitCommand, arguments: Sequence[str]) -> tuple[int, bytes]:
+        done = self._done(command, arguments, b"")
+        return done.returncode, done.stdout
+
+    def _done(
+        self, command: GitCommand, arguments: Sequence[str], given: bytes
+    ) -> subprocess.CompletedProcess[bytes]:
         try:
-            done = subprocess.run(
-                [program, *self._settings, *arguments],
+            return subprocess.run(
+                [*command.words, *arguments],
                 cwd=self._root,
-                env=self._environment,
+                env=command.environment,
                 input=given,
                 capture_output=True,
                 timeout=max(0.0, self._end - time.monotonic()),
@@ -108,26 +101,9 @@ class _Git:
             )
         except subprocess.TimeoutExpired as error:
             raise StoreError(
-                f"git {arguments[0]} took too long",
+                "git took too long to keep the files",
                 "raise keepSeconds, or ignore large folders in .gitignore",
             ) from error
-        if done.returncode and not may_fail:
-            told = done.stderr.decode(errors="replace").strip().split("\n")[0]
-            raise StoreError(f"git {arguments[0]} failed: {told[:300]}", "see `git status` in the workspace")
-        return b"" if done.returncode else done.stdout
-
-    def distrust_filters(self) -> None:
-        """Run no program that the repository's own configuration names: an agent may have written it."""
-        found = self.run(
-            "config", "--show-scope", "--name-only", "--null", "--get-regexp", r"^filter\..*", may_fail=True
-        )
-        words = os.fsdecode(found).split("\0")  # scope and name in turn
-        named = zip(words[::2], words[1::2], strict=False)
-        drivers = {name.rpartition(".")[0] for scope, name in named if scope not in _OF_PERSON}
-        for driver in sorted(drivers):
-            for member in ("clean", "smudge", "process"):
-                self._settings += ["-c", f"{driver}.{member}="]
-            self._settings += ["-c", f"{driver}.required=false"]
 
     def word(self, *arguments: str, may_fail: bool = False) -> str:
         return self.run(*arguments, may_fail=may_fail).decode(errors="surrogateescape").strip()
@@ -146,7 +122,6 @@ def _git(root: str, seconds: float) -> Iterator[_Git]:
         git = _Git(root, index, seconds)
         if git.word("rev-parse", "--is-inside-work-tree", may_fail=True) != "true":
             raise NotFoundError(f"{root} is in no git repository", "`git init` makes one")
-        git.distrust_filters()
         with suppress(OSError):
             own = os.path.join(git.word("rev-parse", "--absolute-git-dir"), "index")
             shutil.copy2(own, index)  # with its time: git compares it to those of files

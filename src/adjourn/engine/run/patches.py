@@ -7,37 +7,30 @@ be touched.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from adjourn.engine.run.programs import Ended, ProgramError, run_program
-from adjourn.errors import InvalidError
-from adjourn.host.executables import find
+from adjourn.engine.run.programs import Ended, run_program
+from adjourn.errors import InvalidError, RefusedError
+from adjourn.host.git import GitCommand, distrusting
 
 MAX_PATCH = 20_000_000
 SECONDS = 60.0
-_TAKEN_OUT = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_NAMESPACE",
-)
+_LOOK = "see: git config --list"
 
 
-def environment(**more: str) -> Mapping[str, str]:
-    """For git, without what would lead it elsewhere or make it ask."""
-    kept = {key: value for key, value in os.environ.items() if key not in _TAKEN_OUT}
-    return kept | {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"} | more
+def git(root: str, *arguments: str, given: bytes = b"", outer: bool = True) -> Ended:
+    """Run git in a workspace, and nothing that its repository names. Raises `ProgramError`, and as `distrusting` does."""
 
+    def run(command: GitCommand, words: Sequence[str]) -> tuple[int, bytes]:
+        ended = run_program([*command.words, *words], root, SECONDS, environment=command.environment)
+        if not ended.whole or "\ufffd" in ended.output:  # a name that is not known cannot be switched off
+            raise RefusedError(f"the repository in {root} has settings without end, or not in UTF-8", _LOOK)
+        return ended.code, ended.output.encode()
 
-def git(root: str) -> str:
-    """Where git is, outside of the workspace. Raises `ProgramError`."""
-    found = find("git", root)
-    if found is None:
-        raise ProgramError("there is no git here outside of the workspace", "install git", started=False)
-    return found
+    command = distrusting(root, run, outer=outer)
+    return run_program(
+        [*command.words, *arguments], root, SECONDS, given=given, environment=command.environment
+    )
 
 
 def touched(root: str, patch: str) -> list[str]:
@@ -72,14 +65,7 @@ def _apply(root: str, patch: str, *options: str) -> Ended:
         data += (
             b"\n"  # a text that came out of JSON or a model often lacks it; git then calls the patch corrupt
         )
-    above = os.path.dirname(os.path.realpath(root))
-    return run_program(
-        [git(root), "apply", *options, "-"],
-        root,
-        SECONDS,
-        given=data,
-        environment=environment(GIT_CEILING_DIRECTORIES=above),
-    )
+    return git(root, "apply", *options, "-", given=data, outer=False)
 
 
 def _reason(ended: Ended) -> str:

@@ -21,9 +21,8 @@ from adjourn.engine.run.journal import Journal
 from adjourn.engine.run.making import Make
 from adjourn.engine.run.patches import touched
 from adjourn.engine.run.permission import Permissions
-from adjourn.engine.run.programs import ProgramError
 from adjourn.engine.run.values import Names, evaluate, holds, members
-from adjourn.errors import InvalidError
+from adjourn.errors import AdjournError
 from adjourn.log import kinds
 
 MAX_CONDITION = 500
@@ -130,7 +129,7 @@ class Interpreter:
         try:
             with self._means.stop.allowed():
                 return holds(condition, self._names, lambda patch: touched(self._means.root, patch))
-        except (InvalidError, ProgramError) as error:
+        except AdjournError as error:  # what cannot be looked at does not hold
             return error.message
 
     def _if(self, step: If, at: str) -> bool:

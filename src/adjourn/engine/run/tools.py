@@ -24,6 +24,7 @@ MAX_READ = 50_000_000
 MAX_FILES = 1000
 TEST_SECONDS = 1800.0
 TESTS = "tests.run"
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=dirty")
 _REFUSED_IN_COMMANDS = ";&|`$!<>"
 Arguments = Mapping[str, Any]
 
@@ -206,7 +207,7 @@ class Repository:
     def status(self, given: Arguments) -> list[str]:
         """The lines of `git status --short`."""
         del given
-        return self._git("status", "--short").splitlines()
+        return self._git("status", "--short", "--ignore-submodules=dirty").splitlines()
 
     def shows(self, given: Arguments) -> Arguments:
         paths = _texts(given, "paths") if given.get("paths") else []
@@ -215,7 +216,7 @@ class Repository:
     def diff(self, given: Arguments) -> str:
         """What changed in the work tree, as a patch."""
         paths = _texts(given, "paths") if given.get("paths") else []
-        return self._git("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--", *paths)
+        return self._git("diff", *_PLAIN, "--", *paths)
 
     def touches(self, given: Arguments) -> Arguments:
         return _patched(self._root, given)
@@ -225,14 +226,7 @@ class Repository:
         return patches.apply(self._root, _patch(given))
 
     def _git(self, *arguments: str) -> str:
-        # The repository's own settings must not start programs, nor paths be read as patterns.
-        quiet = ("-c", "core.fsmonitor=false", "--literal-pathspecs")
-        ended = run_program(
-            [patches.git(self._root), *quiet, *arguments],
-            self._root,
-            patches.SECONDS,
-            environment=patches.environment(),
-        )
+        ended = patches.git(self._root, "--literal-pathspecs", *arguments)
         if ended.code:
             raise ToolError(
                 f"git {arguments[0]} failed: {ended.errors.strip()[:500]}", "is this a git repository?"

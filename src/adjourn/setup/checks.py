@@ -16,12 +16,13 @@ from typing import Any
 from adjourn.engine.contract import read_contract
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.setup import jsonc, servers, starting, toml_text
+from adjourn.setup import jsonc, servers, starting, toml_text, weakening
 from adjourn.setup.files import read_plain
-from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
+from adjourn.setup.places import CLAUDE_HOOKS, CLAUDE_LOCAL, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
 from adjourn.setup.plan import Plan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
+_WANTED = "look whether a person wanted it: an agent can write in a workspace"
 _SAFE_START = "`adjourn init` writes the command anew; PATH must name no folder of the workspace"
 
 
@@ -47,6 +48,8 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 "install it elsewhere (`pipx install adjourn`), then `adjourn init`",
                 name,
             )
+    yield from _weakened(root, commands)
+    yield from _named_only(commands, made.proxied)
     if not commands:
         mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]
         if mentioned:
@@ -61,6 +64,29 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
     for note in made.notes:
         name = os.path.relpath(note.path, root)
         yield _found("client", note.text, note.remedy, name if not name.startswith("..") else note.path)
+
+
+def _weakened(root: str, commands: list[tuple[str, list[str]]]) -> Iterator[Finding]:
+    """What in the settings makes adjourn hold less than the policy says, each once a file."""
+    found = [(name, what, effect) for name, words in commands for what, effect in weakening.options(words)]
+    for name in dict.fromkeys((*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CLAUDE_LOCAL)):
+        document = _document(root, name)
+        found += [(name, what, effect) for what, effect in weakening.variables(document)]
+    for name, what, effect in dict.fromkeys(found):
+        yield _found("client-weakened", f"{name}: {what} {effect}", _WANTED, name)
+
+
+def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Iterator[Finding]:
+    """Hooks that would leave a server's tools to a proxy, though no settings put it behind one."""
+    for name, words in dict.fromkeys((name, tuple(words)) for name, words in commands):
+        unknown = sorted(servers.proxied_by(words) - proxied)
+        if unknown:
+            yield _found(
+                "client-proxied",
+                f"{name}: --proxied names {', '.join(unknown)}, which no settings put behind the proxy",
+                "take out what no person wrote",
+                name,
+            )
 
 
 def has_code_behind_proxy(root: str) -> bool:

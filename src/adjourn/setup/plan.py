@@ -65,6 +65,8 @@ class Plan:
     changes: dict[str, Change] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
+    proxied: set[str] = field(default_factory=set)
+    """The servers that are, or will be, behind the proxy of a client with hooks, as it names them."""
 
     @property
     def pending(self) -> list[Change]:
@@ -294,6 +296,7 @@ class _Planner:
         self._seen(client)
         path = self._path(relative)
         names = [as_client_names_it(name) for name in behind]
+        self._plan.proxied.update(names)
         for event in EVENTS[client]:
             other = next(
                 (one for one in self._other_settings(client) if self._has_own_hook(one, event)),

@@ -108,6 +108,11 @@ def hook_words(command: str) -> list[str]:
         return []
 
 
+def proxied_by(words: Sequence[str]) -> set[str]:
+    """The servers whose tools a hook's command leaves to a proxy."""
+    return set(_own_options(shlex.join(words))[1].split(",")) - {""}
+
+
 def _own_options(command: str) -> tuple[list[str], str]:
     """The options of a hook but those that are set here, and the servers that it leaves to the proxy."""
     words = hook_words(command)

@@ -1,0 +1,63 @@
+"""What in a workspace's client settings makes adjourn hold less than the workspace's policy says.
+
+An agent or a repository can have written these files. None of it is wrong by itself: a person may well have wanted it. So it is
+named, for a person to look at.
+
+Owns: which options and variables these are, and finding them. Must never: show a value, which may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+OPTIONS = {
+    "--allow-no-policy": "lets every call pass where there is no policy",
+    "--auto-confirm": "passes what the policy wants confirmed, without asking",
+    "--confirm-timeout": "says how long a person is waited for",
+    "--errors": "changes what a refused call looks like to the agent",
+    "--format": "changes what a refused call looks like to the client",
+    "--policy": "puts another policy in the place of the workspace's",
+    "--store": "counts and writes down somewhere else",
+    "--take-over": "fences off other sessions that hold the task",
+    "--task": "counts in a task of its own",
+}
+VARIABLES = {
+    "CLAUDE_PID": "says which process a hook counts for",
+    "CLAUDE_PROJECT_DIR": "says which folder is the workspace",
+    "HOME": "leads to other keys",
+    "XDG_CONFIG_HOME": "leads to other keys",
+    "ADJOURN_CONFIG": "leads to other keys",
+    "ADJOURN_STORE": "counts and writes down somewhere else",
+    "ADJOURN_TASK": "counts in a task of its own",
+}
+_PREFIX = "ADJOURN_"
+
+
+def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each such option of a command of ours, and what it does. What follows `--` is the server's."""
+    own = words[: words.index("--")] if "--" in words else words
+    for word in own:
+        name = word.partition("=")[0]
+        if name in OPTIONS:
+            yield name, OPTIONS[name]
+
+
+def variables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each such variable that settings set, for the client, a server or a shell, and what it does."""
+    found: dict[str, str] = {}
+    waiting: list[Any] = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            for member, inner in value.items():
+                if member in ("env", "set") and isinstance(inner, dict):
+                    found |= {name: _effect(name) for name in inner if _effect(name)}
+                waiting.append(inner)
+    yield from sorted(found.items())
+
+
+def _effect(name: str) -> str:
+    return VARIABLES.get(name, "is one of adjourn's own" if name.startswith(_PREFIX) else "")

@@ -75,6 +75,7 @@ def ask(
         ("shell.exec", {"cmd": "make"}, "no", ""),
         ("shell.exec", {}, "no", ""),
         ("mcp.resources.read", {}, "yes", ""),
+        ("mcp.x.y", {}, "no", ""),
         ("aex.resume", {}, "ask", ""),
         ("aex_resume", {}, "ask", ""),
         ("adjourn_note", {}, "yes", ""),

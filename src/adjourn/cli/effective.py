@@ -180,10 +180,11 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
     from adjourn.aex.explain import Call, explain  # noqa: PLC0415
     from adjourn.engine.calls import meta_tool  # noqa: PLC0415
+    from adjourn.engine.methods import is_vendors  # noqa: PLC0415
     from adjourn.engine.paths import places  # noqa: PLC0415
 
     paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
-    is_request = tool.startswith("mcp.")
+    is_request = tool.startswith("mcp.") and not is_vendors(tool)
     call = Call(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
     return explain(permissions, call)
 

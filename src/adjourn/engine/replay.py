@@ -16,6 +16,7 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.engine.decide import Ask, Block, Call, Forward, decide
+from adjourn.engine.methods import is_vendors
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
@@ -77,7 +78,12 @@ class Replay:
             self.untold[data.tool] += 1
             return msgspec.structs.replace(data, limits=[])
         call = Call(
-            tool=data.tool, digest=data.digest, effectful=False, named_only=data.uncounted, given=given or {}
+            tool=data.tool,
+            digest=data.digest,
+            effectful=False,
+            named_only=data.uncounted,
+            vendor=data.uncounted and is_vendors(data.tool),
+            given=given or {},
         )
         try:
             decision = decide(self.policy, ledger, self.place(call), now=milliseconds(event.timestamp))

@@ -16,6 +16,8 @@ from adjourn.aex.policy import Policy
 from adjourn.engine.calls import READING_VERBS, arguments_digest
 from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.engine.desk import Desk
+from adjourn.engine.methods import OF_CLIENT, refusal, rule_name
+from adjourn.engine.methods import judge as judge_method
 from adjourn.engine.paths import judge
 from adjourn.engine.protect import protected_path
 from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
@@ -27,8 +29,6 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import Oversize
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.methods import OF_CLIENT, refusal, rule_name
-from adjourn.proxy.methods import judge as judge_method
 from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_request, given_back
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests

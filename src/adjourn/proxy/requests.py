@@ -14,11 +14,11 @@ import msgspec
 
 from adjourn.engine.decide import Block
 from adjourn.engine.desk import Desk
+from adjourn.engine.methods import OF_SERVER, refusal, rule_name
 from adjourn.engine.session import MAX_SHOWN_TOOL
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
-from adjourn.proxy.methods import OF_SERVER, refusal, rule_name
 from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Wire
 
@@ -60,9 +60,8 @@ class ServerRequests:
                 self._forget(line)
             return True
         self._refused(method, block)
-        if (
-            is_request and block.reason != "id_in_use"
-        ):  # an answer to that id would be one to the other request
+        # An answer to an id in use would be one to the other request.
+        if is_request and block.reason != "id_in_use":
             self._answered[request_id] = None
             if len(self._answered) > MAX_OPEN:
                 del self._answered[next(iter(self._answered))]

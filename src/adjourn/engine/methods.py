@@ -35,6 +35,14 @@ def rule_name(method: str) -> str:
     return "mcp." + method.replace("/", ".")
 
 
+_NAMES = frozenset(map(rule_name, OF_CLIENT | OF_SERVER))
+
+
+def is_vendors(name: str) -> bool:
+    """Whether what rules name so is a method that the protocol does not have."""
+    return name.startswith("mcp.") and name not in _NAMES
+
+
 def judge(policy: Policy, method: str, known: frozenset[str]) -> Verdict:
     """The verdict on a method whose params are not looked at; `known` are those of the protocol that its sender may use."""
     if method in UNGATED and method in known:

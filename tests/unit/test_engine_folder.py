@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
 from adjourn.engine import folder, folder_verifying, folder_writing, keys, workspace
+from adjourn.engine.audit import MAX_AUDIT_BYTES
 from adjourn.engine.checkpoint import create, document, find
 from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
-from adjourn.engine.folder_verifying import MAX_AUDIT_BYTES, verify
+from adjourn.engine.folder_verifying import verify
 from adjourn.engine.folder_writing import write, write_into
 from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.task import Task
@@ -75,7 +76,7 @@ def test_a_folder_holds(machine: Machine) -> None:
     assert write(machine.store, made, str(machine.root)) == ".aex/checkpoints/fix-auth/"
     verified = verify(str(machine.folder()))
     assert verified.checkpoint == made
-    assert verified.entries == machine.entries(made.event.task)
+    assert list(verified.audit.entries()) == machine.entries(made.event.task)
     assert verified.ledger == session.task.refresh()
     assert (verified.signer, verified.trusted_as) == (fingerprint(keys.own_public_key()), "default")
     assert sorted(os.listdir(machine.folder())) == sorted(FILES)
@@ -411,7 +412,7 @@ def test_another_layout_is_the_same_checkpoint(one: Machine) -> None:
     [
         (lambda lines: lines[:-1], "has 7 events, not the 8 that it must have"),
         (lambda lines: [], "has 0 events"),
-        (lambda lines: [*lines[:3], *lines[4:]], "has 7 events"),
+        (lambda lines: [*lines[:3], *lines[4:]], "breaks at line 4: parent-mismatch"),
         (lambda lines: [*lines[:3], *lines[4:], b"{}"], "breaks at line 4: parent-mismatch"),
         (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], "breaks at line 3: parent-mismatch"),
         (lambda lines: [lines[0], *lines], "breaks at line 2: parent-mismatch"),

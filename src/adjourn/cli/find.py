@@ -90,7 +90,7 @@ def _by_name(place: Place, name: str) -> Found:
             pass
     brought = folder_verifying.verify_named(place.root, name)
     scratch = MemoryStore()
-    scratch.append(brought.extra.task, brought.entries, expect=scratch.head(brought.extra.task))
+    scratch.append(brought.extra.task, list(brought.audit.entries()), expect=scratch.head(brought.extra.task))
     for text in (brought.extra.contract, brought.extra.policy):
         if text:
             scratch.put_blob(text.encode())

@@ -160,14 +160,14 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
     from adjourn.engine import keys  # noqa: PLC0415
     from adjourn.engine.records import CRStore  # noqa: PLC0415
     from adjourn.engine.records.carrying import MAX_BYTES, Fork, imported  # noqa: PLC0415
-    from adjourn.engine.workspace import open_regular  # noqa: PLC0415
+    from adjourn.engine.workspace import read_lines  # noqa: PLC0415
     from adjourn.log.signing import fingerprint  # noqa: PLC0415
+    from adjourn.state.documents import MAX_DOCUMENT_BYTES  # noqa: PLC0415
 
     trusted = keys.trusted()
-    with os.fdopen(open_regular(file, MAX_BYTES), "rb") as lines:
-        store = CRStore(place.make_store(), clock=place.clock)
-        as_fork = Fork(fork, author(), place.now) if fork else None
-        made = imported(store, lines, trusted.values(), as_fork)
+    store = CRStore(place.make_store(), clock=place.clock)
+    as_fork = Fork(fork, author(), place.now) if fork else None
+    made = imported(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
     names = [name for name, public in trusted.items() if fingerprint(public) == made.signer]
     signer = names[0] if names else ""
     if as_json:

@@ -14,6 +14,7 @@ import msgspec
 
 from adjourn.code.state import CacheKey, State
 from adjourn.errors import InvalidError
+from adjourn.log.outside import check_values
 
 _LATER = "orchestrator_state"
 _RENAMED = {
@@ -31,6 +32,7 @@ def encode(state: State) -> bytes:
 
 def decode(data: bytes) -> State:
     """The session in a checkpoint of the published form, or of the later one. Raises `InvalidError` when it is neither."""
+    check_values(data, "the checkpoint")
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -21,6 +21,8 @@ from adjourn.log.event import timestamp
 
 SESSIONS = f"{FOLDER}/sessions"
 MAX_BYTES = 16 << 20
+MAX_SESSIONS = 200
+"""Sessions that are looked at, those that were saved last."""
 _IGNORE = b"# Made by adjourn: where the sessions of this work tree stand.\n*\n"
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -55,9 +57,9 @@ def load(root: str, session: str) -> State:
 
 
 def all_of(root: str) -> list[State]:
-    """Every session that can be resumed here, the oldest first."""
+    """Every session that can be resumed here, the oldest first; of very many the newest."""
     found = []
-    for name in _names(root):
+    for name in _names(root)[-MAX_SESSIONS:]:
         with suppress(AdjournError):
             found.append(load(root, name))
     return sorted(found, key=lambda each: each.checkpoint_at)
@@ -89,12 +91,17 @@ def info(found: State) -> dict[str, Any]:
 
 
 def _names(root: str) -> list[str]:
+    """The sessions that have a file, the one that was saved last at the end."""
+    found: list[tuple[float, str]] = []
     try:
-        entries = os.listdir(_folder(root))
+        with os.scandir(_folder(root)) as entries:
+            for entry in entries:
+                name = entry.name.removesuffix(".json")
+                if name != entry.name and _ID.fullmatch(name):
+                    found.append((entry.stat(follow_symlinks=False).st_mtime, name))
     except (OSError, NotFoundError):
         return []
-    names = [entry.removesuffix(".json") for entry in entries if entry.endswith(".json")]
-    return [name for name in names if _ID.fullmatch(name)]
+    return [name for _, name in sorted(found)]
 
 
 def _folder(root: str) -> str:

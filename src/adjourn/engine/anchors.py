@@ -121,7 +121,7 @@ def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
     from adjourn.engine.folder_verifying import verify_named  # noqa: PLC0415  # only where something is missing
 
     verified = verify_named(root, name)
-    return bool(verified.trusted_as) and (seq < 0 or verified.entries[seq].hash == event_hash)
+    return bool(verified.trusted_as) and (seq < 0 or verified.audit.hash_of(seq) == event_hash)
 
 
 def _has(store: Store, task: str, seq: int, event_hash: str) -> bool:

@@ -19,7 +19,14 @@ import msgspec
 from adjourn.engine.history import named_in
 from adjourn.engine.page_writing import put_active
 from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
-from adjourn.engine.workspace import inside, locked, make_folder, read_file, sync_folder, write_file
+from adjourn.engine.workspace import (
+    inside,
+    locked,
+    make_folder,
+    read_lines,
+    sync_folder,
+    write_file,
+)
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
@@ -28,6 +35,9 @@ from adjourn.store.base import Store
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
 MAX_INDEX = 64 * 1024 * 1024
+MAX_LINE = 1024 * 1024
+"""Bytes of one line of an index."""
+MAX_ENTRIES = 100_000
 MAX_PROJECTS = 10_000
 MAX_PROJECT = 60
 _WRITING = ("write", "create", "new")
@@ -140,18 +150,21 @@ def projects(root: str) -> list[str]:
 
 
 def read_index(root: str, project: str) -> list[Indexed]:
-    """The lines of an archive's index. Raises `InvalidError` for one that cannot be read."""
+    """The lines of an archive's index, up to the first bad one. Raises `InvalidError` for one that cannot be read."""
     path = os.path.join(inside(root, folder_of(project)), INDEX)
+    entries: list[Indexed] = []
     try:
-        lines = read_file(path, MAX_INDEX).splitlines()
+        for line in read_lines(path, MAX_INDEX, MAX_LINE):
+            entries.append(msgspec.json.decode(line, type=Indexed))
+            if len(entries) > MAX_ENTRIES:
+                raise InvalidError(f"{path} has more than {MAX_ENTRIES:,} entries", "remove its oldest lines")
     except NotFoundError:
         return []
-    try:
-        return [msgspec.json.decode(line, type=Indexed) for line in lines if line.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(
             f"{path}: {error}", "remove it and run `adjourn archive` again: it is made anew"
         ) from error
+    return entries
 
 
 def write_index(target: str, entries: Sequence[Indexed]) -> None:

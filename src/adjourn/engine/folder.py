@@ -22,6 +22,7 @@ from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
+from adjourn.log.outside import check_values
 from adjourn.store.base import Entry, Store
 
 JSON_FILE = "checkpoint.json"
@@ -29,6 +30,8 @@ AUDIT_FILE = "audit.jsonl"
 MAX_HISTORY = 10_000
 """Entries of `toolHistory`; older ones are only in audit.jsonl, and `historyOmitted` tells how many."""
 MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_FOLDERS = 10_000
+"""Folders of a workspace that are looked at."""
 NO_TEXT = digest(b"")
 """The digest of a contract or policy that is not there."""
 
@@ -78,7 +81,7 @@ def path_of(root: str, name: str) -> str:
 def names(root: str) -> list[str]:
     """What there is in the workspace's folder of checkpoints, whether it is one or not."""
     try:
-        return sorted(os.listdir(inside(root, CHECKPOINTS)))
+        return sorted(os.listdir(inside(root, CHECKPOINTS)))[:MAX_FOLDERS]
     except (OSError, RefusedError):
         return []
 
@@ -96,6 +99,7 @@ def read_published(folder: str) -> PublishedFile:
     """A checkpoint.json, with its types checked and nothing else. Raises `InvalidError`, `NotFoundError`."""
     path = os.path.join(folder, JSON_FILE)
     data = read_file(path, MAX_JSON_BYTES)
+    check_values(data, path)
     try:
         return PublishedFile(msgspec.json.decode(data, type=CheckpointFile), data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Verifying a checkpoint's folder (see `folder`), before anything of it is applied.
 
 What is tested, in this order: both files are regular and within bounds; checkpoint.json has the published fields with their
-types; the lines of audit.jsonl are an unbroken chain from the task's first event (`adjourn.log.chain`); the event it points at
+types; the lines of audit.jsonl are an unbroken chain from the task's first event (`audit`); the event it points at
 is a checkpoint of that task; the signature holds, over the Merkle root of the events before it; every field, and the document,
 says what the chain says (spec/events.md, section 7); what is known is what the document names.
 
@@ -11,9 +11,11 @@ Owns: these tests. Must never: write, or say of a folder that it holds before al
 from __future__ import annotations
 
 import os
+from collections import deque
 from typing import Any, NamedTuple
 
 from adjourn.engine import keys, knowledge
+from adjourn.engine.audit import Audit, follow
 from adjourn.engine.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -29,23 +31,19 @@ from adjourn.engine.folder import (
     NO_TEXT,
     CheckpointFile,
     Extra,
-    decisions,
     omitted,
     path_of,
     read_published,
 )
+from adjourn.engine.published import tool_history_entry
 from adjourn.engine.task import check_task_id
-from adjourn.engine.workspace import read_file
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log.canonical import canonical, digest
-from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.log.signing import decode_bytes, fingerprint
 from adjourn.state.ledger import Ledger
-from adjourn.store.base import Entry
 
-MAX_AUDIT_BYTES = 256 * 1024 * 1024
 _RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
 
 
@@ -56,7 +54,7 @@ class VerifiedFolder(NamedTuple):
     extra: Extra
     checkpoint: Checkpoint
     ledger: Ledger
-    entries: list[Entry]
+    audit: Audit
     signer: str
     trusted_as: str
     known: knowledge.Knowledge
@@ -83,25 +81,33 @@ def verify(folder: str) -> VerifiedFolder:
     if extra.format != FORMAT:
         raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")
     check_task_id(extra.task)
-    entries = _read_audit(folder, extra)
-    checkpoint = as_checkpoint(entries[-1])
+    audit, last = follow(os.path.join(folder, AUDIT_FILE), extra.seq)
+    if last.hash != extra.hash:
+        raise IntegrityError(
+            f"{folder}/{JSON_FILE}: adjourn.hash is not that of event {extra.seq} in {AUDIT_FILE}", _RESTORE
+        )
+    checkpoint = as_checkpoint(last)
     if checkpoint.event.task != extra.task:
         raise IntegrityError(f"{folder}/{JSON_FILE}: adjourn.task is not that of {AUDIT_FILE}", _RESTORE)
     ledger = Ledger(task=extra.task)
-    for entry in entries[:-1]:
+    history: deque[dict[str, Any]] = deque(maxlen=MAX_HISTORY)
+    for entry in audit.entries(0, extra.seq):
         event = decode(entry.data)
-        ledger.apply(event, entry.hash, data_of(event))
+        data = data_of(event)
+        ledger.apply(event, entry.hash, data)
+        if (decision := tool_history_entry(event, data)) is not None:
+            history.append(decision)
     if ledger.tree.root().hex() != checkpoint.data.root:
         raise IntegrityError(
             f"{folder}: the signed Merkle root is not that of audit.jsonl", "do not resume from it"
         )
     check_signature(checkpoint, _stated_key(folder, extra))
-    _check_statements(folder, file, extra, checkpoint, ledger=ledger, entries=entries)
+    _check_statements(folder, file, extra, checkpoint, ledger=ledger, history=list(history))
     ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
     known = {fingerprint(key): name for name, key in keys.trusted().items()}
     signer = checkpoint.data.key
     carried = knowledge.read(folder, checkpoint)
-    return VerifiedFolder(file, extra, checkpoint, ledger, entries, signer, known.get(signer, ""), carried)
+    return VerifiedFolder(file, extra, checkpoint, ledger, audit, signer, known.get(signer, ""), carried)
 
 
 def _stated_key(folder: str, extra: Extra) -> bytes:
@@ -113,31 +119,6 @@ def _stated_key(folder: str, extra: Extra) -> bytes:
         ) from error
 
 
-def _read_audit(folder: str, extra: Extra) -> list[Entry]:
-    """The events up to the checkpoint. Later ones are left by a crash between both files: they must follow, and are
-    not looked at otherwise.
-    """
-    path = os.path.join(folder, AUDIT_FILE)
-    lines = read_file(path, MAX_AUDIT_BYTES).split(b"\n")
-    if len(lines) <= extra.seq + 1 or extra.seq < 0:
-        raise IntegrityError(
-            f"{path} has {len(lines) - 1} events, not the {extra.seq + 1} that it must have", _RESTORE
-        )
-    if lines.pop():
-        raise IntegrityError(f"{path} does not end with a line feed", _RESTORE)
-    entries = [Entry(digest(line), line) for line in lines]
-    result = verify_chain(entries)
-    if not result.valid:
-        raise IntegrityError(
-            f"{path} breaks at line {(result.broken_at or 0) + 1}: {result.reason}", _RESTORE
-        )
-    if entries[extra.seq].hash != extra.hash:
-        raise IntegrityError(
-            f"{folder}/{JSON_FILE}: adjourn.hash is not that of event {extra.seq} in {AUDIT_FILE}", _RESTORE
-        )
-    return entries[: extra.seq + 1]
-
-
 def _check_statements(
     folder: str,
     file: CheckpointFile,
@@ -145,12 +126,11 @@ def _check_statements(
     checkpoint: Checkpoint,
     *,
     ledger: Ledger,
-    entries: list[Entry],
+    history: list[dict[str, Any]],
 ) -> None:
     """Every field of checkpoint.json must say what the verified chain says."""
     data = checkpoint.data
     stated = document_of(ledger, data.name, data.description, known_to(data))
-    history = list(decisions(entries[:-1]))[-MAX_HISTORY:]
     due = [
         ("name", file.name, data.name),
         ("description", file.description, data.description),

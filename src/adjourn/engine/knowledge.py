@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.engine import keys
 from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.workspace import read_file, remove_file, write_file
+from adjourn.engine.workspace import read_file, read_lines, remove_file, write_file
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import milliseconds
+from adjourn.state.documents import MAX_DOCUMENT_BYTES
 
 if TYPE_CHECKING:
     from adjourn.engine.records import CRStore
@@ -106,14 +107,14 @@ def read(folder: str, checkpoint: Checkpoint) -> Knowledge:
 
 
 def _record(path: str, version: str) -> Sequence[bytes]:
-    lines = _read(path, MAX_RECORD_BYTES).splitlines(keepends=True)
-    if not lines:
+    if not os.path.lexists(path):
         return ()
     from adjourn.engine.records import CRStore  # noqa: PLC0415  # few tasks have one
     from adjourn.store.memory import MemoryStore  # noqa: PLC0415
 
+    lines: list[bytes] = []
     try:
-        carried = _taken_in(CRStore(MemoryStore()), lines)
+        carried = _taken_in(CRStore(MemoryStore()), _kept(path, lines))
     except AdjournError as error:
         raise IntegrityError(f"{path} does not hold: {error.message}", _RESTORE) from error
     if carried["contentHash"] != version:
@@ -122,6 +123,13 @@ def _record(path: str, version: str) -> Sequence[bytes]:
             _RESTORE,
         )
     return lines
+
+
+def _kept(path: str, lines: list[bytes]) -> Iterator[bytes]:
+    """The lines of a file, each kept once whoever reads them asks for the next: what follows a bad one is never read."""
+    for line in read_lines(path, MAX_RECORD_BYTES, MAX_DOCUMENT_BYTES):
+        lines.append(line)
+        yield line
 
 
 def _cognition(path: str, signed: str) -> Tree | None:
@@ -168,7 +176,7 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
     return ""
 
 
-def _taken_in(records: CRStore, lines: Sequence[bytes], fork: Fork | None = None) -> Tree:
+def _taken_in(records: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
     from adjourn.engine.records.carrying import imported  # noqa: PLC0415
 
     return imported(records, lines, (), fork).record

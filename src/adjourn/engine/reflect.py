@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.archive import folder_of, projects, read_index, write_index
+from adjourn.engine.archive import MAX_ENTRIES, folder_of, projects, read_index, write_index
 from adjourn.engine.workspace import inside, locked, make_folder, read_file, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.state import plots
@@ -48,6 +48,9 @@ def reflect(root: str) -> Reflection:
     for project in projects(root):
         try:
             entries += read_index(root, project)
+            if len(entries) > MAX_ENTRIES:
+                broken.append(f"only the first {len(entries):,} pages were looked at (limit {MAX_ENTRIES:,})")
+                break
         except AdjournError as error:
             broken.append(str(error))
     chains = chains_of(entries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from adjourn.engine import folder, knowledge, once
@@ -26,7 +27,7 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import data_of
 from adjourn.state.ledger import Call, Ledger
-from adjourn.store.base import Entry, Head, Store
+from adjourn.store.base import Head, Store
 
 MAX_CALLS = 10**9
 MAX_ATTEMPTS = 50
@@ -129,44 +130,48 @@ def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = Fal
         )
     for attempt in range(MAX_ATTEMPTS):
         head = store.head(task)
-        new = _beyond(store, verified)
+        shared = _shared(store, verified)
         note = knowledge.take_in(
             store, checkpoint, verified.known
         )  # of a history that went another way, nothing
         with suppress(ConflictError):  # somebody works on the task
-            _extend(store, verified, new, head)
+            _extend(store, verified, shared, head)
             return Imported(checkpoint, note)
         wait_turn(attempt)
     raise ConflictError(f"task {task} is written to by too many at once", "try again")
 
 
-def _beyond(store: Store, verified: VerifiedFolder) -> list[Entry]:
-    """The events of a folder that a store does not have. `ConflictError` when the store has others in their place."""
-    task = verified.checkpoint.event.task
-    shared = list(store.read(task, 0, len(verified.entries)))
-    if shared != verified.entries[: len(shared)]:
-        first = next(i for i, (a, b) in enumerate(zip(shared, verified.entries, strict=False)) if a != b)
-        raise ConflictError(
-            f"task {task} went on here and elsewhere: the histories differ from event {first} on",
-            "resume the checkpoint that is in this store, or import the other into a store of its own",
-        )
-    return verified.entries[len(shared) :]
+def _shared(store: Store, verified: VerifiedFolder) -> int:
+    """How many events of a folder a store has. `ConflictError` when the store has others in their place."""
+    task, audit = verified.checkpoint.event.task, verified.audit
+    shared = 0
+    for entry in store.read(task, 0, audit.total):
+        if not entry.hash == audit.hash_of(shared) == digest(entry.data):
+            raise ConflictError(
+                f"task {task} went on here and elsewhere: the histories differ from event {shared} on",
+                "resume the checkpoint that is in this store, or import the other into a store of its own",
+            )
+        shared += 1
+    return shared
 
 
-def _extend(store: Store, verified: VerifiedFolder, new: list[Entry], head: Head) -> None:
+def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> None:
     """Write a folder's events. What they amount to comes with the last ones: no kill leaves a history without its claims."""
-    checkpoint = verified.checkpoint
+    checkpoint, audit = verified.checkpoint, verified.audit
     name, task = checkpoint.data.name, checkpoint.event.task
     # Of a history that is all here, the store knows more than the folder.
-    refs = once.index(task, (decode(entry.data) for entry in verified.entries)) if new else {}
+    new = shared < audit.total
+    refs = once.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
     texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
-    *first, last = [new[start : start + _CHUNK] for start in range(0, len(new), _CHUNK)] or [[]]
-    for chunk in first:
-        head = store.append(task, chunk, expect=head)
+    entries = audit.entries(shared)
+    last = list(islice(entries, _CHUNK))
+    while following := list(islice(entries, _CHUNK)):
+        head = store.append(task, last, expect=head)
+        last = following
     store.append(task, last, expect=head, refs=refs, blobs=[*texts, canonical(verified.extra.document)])
 
 

@@ -188,5 +188,21 @@ def read_file(path: str, limit: int, root: str = "") -> bytes:
     return data
 
 
+def read_lines(path: str, limit: int, longest: int) -> Iterator[bytes]:
+    """The lines of a regular file of at most `limit` bytes, each with its line feed, read one after the other.
+
+    Raises `InvalidError` at the first that has more than `longest` bytes.
+    """
+    with os.fdopen(open_regular(path, limit), "rb") as file:
+        left, number = limit, 0
+        while line := file.readline(longest + 2):
+            left, number = left - len(line), number + 1
+            if left < 0:
+                raise InvalidError(f"{path} has more than {limit} bytes")
+            if len(line) > longest + 1:
+                raise InvalidError(f"line {number} of {path} has more than {longest} bytes")
+            yield line
+
+
 def _failed(what: str, path: str, error: OSError) -> StoreError:
     return StoreError(f"cannot {what} {path}: {error.strerror}", "free space or permissions, then try again")

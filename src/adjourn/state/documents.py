@@ -18,12 +18,15 @@ from msgspec import Meta
 
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical
+from adjourn.log.outside import check_values
 
 Tree = dict[str, Any]
 """A JSON object with the wire's names. Treat it as frozen."""
 T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+MAX_VALUES = 2_000_000
+"""Values that a text may hold before it is decoded; commas in its texts count."""
 MAX_ITEMS = 100_000
 MAX_TEXT = 64 * 1024
 MAX_ID = 256
@@ -57,6 +60,7 @@ def parse(data: bytes | str, kind: type[Part]) -> Tree:
 
     if len(data) > MAX_DOCUMENT_BYTES:
         raise _too_large(len(data), kind)
+    check_values(data, kind.__name__, MAX_VALUES)
     try:
         value = json.loads(data, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:

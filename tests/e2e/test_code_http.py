@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -202,3 +203,17 @@ def test_a_session_that_another_client_works_on_is_named_and_not_taken(url: str)
             assert (await call(first, "get_session_status"))["session_id"] == started["session_id"]
 
     anyio.run(talk)
+
+
+def test_a_port_that_is_taken_is_an_error_with_a_remedy(repo: Repo) -> None:
+    """One line that names the address, and what to do; no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "adjourn", "code", "--http", str(port)],
+            cwd=repo.root, env=repo.environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"cannot listen on 127.0.0.1, port {port}" in done.stderr
+    assert "--http 0" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -114,3 +114,15 @@ def test_writing_to_nobody_is_an_error(pipe: tuple[int, int]) -> None:
     os.close(reading)
     with pytest.raises(OSError, match="Broken pipe"):
         write_all(writing, b"x")
+
+
+def test_a_reader_that_takes_nothing_is_given_up(pipe: tuple[int, int]) -> None:
+    """As long as it takes something, now and then, it is waited for."""
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    with pytest.raises(TimeoutError):
+        write_all(writing, b"x" * (1 << 20), 0.05)
+    timer = threading.Timer(0.2, lambda: os.read(reading, 1 << 20))
+    timer.start()
+    write_all(writing, b"y" * CHUNK, 60)
+    timer.join()

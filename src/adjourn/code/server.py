@@ -6,6 +6,7 @@ is greeted, or let one call that is long hold up another.
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 import traceback
@@ -34,7 +35,7 @@ from adjourn.code.state import Strictness, ToolCall
 from adjourn.code.tools import BY_NAME, TOOLS, Tool
 from adjourn.code.tree import Trees
 from adjourn.code.work import Client
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, UsageError
 from adjourn.log.strict import count_keys
 
 NAME = "code-intel"
@@ -80,6 +81,7 @@ class CodeServer:
         """Serve any number of clients until the process is told to end."""
         import uvicorn  # noqa: PLC0415  # not for stdio
 
+        listening = _listen(host, port)
         app = self.mcp.streamable_http_app(host=host)
         served = partial(self._until_goodbye, app)
         server = uvicorn.Server(
@@ -88,7 +90,7 @@ class CodeServer:
         async with anyio.create_task_group() as background:
             background.start_soon(self._beat)
             background.start_soon(self._announce, server, host, ready)
-            await server.serve()
+            await server.serve(sockets=listening)
             background.cancel_scope.cancel()
 
     def close(self) -> None:
@@ -215,6 +217,24 @@ def run(server: CodeServer, *, http: tuple[str, int] | None, ready: Callable[[st
             anyio.run(server.over_http, *http, ready)
     finally:
         server.close()
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets at every address of a host. Raises `UsageError` where one is taken, or may not be."""
+    found: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            found.append(
+                socket.create_server(address[:2], family=family)
+            )  # those before a failure are closed
+    except OSError as error:
+        for one in found:
+            one.close()
+        raise UsageError(
+            f"cannot listen on {host}, port {port}: {error.strerror}",
+            f"name another port (--http 0 takes a free one), or end what listens there: ss -ltnp 'sport = :{port}'",
+        ) from error
+    return found
 
 
 async def _tell(context: _Context, told: list[tuple[int, int]]) -> None:

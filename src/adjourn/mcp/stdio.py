@@ -85,24 +85,25 @@ def _split(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte. Raises `OSError` when the reader is gone."""
+def write_all(descriptor: int, data: bytes, seconds: float | None = None) -> None:
+    """Write every byte. Raises `OSError` when the reader is gone, or takes nothing for `seconds` from a non-blocking pipe."""
     view = None
     while True:
         try:
             written = os.write(descriptor, data if view is None else view)
         except BlockingIOError:
-            _wait(descriptor, writing=True)
+            if not _wait(descriptor, writing=True, seconds=seconds):
+                raise TimeoutError("the reader takes nothing") from None
             continue
         if written == len(data if view is None else view):
             return
         view = memoryview(data)[written:] if view is None else view[written:]
 
 
-def _wait(descriptor: int, *, writing: bool) -> None:
-    """Some clients hand over non-blocking pipes."""
+def _wait(descriptor: int, *, writing: bool, seconds: float | None = None) -> bool:
+    """Some clients hand over non-blocking pipes. Returns whether it came to anything in time."""
     import select  # noqa: PLC0415  # rarely needed
 
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
-    poll.poll()
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -51,6 +51,7 @@ class Upstream:
         finally:
             os.close(their_in)
             os.close(their_out)
+        os.set_blocking(self.stdin, False)  # a write to one that does not read must have an end
         self._status: int | None = None
 
     def wait(self, seconds: float) -> int | None:

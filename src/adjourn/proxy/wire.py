@@ -25,6 +25,8 @@ MAX_GIVEN_UP = 1000
 MAX_OWED = 1000
 """Answers to an upstream that does not read them."""
 CLOSE_SECONDS = 0.5
+UNREAD_SECONDS = 300.0
+"""How long an upstream may take nothing from a full pipe: one that works on one call at a time does not read meanwhile."""
 NO_ANSWER = b""
 """In the place of an answer that nobody waits for any more."""
 
@@ -104,13 +106,14 @@ class Wire:
     def to_upstream(self, data: bytes) -> Written:
         """Write whole lines, and say how much of them the upstream may have read."""
         with self._upstream_lock:
+            if self._is_unread:  # what follows a line that was cut off would be taken for its end
+                return "nothing"
             try:
-                write_all(self._upstream_in, data)
+                write_all(self._upstream_in, data, UNREAD_SECONDS)
             except OSError:
-                # A pipe takes up to PIPE_BUF bytes whole, or not at all.
-                partly = len(data) > PIPE_BUF and not self._is_unread
                 self._is_unread = True
-                return "a part" if partly else "nothing"
+                # A pipe takes up to PIPE_BUF bytes whole, or not at all.
+                return "a part" if len(data) > PIPE_BUF else "nothing"
         return "all"
 
     def to_client(self, data: bytes) -> None:

@@ -250,3 +250,69 @@ def test_without_a_folder_for_keys_calls_are_refused_with_the_reason(tmp_path: P
         assert "ADJOURN_CONFIG" in refused["content"][0]["text"]
         assert workspace.executed() == []
         assert client.close() == 0
+
+
+def test_a_hint_alone_opens_no_protected_place(tmp_path: Path) -> None:
+    """A server that marks any tool as read-only gets no path to write to; a tool that also says so by its name may read."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client(server=("--tools", "reading"))
+        client.tools()
+        assert "protected" in text_of(client.call("slow", {"path": ".aex/policy.aex"}))
+        assert "protected" in text_of(client.call("file.read", {"path": "a", "output": ".aex/policy.aex"}))
+        assert not refused(client.call("file.read", {"path": ".aex/policy.aex"}))
+        assert work.executed() == ["file.read"]
+
+
+def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
+    """Neither a call that reads nor the reading of a resource, by a path, a URL, a link, or in a command."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        client.call("echo")  # makes the keys
+        (work.root / "k").symlink_to(work.config)
+        secret = work.config / "keys" / "secret"
+        assert secret.exists()
+        forwarded = len(work.forwarded())
+        for path in (
+            str(secret),
+            "../config/keys/secret",
+            f"file://{secret}",
+            "k/keys/secret",
+            "k",
+            str(work.config),
+        ):
+            assert "the folder of your keys" in text_of(client.call("file.read", {"path": path})), path
+            answer = client.ask("resources/read", {"uri": path})
+            assert "the folder of your keys" in answer["error"]["message"], path
+        for command in ("cat k/keys/secret", f"cat {work.config}/keys/*", "cd ../config/keys && cat secret"):
+            assert "protected" in text_of(client.call("echo", {"command": command})), command
+        assert len(work.forwarded()) == forwarded
+        assert "error" not in client.ask("resources/read", {"uri": "file:///etc/hostname"})
+
+
+def test_what_is_around_the_workspace_s_rules_stays(tmp_path: Path) -> None:
+    """No command, patch or SQL touches them however it says so, and no tool that removes takes a folder around them."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client()
+        for arguments in (
+            {"command": "rm -rf .aex"},
+            {"command": "cd .aex && rm *"},
+            {"command": "find . -delete"},
+            {"command": "git clean -fdx"},
+            {"command": ["rm", "-rf", "."]},
+            {"input": "*** Begin Patch\n*** Delete File: .aex//policy.aex\n*** End Patch"},
+            {"edits": [{"diff": "--- a/.aex//policy.aex\n+++ /dev/null\n"}]},
+            {"sql": "ATTACH '.aex/adjourn.db' AS h"},
+            {"path": "../.aex/policy.aex", "cwd": "src"},
+        ):
+            assert "protected" in text_of(client.call("echo", arguments)), arguments
+        assert "protected" in text_of(client.call("fs.delete_directory", {"path": "."}))
+        assert work.executed() == []
+        for passing in (
+            {"command": "git commit -m 'fix .aex docs'"},
+            {"command": "cat .aex/policy.aex"},
+            {"command": "rm -rf build"},
+            {"path": "."},
+            {"diff": "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-a\n+see .aex/policy.aex\n"},
+            {"query": "SELECT '.aex/policy.aex'"},
+        ):
+            assert not refused(client.call("echo", passing)), passing

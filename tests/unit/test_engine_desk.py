@@ -368,13 +368,13 @@ def test_closing_over_a_broken_store_says_nothing(one: Machine) -> None:
         ("sqlite:kept/../x.db", ("x.db",)),
         ("{root}/y.db", ("y.db",)),
         ("sqlite://{root}/z.db", ("z.db",)),
-        ("../beside.db", ()),
+        ("../beside.db", ("{beside}/beside.db",)),
         ("postgresql://u@h/d", ()),
     ],
 )
 def test_the_store_is_protected_wherever_it_is(one: Machine, store: str, places: tuple[str, ...]) -> None:
-    """If it lies in the workspace, no gated call may touch it."""
+    """In the workspace and outside, no gated call may touch it."""
     desk = one.desk()
     desk.setting = msgspec.structs.replace(desk.setting, store=store.format(root=one.root))
-    assert desk.protected == places
+    assert desk.protected == tuple(place.format(beside=os.path.dirname(one.root)) for place in places)
     assert os.path.isabs(desk.setting.root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine.protect import FOLDER, PROTECTED, SIGNATURES, protected_path
+from adjourn.engine.protect import calls
+from adjourn.engine.protect.places import FOLDER, PROTECTED, SIGNATURES, places_of
 from strategies import json_values
 
 POLICY = ".aex/policy.aex"
+
+
+def protected_path(
+    arguments: object, root: str, also: Sequence[str] = (), working_directory: str = "", **more: Any
+) -> str | None:
+    return calls.protected_path(arguments, places_of(root, tuple(also)), working_directory, **more)
 
 
 @pytest.fixture

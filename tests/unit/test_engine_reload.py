@@ -12,7 +12,7 @@ from test_engine_checkpoint import Machine
 from adjourn.engine.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.engine.decide import Block, Call, Decision, Forward
 from adjourn.engine.desk import Desk, Setting
-from adjourn.engine.protect import SIGNATURES
+from adjourn.engine.protect.places import SIGNATURES
 from adjourn.engine.task import Fact
 from adjourn.errors import StoreError
 from adjourn.log import kinds
@@ -191,9 +191,10 @@ def test_the_policy_is_protected_wherever_it_is(machine: Reloading, tmp_path: Pa
     (tmp_path / "person").mkdir()
     (tmp_path / "person" / "p.aex").symlink_to(other / "real.aex")
     root = os.path.realpath(machine.root)
-    for named in ("conf/real.aex", str(tmp_path / "person" / "p.aex")):
+    link = str(tmp_path / "person" / "p.aex")
+    for named, places in (("conf/real.aex", ("conf/real.aex",)), (link, (link, "conf/real.aex"))):
         desk = Desk(Setting(root=root, contract=read_contract(root, named)), machine.clock)
-        assert desk.protected == ("conf/real.aex",)
+        assert desk.protected == places
 
 
 def _json_policies(machine: Reloading) -> Desk:

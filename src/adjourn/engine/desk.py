@@ -24,7 +24,7 @@ from adjourn.engine.decide import Call
 from adjourn.engine.heads import KeptHeads
 from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.paths import places
-from adjourn.engine.protect import PROTECTED, SIGNATURES
+from adjourn.engine.protect.places import PROTECTED, SIGNATURES, Places, places_of
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
@@ -156,7 +156,8 @@ class Desk:
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
-        """Places in the workspace that no gated call may touch, beside the usual ones: store and policy, if elsewhere.
+        """Places that no gated call may touch, beside the usual ones: store and policy, if elsewhere. Relative to the workspace
+        where they lie in it.
 
         The policy with what it extends, because an edited one counts from the next call on: also where it really is, if it
         is a link. Signatures, where it requires them.
@@ -167,9 +168,16 @@ class Desk:
         for file in self.contract.policy_files:
             whole = os.path.join(root, file)
             found += [whole, os.path.realpath(whole)]
-        places = dict.fromkeys(os.path.relpath(place, root) for place in found)
-        kept = [place for place in places if not place.startswith("..") and place not in PROTECTED]
+        names = {os.path.relpath(place, root): os.path.normpath(place) for place in found}
+        kept = [
+            path if name.startswith("..") else name for name, path in names.items() if name not in PROTECTED
+        ]
         return (*kept, *([SIGNATURES] if self.contract.policy.signers else []))
+
+    @cached_property
+    def places(self) -> Places:
+        """All places that no gated call may touch."""
+        return places_of(self.setting.root, self.protected)
 
     # --- sessions
 
@@ -334,6 +342,7 @@ class Desk:
             self.contract = contract
             self._policy_file = _PolicyFile(self.setting.root, contract)
             self.__dict__.pop("protected", None)  # made anew: it may extend others now
+            self.__dict__.pop("places", None)
             self._behind.update(self._sessions.values())
             for session in list(self._behind):
                 with suppress(AdjournError):  # it is tried again before the session's next call

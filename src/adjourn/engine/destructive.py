@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.protect import PROGRAM_KEYS
+from adjourn.engine.protect.words import PROGRAM_KEYS, SQL_KEYS
 from adjourn.engine.workspace import read_file
 from adjourn.errors import InvalidError, NotFoundError
 
@@ -24,7 +24,7 @@ FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024
 MAX_RULES = 100
 MAX_TEXT = 256 * 1024
-_KEYS = PROGRAM_KEYS | {"sql", "query", "statement", "statements"}
+_KEYS = PROGRAM_KEYS | SQL_KEYS
 """Arguments that hold what is run."""
 _WORD = re.compile(r"[a-z_]+")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")

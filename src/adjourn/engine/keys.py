@@ -13,6 +13,7 @@ import os
 
 from adjourn.engine.workspace import create_file
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
+from adjourn.host import folders
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
 KEY_BYTES = 32
@@ -20,11 +21,7 @@ KEY_BYTES = 32
 
 def folder() -> str:
     """Where the keys are. `ADJOURN_CONFIG` names another configuration folder."""
-    base = os.environ.get("ADJOURN_CONFIG")
-    if not base:
-        config = os.environ.get("XDG_CONFIG_HOME") or ""
-        base = os.path.join(config if os.path.isabs(config) else os.path.expanduser("~/.config"), "adjourn")
-    return os.path.join(base, "keys")
+    return os.path.join(folders.config(), "keys")
 
 
 def check_outside(root: str) -> None:

@@ -24,25 +24,15 @@ from typing import NamedTuple
 from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.engine.protect import COMMAND_KEYS, MAX_PATH, PATCH_KEYS, paths_in, readings
-from adjourn.log.strict import fold_key
+from adjourn.engine.protect.places import MAX_PATH
+from adjourn.engine.protect.walking import paths_in, readings
+from adjourn.engine.protect.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEYS, argument_key, is_path_key
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
 
 COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 """Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
-_CONTENT_KEYS = frozenset(
-    (
-        "body", "code", "content", "contents", "data", "description", "message", "newstring", "oldstring", "pattern",
-        "prompt", "query", "regex", "text",
-    )
-)  # fmt: skip
-"""What is written, or looked for: it may well look like a path."""
-_PATH_KEYS = frozenset(
-    ("source", "src", "destination", "dest", "dst", "target", "cwd", "root", "workdir", "writes", "uri")
-)
-_PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "filenames", "directory", "dir", "folder")
 _MAYBE_KEYS = frozenset(("from", "to"))
 _WILDCARD = re.compile(r"[*?\[{]")
 _CONTROL = re.compile(r"[;&|`$<>(){}\n\r]+")
@@ -160,19 +150,19 @@ def _named(arguments: Mapping[str, object]) -> Iterator[str]:
         elif isinstance(value, list | tuple):
             waiting += [("" if isinstance(item, Mapping) else key, item) for item in value]
         elif isinstance(value, Mapping):
-            if _is_path_key(key):
+            if is_path_key(key):
                 yield from map(str, value)  # a map from path to content
-            waiting += [(_fold(str(name)), item) for name, item in value.items()]
+            waiting += [(argument_key(str(name)), item) for name, item in value.items()]
 
 
 def _names_place(key: str, text: str) -> bool:
-    if key in COMMAND_KEYS or key in _CONTENT_KEYS:
+    if key in COMMAND_KEYS or key in CONTENT_KEYS:
         return False
     if text[:5].lower() == "file:":
         return True
     if key in ("uri", "url"):
         return False
-    if _is_path_key(key):
+    if is_path_key(key):
         return True
     if key in _MAYBE_KEYS:
         return "/" in text or "." in text or text.startswith("~")
@@ -181,19 +171,11 @@ def _names_place(key: str, text: str) -> bool:
     return text.startswith(("/", "~/", "../")) or "/../" in text or text == ".."
 
 
-def _is_path_key(key: str) -> bool:
-    return key in _PATH_KEYS or key.endswith(_PATH_ENDINGS)
-
-
-def _fold(key: str) -> str:
-    return fold_key(key).replace("_", "").replace("-", "")
-
-
 def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The command that a call names, whole and in the pieces that a shell may make of it."""
     found: list[str] = []
     for key, value in arguments.items():
-        if _fold(key) in COMMAND_KEYS:
+        if argument_key(key) in COMMAND_KEYS:
             words = value if isinstance(value, list | tuple) else [value]
             if not all(isinstance(word, str) for word in words):
                 return ()

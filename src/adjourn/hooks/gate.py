@@ -10,7 +10,8 @@ import sys
 from adjourn.engine.calls import READING_VERBS, arguments_digest, meta_tool
 from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.engine.decide import Ask, Block, Call, Forward
-from adjourn.engine.protect import protected_path
+from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.places import places_of
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -67,8 +68,8 @@ def call_of(request: Request) -> Call:
 def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -> Answer:
     desk, call = visitor.desk, call_of(request)
     try:
-        root = desk.setting.root
-        if call.effectful and (place := protected_path(call.given, root, desk.protected, request.cwd)):
+        reads = not call.effectful
+        if place := protected_path(call.given, desk.places, request.cwd, tool=request.tool_name, reads=reads):
             visitor.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
             return _protected(tool, place)
         decision, rule = visitor.ask(call, request.cwd, request.tool_use_id)
@@ -90,8 +91,8 @@ def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -
 
 def _unwritten(root: str, tool: str, request: Request) -> Answer:
     """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
-    arguments = claude_code.arguments_of(request)
-    place = protected_path(arguments, root, (), request.cwd) if tool not in READING_VERBS else None
+    given, reads = claude_code.arguments_of(request), tool in READING_VERBS
+    place = protected_path(given, places_of(root), request.cwd, tool=request.tool_name, reads=reads)
     return _protected(tool, place) if place else Answer("allow", "there is no policy (--allow-no-policy)")
 
 

@@ -25,7 +25,7 @@ import os
 import sys
 
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, tell
-from adjourn.host import python
+from adjourn.host import folders, python
 
 IDLE_SECONDS = 600
 HANDOVER_SECONDS = 2
@@ -139,9 +139,7 @@ def _read(path: str, flags: int = 0) -> bytes:
 
 def place() -> str:
     """The socket's path, in a folder of this user alone; "" where there can be none, and in a sandbox."""
-    base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or ""
-    base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
-    folder = os.path.join(base, "adjourn-hook")
+    folder = folders.standby()
     try:
         rights = _rights("self")
         os.makedirs(folder, 0o700, exist_ok=True)

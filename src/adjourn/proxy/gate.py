@@ -19,7 +19,8 @@ from adjourn.engine.desk import Desk
 from adjourn.engine.methods import OF_CLIENT, refusal, rule_name
 from adjourn.engine.methods import judge as judge_method
 from adjourn.engine.paths import judge
-from adjourn.engine.protect import protected_path
+from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.words import only_reads
 from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
@@ -191,9 +192,13 @@ class Gate:
         kind = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}.get(
             message.method, "other"
         )
+        name = rule_name(message.method)
+        if kind == "other" and (place := protected_path(message.params, self._desk.places, reads=True)):
+            self._protect(message, name, name, place, batch)
+            return
         verdict = judge_method(self._desk.policy, message.method, OF_CLIENT)
         if verdict.effect != "allow" or verdict.confirm is not None:
-            call = self._call(rule_name(message.method), message.params, named_only=True)
+            call = self._call(name, message.params, named_only=True)
             if message.method not in OF_CLIENT:
                 call = msgspec.structs.replace(call, vendor=True)
             self._queue(message, call, batch)
@@ -247,14 +252,19 @@ class Gate:
             call = self._call(meta_tool, message.params, named_only=True)
         else:
             call = self._call(name, message.params)
-            if call.effectful and (
-                place := protected_path(arguments, self._desk.setting.root, self._desk.protected)
-            ):
-                reason = f'tool "{name}" may not touch {place}: it is protected, whatever the policy says'
-                self._note(kinds.ToolDenied(reason="protected", rule=place, tool=name))
-                self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)
+            # a server's word that a tool only reads counts where its name says so, too
+            reads = name in READING_VERBS or (not call.effectful and only_reads(name))
+            place = protected_path(arguments, self._desk.places, tool=name, reads=reads)
+            if place is not None:
+                self._protect(message, f'tool "{name}"', name, place, batch)
                 return
         self._queue(message, call, batch)
+
+    def _protect(self, message: Message, what: str, tool: str, place: str, batch: Batch | None) -> None:
+        """Refuse a request that names a protected place."""
+        reason = f"{what} may not touch {place}: it is protected, whatever the policy says"
+        self._note(kinds.ToolDenied(reason="protected", rule=place, tool=tool[:MAX_SHOWN_TOOL]))
+        self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)
 
     def _call(self, tool: str, params: dict[str, Any], *, named_only: bool = False) -> Call:
         arguments = params.get("arguments") or {}

@@ -7,7 +7,7 @@ call again whose result is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +17,8 @@ from adjourn.engine.calls import encoded
 from adjourn.engine.decide import Block, Call, Forward, Replay
 from adjourn.engine.models import Model, ModelError
 from adjourn.engine.paths import UNKNOWN, places
-from adjourn.engine.protect import protected_path
+from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.places import Places
 from adjourn.engine.run.journal import Journal, call_of
 from adjourn.engine.run.making import Make, make_value
 from adjourn.engine.run.permission import MAKE, Permissions
@@ -59,7 +60,7 @@ class _Admitted(NamedTuple):
 
 
 class Means(msgspec.Struct, kw_only=True):
-    """What steps work with. `protected` are places that no call may touch, beside the usual ones."""
+    """What steps work with. `protected` are the places that no call may touch."""
 
     root: str
     tools: Mapping[str, Tool]
@@ -67,7 +68,7 @@ class Means(msgspec.Struct, kw_only=True):
     emit: Emit
     stop: Stop
     model: Model | None = None
-    protected: Sequence[str] = ()
+    protected: Places
 
 
 class Caller:
@@ -131,8 +132,8 @@ class Caller:
         try:
             count_keys(arguments)
             seen = tool.seen(arguments) if tool else arguments
-            if tool and tool.effectful:
-                self._guard({**arguments, "places": [*_texts(seen)]})
+            if tool:
+                self._guard(name, {**arguments, "places": [*_texts(seen)]}, reads=not tool.effectful)
             where = places(policy, name, seen, self._means.root)
             effect = policy.judge_call(name, arguments, *where).effect
             if name == TESTS and effect != "deny":
@@ -150,9 +151,9 @@ class Caller:
             )
         return call
 
-    def _guard(self, arguments: dict[str, Any]) -> None:
-        """Refuse an effect on what no call may touch. Raises `RefusedError`."""
-        place = protected_path(arguments, self._means.root, self._means.protected)
+    def _guard(self, tool: str, arguments: dict[str, Any], *, reads: bool) -> None:
+        """Refuse what no call may touch, or read. Raises `RefusedError`."""
+        place = protected_path(arguments, self._means.protected, tool=tool, reads=reads)
         if place:
             raise RefusedError(
                 f"it may not touch {place}: it is protected, whatever the policy says",

@@ -197,7 +197,7 @@ class Run:
             emit=self._options.emit,
             stop=self._options.stop,
             model=self._options.model,
-            protected=self._desk.protected,
+            protected=self._desk.places,
         )
         plan = self.plan
         names = Names(plan.inputs, [need.name.text for need in plan.document.needs])

@@ -1,0 +1,229 @@
+"""The protected place that a call would touch, found in its arguments however it is spelled there.
+
+A call with effects may name none: as a path, inside a command, in the header of a patch, in SQL that opens files. A tool
+that removes or moves, by its name, may not name a folder around one either. A call that reads may name all but the keys.
+
+Owns: which argument is looked at in which way. Must never: be taken for a sandbox. A tool that runs programs can reach any
+file; deny or confirm such tools.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from adjourn.engine.protect import texts
+from adjourn.engine.protect.places import FOLDER, KEYS, Places
+from adjourn.engine.protect.walking import paths_in, readings
+from adjourn.engine.protect.words import (
+    BASE_KEYS,
+    COMMAND_KEYS,
+    CONTENT_KEYS,
+    LINE_KEYS,
+    MAYBE_PATCH_KEYS,
+    PATCH_KEYS,
+    PROGRAM_KEYS,
+    SQL_KEYS,
+    TARGET_KEYS,
+    WORD_KEYS,
+    argument_key,
+    is_path_key,
+    removes,
+    words_of,
+)
+
+_MAX_NAME = 255
+_WILD = frozenset("*?[{")
+_PATCHING = frozenset(("patch", "diff"))
+
+
+def protected_path(
+    arguments: object, places: Places, working_directory: str = "", *, tool: str = "", reads: bool = False
+) -> str | None:
+    """The protected place that a call of a tool would touch, if any.
+
+    Relative paths are of the workspace, of the `working_directory`, or of what the arguments give as one. `reads`: the tool
+    changes nothing, so that it may name all places but the private ones.
+    """
+    if reads:
+        return _read(arguments, places, working_directory)
+    return _Search(arguments, places, working_directory, tool).found()
+
+
+# --- a call that reads
+
+
+def _read(arguments: object, places: Places, working_directory: str) -> str | None:
+    base = working_directory or places.root
+    for key, value in _texts(arguments):
+        if isinstance(value, str) and key not in TARGET_KEYS and not _means_more(value):
+            if key not in CONTENT_KEYS and places.opens_private(os.path.join(base, value)):
+                return KEYS
+            if not places.mentioned_private(value):
+                continue
+        found = _Search({key: value}, places, working_directory, "").found()
+        if found and (places.is_private(found) or key in TARGET_KEYS):
+            return found
+    return None
+
+
+def _means_more(text: str) -> bool:
+    """Whether a text may be another path than just what it says."""
+    return text[:1] == "~" or text[:5].lower() == "file:" or text != text.strip() or "\0" in text
+
+
+# --- a call with effects
+
+
+class _Search:
+    def __init__(self, arguments: object, places: Places, working_directory: str, tool: str) -> None:
+        root = places.root
+        self._arguments = arguments
+        self._places = places
+        self._tool = tool
+        self._removes = removes(tool)
+        self._patches = not _PATCHING.isdisjoint(words_of(tool))
+        given = _bases(arguments) if isinstance(arguments, dict) else ()
+        first = os.path.join(root, working_directory.partition("\0")[0] or root)
+        self._bases = dict.fromkeys((root, first, *(os.path.join(root, base) for base in given)))
+
+    def found(self) -> str | None:
+        for key, value in _texts(self._arguments):
+            place = self._words(value) if isinstance(value, list) else self._text(key, value)
+            if place:
+                return place
+        return None
+
+    def _words(self, words: list[str]) -> str | None:
+        from adjourn.engine.protect.commands import reached_by_words  # noqa: PLC0415  # few tools run commands
+
+        return reached_by_words(words, self._places, self._bases)
+
+    def _text(self, key: str, text: str) -> str | None:
+        if key in PROGRAM_KEYS:
+            return self._program(key, text)
+        if key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or (self._patches and "\n" in text):
+            names = texts.patched(text)
+            if found := self._paths(names):
+                return found
+            if key in PATCH_KEYS and not names and (found := self._places.mentioned(text)):
+                return found
+        elif key in SQL_KEYS and (found := self._paths(texts.opened_by_sql(text))):
+            return found
+        return self._path(key, text.partition("\0")[0])
+
+    def _program(self, key: str, text: str) -> str | None:
+        if key not in LINE_KEYS and (found := self._places.mentioned(text)):
+            return found
+        from adjourn.engine.protect.commands import reached  # noqa: PLC0415  # few tools run commands
+
+        return reached(text, self._places, self._bases)
+
+    def _paths(self, names: Iterable[str]) -> str | None:
+        return next(filter(None, (self._path("path", name) for name in names)), None)
+
+    def _path(self, key: str, text: str) -> str | None:
+        around = self._removes and not (key in BASE_KEYS or key in TARGET_KEYS or key in CONTENT_KEYS)
+        for spelling in dict.fromkeys((text, text.strip())):
+            for path in dict.fromkeys((*paths_in(spelling), spelling)):
+                if (not path and not (around and is_path_key(key))) or len(path) - path.rfind(
+                    "/"
+                ) > _MAX_NAME + 1:
+                    continue  # nothing has so long a name, and none leads back from it
+                for base in self._bases:
+                    if found := self._held(path, base, around=around):
+                        return found
+        wild = (is_path_key(key) or self._removes) and key not in CONTENT_KEYS - {"pattern"}
+        return self._matched(text) if wild and not _WILD.isdisjoint(text) and "\n" not in text else None
+
+    def _held(self, path: str, base: str, *, around: bool) -> str | None:
+        full_path = os.path.join(base, path)
+        places = self._places
+        if (
+            base == places.root
+            and "/" not in path
+            and path not in ("", ".", "..")
+            and not os.path.islink(full_path)
+        ):
+            return places.held(full_path)  # a bare name can lead elsewhere only by being a link
+        try:
+            found = readings(path, base, is_real=base == places.root)
+        except ValueError:
+            return FOLDER
+        for real in found:
+            if base != places.root and _is_prose(real):
+                continue
+            if place := places.held(real) or (places.beneath(real) if around else None):
+                return place
+        return None
+
+    def _matched(self, text: str) -> str | None:
+        """The place that a tool may take a pattern for. One that removes is taken to match hidden files, too."""
+        from adjourn.engine.protect.reach import matched  # noqa: PLC0415  # few paths have wildcards
+
+        found = (
+            matched(text, self._places, base, around=self._removes, hidden=self._removes)
+            for base in self._bases
+        )
+        return next(filter(None, found), None)
+
+
+def _is_prose(real: str) -> bool:
+    """Whether it is words, and no file of a working directory that is itself protected."""
+    return " " in os.path.basename(real) and not os.path.lexists(real)
+
+
+def _bases(arguments: dict[str, object]) -> Iterator[str]:
+    for name, value in arguments.items():
+        if isinstance(value, str) and argument_key(str(name)) in BASE_KEYS and "\0" not in value:
+            yield os.path.expanduser(value)
+
+
+def _texts(arguments: object) -> Iterator[tuple[str, str | list[str]]]:
+    """Every text in JSON arguments with the key it stands under; keys that look like paths are texts, too.
+
+    A command that is given by its words is a list of them.
+    """
+    stack: list[tuple[str, object]] = [("", arguments)]
+    while stack:
+        key, value = stack.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, list | tuple):
+            if key in LINE_KEYS and _is_command(value):
+                yield key, list(value)
+            if key not in COMMAND_KEYS or not _is_command(value):
+                stack += [(key, item) for item in value]
+        elif isinstance(value, dict):
+            items = [(argument_key(str(name)), item) for name, item in value.items()]
+            yield from (
+                (key, name) for name in map(str, value) if "/" in name or "." in name
+            )  # from path to content
+            if any(name in WORD_KEYS for name, _ in items) and (words := _words_of(dict(items))):
+                yield "command", words
+                items = [
+                    (name, item) for name, item in items if name not in WORD_KEYS and name not in LINE_KEYS
+                ]
+            stack += items
+
+
+def _words_of(given: dict[str, object]) -> list[str]:
+    """A command that is one word, or a list of some, with the words that stand beside it; none where there is no such."""
+    more = next((item for key, item in given.items() if key in WORD_KEYS), None)
+    command = next((item for key, item in given.items() if key in LINE_KEYS), None)
+    words = [command] if isinstance(command, str) else command
+    if (
+        isinstance(more, list)
+        and isinstance(words, list)
+        and _is_command(words)
+        and _is_command([*words, *more])
+    ):
+        return [*words, *more]
+    return []
+
+
+def _is_command(words: object) -> bool:
+    """Whether a list is one command's words, rather than several commands."""
+    if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
+        return False
+    return not any(char in words[0].strip() for char in " \t\n;|&")

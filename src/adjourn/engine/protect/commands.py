@@ -1,0 +1,145 @@
+"""Which protected place a command line reaches: named by a word, written to by a redirection, or taken away with a folder.
+
+A command that only reads may name the policy and the store (`cat .aex/policy.aex`), any other may not, even in the midst of
+a program's text (`python -c "…"`). A command that removes or moves may not name a folder around them.
+
+Owns: going through the commands of a line. Must never: be taken for a sandbox: a script that is run from a file, a
+program that changes a whole tree by itself, or a name that is put together at run time is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from adjourn.engine.protect.places import FOLDER, Places
+from adjourn.engine.protect.programs import (
+    GOING,
+    PRINTERS,
+    REMOVERS,
+    SHELLS,
+    SPECIAL,
+    name_of,
+    only_reads,
+    removed,
+    without_runners,
+)
+from adjourn.engine.protect.reach import Reach, mentioned
+from adjourn.engine.protect.shell import UNKNOWN, Simple, TooLongError, Word, simple_commands
+
+MAX_TEXT = 1024 * 1024
+"""Characters of a line. A longer one is taken to reach what it likes."""
+MAX_DEPTH = 5
+"""Of shells that are given to shells. Deeper ones are taken so, too."""
+
+
+def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> str | None:
+    """The protected place that a command line reaches, if any. It may run in any of the `bases`."""
+    if len(line) > MAX_TEXT or depth > MAX_DEPTH:
+        return FOLDER
+    try:
+        commands = simple_commands(line)
+    except TooLongError:
+        return FOLDER
+    if "\\" in line and not places.mentioned(line) and (place := mentioned(line, places)):
+        return place  # not every shell takes a backslash for an escape
+    return next((found for base in bases if (found := _Line(places, base, depth).judge(commands))), None)
+
+
+def reached_by_words(words: Sequence[str], places: Places, bases: Iterable[str]) -> str | None:
+    """The same for a program and its words, which no shell has a part in."""
+    command = Simple((0,))
+    command.words = [Word(word) for word in words]
+    return next((found for base in bases if (found := _Line(places, base, 0).judge([command]))), None)
+
+
+class _Line:
+    """The commands of one line, which begins in one folder."""
+
+    def __init__(self, places: Places, base: str, depth: int) -> None:
+        self._places = places
+        self._bases: dict[tuple[int, ...], str] = {(): base}
+        self._depth = depth
+
+    def judge(self, commands: Sequence[Simple]) -> str | None:
+        for command in commands:
+            reach = Reach(self._places, self._base_of(command.scope))
+            found = (
+                reach.named(command.writes)
+                or reach.private(command.reads)
+                or self._substituted(command.bodies, reach.base)
+                or self._run(command.words, command, reach)
+            )
+            if found:
+                return found
+        return None
+
+    def _base_of(self, scope: tuple[int, ...]) -> str:
+        """The folder that a shell is in: at first that of the one around it."""
+        if scope not in self._bases:
+            self._bases[scope] = self._base_of(scope[:-1])
+        return self._bases[scope]
+
+    def _substituted(self, bodies: Iterable[str], base: str) -> str | None:
+        """What substitutions in here-documents reach; what reads these is looked at with its words."""
+        quoted = ('"' + body.replace('"', '\\"') + '"' for body in bodies if "$(" in body or "`" in body)
+        return next((found for one in quoted if (found := self._inner(one, base))), None)
+
+    def _inner(self, line: str, base: str) -> str | None:
+        return reached(line, self._places, [base], self._depth + 1)
+
+    def _run(self, words: Sequence[Word], command: Simple, reach: Reach) -> str | None:
+        words, fed = without_runners(words)
+        if not words:
+            return None
+        if fed and command.before is not None and (found := self._fed(words, command.before, reach)):
+            return found
+        if words[0].text == UNKNOWN:  # one of the words behind it may be the program
+            words = next((words[at:] for at, word in enumerate(words) if word.text in REMOVERS), words)
+        program, rest = name_of(words[0]), words[1:]
+        if program in GOING:
+            self._go(rest, command.scope, reach)
+        if program in SHELLS:
+            return self._shell(rest, command, reach.base)
+        return self._judged(program, words, command, reach)
+
+    def _judged(self, program: str, words: Sequence[Word], command: Simple, reach: Reach) -> str | None:
+        rest = words[1:]
+        if (special := SPECIAL.get(program)) is not None:
+            found = special(reach, rest, lambda words: self._run(words, Simple(command.scope), reach))
+            return found or reach.spoken_of((), command.bodies)
+        if program in PRINTERS:
+            return None
+        if only_reads(program, rest):
+            return reach.private(rest) or reach.written_by_option(rest)
+        found = removed(reach, program, rest) if program in REMOVERS else None
+        return found or reach.spoken_of(words, command.bodies)
+
+    def _fed(self, words: Sequence[Word], before: Simple, reach: Reach) -> str | None:
+        """What a program reaches that is given the output of another one as further words, by `xargs`."""
+        named, _ = without_runners(before.words)
+        program = name_of(words[0])
+        if not named or only_reads(program, words[1:]) or program in PRINTERS:
+            return None
+        if name_of(named[0]) == "find":
+            return self._judged("find", [*named, Word("-delete")], before, reach)
+        found = reach.named(named[1:])
+        removes = name_of(named[0]) in PRINTERS and program in REMOVERS
+        return found or (reach.around(named[1:]) if removes else None)
+
+    def _shell(self, rest: Sequence[Word], command: Simple, base: str) -> str | None:
+        """What is given to a shell: by its words, its input, or as a here-document."""
+        piped = command.before.words[1:] if command.before is not None else []
+        scripts = [word.text for word in (*rest, *piped) if word.text[:1] not in ("-", "")]
+        if rest and rest[0].text[:1] != "-":
+            scripts.append(" ".join(word.text for word in rest))  # eval joins its words
+        if piped:
+            scripts.append(" ".join(word.text for word in piped))
+        scripts = [script for script in dict.fromkeys((*scripts, *command.bodies)) if script not in SHELLS]
+        return next((found for script in scripts if (found := self._inner(script, base))), None)
+
+    def _go(self, rest: Sequence[Word], scope: tuple[int, ...], reach: Reach) -> None:
+        to = next((word.text for word in rest if word.text[:1] != "-"), "~")
+        there = reach.from_folder(os.path.expanduser(to)).base
+        if UNKNOWN not in to and os.path.isdir(there):
+            self._bases[scope] = there

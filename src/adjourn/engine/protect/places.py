@@ -1,0 +1,171 @@
+"""What no gated call may touch, whatever the policy says: the store, the checkpoints, the policy itself, the user's keys.
+
+Owns: that list, and whether a real path is one of them, lies in one, or has one beneath it. Must never: read a text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+
+from adjourn.host import folders
+
+PROTECTED = (
+    ".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/discipline.json",
+    ".aex/undo",
+)  # fmt: skip
+SIGNATURES = "*.signature.json"
+"""Of contracts. Touched by nobody where the policy requires them."""
+FOLDER = ".aex"
+"""Holds the protected ones: its files may be written, itself may not be moved or removed."""
+KEYS = "the folder of your keys"
+SOCKET = "the folder of the socket that hooks are answered over"
+MAX_PATH = 4096
+"""No file can be opened by a longer one, but one that is made shorter before."""
+_MAX_KEPT_FILES = 1000
+_OF_CONFIG = ("keys", "heads", "settings.toml")
+"""What is protected of the configuration where the workspace lies in its folder."""
+
+
+class Places:
+    """The protected places of one workspace. Paths are held against them in any case of letters."""
+
+    def __init__(
+        self, root: str, also: tuple[str, ...], private: tuple[tuple[str, str], ...], keys: str
+    ) -> None:
+        """`also` are further places, relative to the workspace or absolute; `private` those that may not even be read; `keys` is
+        the folder of the private keys.
+        """
+        self.root = root
+        self._base = root.rstrip("/").casefold()
+        names = (*PROTECTED, *also)
+        self._endings = [name for name in names if name[0] == "*"]
+        self.paths = {name: os.path.join(root, name) for name in (FOLDER, *names) if name[0] != "*"}
+        """Of what lies in the workspace, or belongs to it."""
+        self._full = [(name, path.casefold()) for name, path in self.paths.items() if name != FOLDER]
+        self._where_private = private
+        self._private = [(name, path.casefold()) for name, path in private]
+        self._keys = keys
+        self._begin = (f"{self._base}/{FOLDER}", *(path for _, path in (*self._full, *self._private)))
+        home = os.path.expanduser("~").rstrip("/").casefold() + "/"
+        spelled = [(name, path.removeprefix(home) if home != "/" else path) for name, path in self._private]
+        self._private_needles = spelled
+        self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
+        self._identities: frozenset[tuple[int, int]] = frozenset()
+        self._changed = -1
+
+    def held(self, real: str) -> str | None:
+        """The place that a real path is, or is in."""
+        if len(real) > MAX_PATH or "\n" in real:  # a text: nothing protected has a line end in its name
+            return None
+        folded = real.casefold()
+        if not self._endings and not folded.startswith(self._begin):
+            return None
+        if folded.startswith(self._base + "/"):
+            if folded == f"{self._base}/{FOLDER}":
+                return FOLDER
+            for ending in self._endings:
+                if folded.endswith(ending[1:].casefold()):
+                    return ending
+        for name, path in self._full:
+            if folded == path or folded.startswith(
+                (path + "/", path + "-")
+            ):  # -wal and -shm belong to the store
+                return name
+        return self.private(real)
+
+    def private(self, real: str) -> str | None:
+        """The place that may not even be read which a real path is, or is in."""
+        folded = real.casefold()
+        for name, path in self._private:
+            if folded == path or folded.startswith(path + "/"):
+                return name
+        return None
+
+    def beneath(self, real: str) -> str | None:
+        """The place that would go with the folder of a real path."""
+        folded = real.casefold().rstrip("/") + "/"
+        if f"{self._base}/{FOLDER}".startswith(folded):
+            return FOLDER
+        return next((name for name, path in (*self._full, *self._private) if path.startswith(folded)), None)
+
+    def is_private(self, name: str) -> bool:
+        return name in (KEYS, SOCKET)
+
+    def all_paths(self) -> Iterator[tuple[str, str]]:
+        """Every place that has one, and where."""
+        yield from self.paths.items()
+        yield from self._where_private
+
+    def mentioned(self, text: str) -> str | None:
+        """The place that a text speaks of, as it is usually spelled."""
+        folded = text.casefold()
+        for name, needle in self._needles:
+            if needle in folded:
+                return name
+        return None
+
+    def mentioned_private(self, text: str) -> str | None:
+        folded = text.casefold()
+        for name, needle in self._private_needles:
+            if needle in folded:
+                return name
+        return None
+
+    def opens_private(self, path: str) -> bool:
+        """Whether opening a path would open a key or the folder of keys, whatever links lead there."""
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            return False
+        return (found.st_dev, found.st_ino) in self._known()
+
+    def _known(self) -> frozenset[tuple[int, int]]:
+        """The folder of keys, and what is in it, by device and inode; looked at anew where the folder was changed."""
+        try:
+            changed = os.stat(self._keys).st_mtime_ns
+        except OSError:
+            return frozenset()
+        if changed != self._changed:
+            folders_ = (path for _, path in self._where_private)
+            self._identities = frozenset((*_inside(self._keys), *filter(None, map(_identity, folders_))))
+            self._changed = changed
+        return self._identities
+
+
+def _inside(folder: str) -> Iterator[tuple[int, int]]:
+    """The identities of a folder and of all in it, as far as they are counted."""
+    count = 0
+    for parent, _, files in os.walk(folder):
+        for path in (parent, *(os.path.join(parent, file) for file in files)):
+            count += 1
+            if count > _MAX_KEPT_FILES:
+                return
+            if (identity := _identity(path)) is not None:
+                yield identity
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def places_of(root: str, also: tuple[str, ...] = ()) -> Places:
+    """The protected places of a workspace, given its real path; made once for the same environment."""
+    return _made(root, also, folders.config(), folders.standby(), folders.account())
+
+
+@lru_cache(maxsize=64)
+def _made(root: str, also: tuple[str, ...], config: str, standby: str, account: str) -> Places:
+    private: dict[str, str] = {}
+    for name, folder in ((KEYS, config), (KEYS, account), (SOCKET, standby)):
+        full = os.path.normpath(os.path.join(root, folder))
+        around = f"{root}/".startswith(os.path.realpath(full).rstrip("/") + "/")
+        for path in [os.path.join(full, part) for part in _OF_CONFIG] if around else [full]:
+            private |= {path: name, os.path.realpath(path): name}
+    keys = os.path.join(os.path.normpath(os.path.join(root, config)), "keys")
+    return Places(root, also, tuple((name, path) for path, name in private.items()), keys)

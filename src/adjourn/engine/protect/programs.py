@@ -1,0 +1,215 @@
+"""What programs do with their words: read them, remove or move what they name, run what they say.
+
+Owns: which program does what. Must never: take a command line apart.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from adjourn.engine.protect.places import FOLDER
+from adjourn.engine.protect.reach import Reach
+from adjourn.engine.protect.shell import Word
+
+PRINTERS = frozenset(("echo", "printf", ":", "true", "false"))
+GOING = frozenset(("cd", "pushd", "set-location"))
+SHELLS = frozenset(
+    ("ash", "bash", "cmd", "dash", "eval", "fish", "ksh", "powershell", "pwsh", "sh", "su", "zsh")
+)
+REMOVERS = frozenset((
+    "del", "erase", "mv", "move", "move-item", "rd", "remove-item", "ren", "rename", "ri", "rimraf", "rm", "rmdir", "shred", "srm",
+    "trash", "trash-put", "truncate", "unlink", "wipe",
+))  # fmt: skip
+_MOVERS = frozenset(("mv", "move", "move-item"))
+"""Their last word is where to."""
+_READERS = frozenset((
+    "[", "[[", "ag", "basename", "bat", "cat", "cd", "cksum", "cmp", "column", "cut", "diff", "dirname", "du", "egrep", "fgrep",
+    "file", "grep", "head", "hexdump", "jq", "less", "ls", "md5sum", "more", "nl", "od", "popd", "pushd", "pwd", "readlink",
+    "realpath", "rg", "sha1sum", "sha256sum", "sort", "stat", "strings", "tac", "tail", "test", "tr", "tree", "type", "wc", "which",
+    "dir", "get-content", "gc", "get-childitem", "gci", "get-item", "select-string", "test-path", "set-location",
+))  # fmt: skip
+"""Programs that change no file that they are given, but by an option."""
+_READERS_BY_WORD = {
+    "git": frozenset((
+        "add", "annotate", "blame", "cat-file", "check-attr", "check-ignore", "commit", "describe", "diff", "fetch", "grep", "log",
+        "ls-files", "ls-tree", "push", "rev-list", "rev-parse", "shortlog", "show", "status",
+    )),
+    "adjourn": frozenset(("check", "verify")),
+}  # fmt: skip
+"""Those that do so under some of their own commands."""
+_RUNNERS = frozenset((
+    "builtin", "busybox", "chronic", "command", "doas", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "time",
+    "timeout", "unbuffer", "xargs", "parallel",
+))  # fmt: skip
+"""Programs that run what their further words say."""
+_FEEDERS = frozenset(("xargs", "parallel"))
+"""Those that add words which they read."""
+_KEYWORDS = frozenset(
+    ("!", "{", "}", "if", "then", "else", "elif", "fi", "do", "done", "while", "until", "coproc")
+)
+_RUN_BY_FIND = ("-exec", "-execdir", "-ok", "-okdir")
+_PICTURES_OF_LINES = "0123456789,$;p "
+
+Run = Callable[[Sequence[Word]], str | None]
+"""What a command of these words reaches."""
+
+
+def name_of(word: Word) -> str:
+    """A program's name, without its folder."""
+    return os.path.basename(word.text).casefold().removesuffix(".exe")
+
+
+def only_reads(program: str, rest: Sequence[Word]) -> bool:
+    """Whether a program changes nothing that its words name."""
+    if program == "sed":
+        return len(rest) > 1 and rest[0].text == "-n" and not rest[1].text.strip(_PICTURES_OF_LINES)
+    own = _READERS_BY_WORD.get(program)
+    return program in _READERS if own is None else bool(rest) and rest[0].text in own
+
+
+def without_runners(words: Sequence[Word]) -> tuple[Sequence[Word], bool]:
+    """A command without what runs it: keywords, assignments, `sudo`, `xargs` with their options; whether it is fed further words."""
+    at, runs, fed = 0, False, False
+    while at < len(words):
+        text, name = words[at].text, name_of(words[at])
+        assigns = "=" in text and text.partition("=")[0].rstrip("+").isidentifier()
+        if text in _KEYWORDS or name in _RUNNERS:
+            runs, fed = runs or text not in _KEYWORDS, fed or name in _FEEDERS
+        elif not (assigns or (runs and (text[:1] == "-" or text[:1].isdigit() or text == "{}"))):
+            break
+        at += 1
+    return words[at:], fed
+
+
+def removed(reach: Reach, program: str, rest: Sequence[Word]) -> str | None:
+    """The place that would go with what a program removes or moves."""
+    operands = _operands(rest)
+    return reach.around(operands[:-1] if program in _MOVERS and len(operands) > 1 else operands)
+
+
+# --- programs with ways of their own
+
+
+def _git(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+    del run
+    words = list(rest)
+    while words and words[0].text[:1] == "-":
+        option = words.pop(0).text
+        if option == "-C" and words:
+            reach = reach.from_folder(words[0].text)
+        if option in ("-C", "-c", "--git-dir", "--work-tree", "--namespace"):
+            del words[:1]
+    name, words = (words[0].text, words[1:]) if words else ("", [])
+    options = {word.text for word in words if word.text[:1] == "-"}
+    letters = {letter for option in options if option[:2] != "--" for letter in option}
+    if name == "clean":
+        return _cleaned(reach, words, options, letters)
+    if name == "stash" and not {"a", "u", "--all", "--include-untracked"}.isdisjoint(options | letters):
+        return FOLDER
+    if name in ("rm", "mv") and (found := removed(reach, name, words)):
+        return found
+    if name in _READERS_BY_WORD["git"]:
+        return reach.private(words) or reach.written_by_option(words)
+    return reach.spoken_of(words)
+
+
+def _cleaned(reach: Reach, words: Sequence[Word], options: set[str], letters: set[str]) -> str | None:
+    """What `git clean` would remove."""
+    if not {"n", "--dry-run"}.isdisjoint(options | letters) or {"f", "--force"}.isdisjoint(options | letters):
+        return None
+    if any(word.text.removeprefix("--exclude=").strip("/*") == FOLDER for word in words):
+        return None  # it is left out
+    return reach.around(_operands(words) or [Word(".")])
+
+
+def _find(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+    """`find` names what it looks at by folders, and by tests that narrow that down."""
+    words = [word.text for word in rest]
+    first = next((at for at, text in enumerate(words) if text[:1] in ("-", "(", "!")), len(words))
+    folders, tests = list(rest[:first]) or [Word(".")], words[first:]
+    if found := reach.private(folders) or reach.named(Word(tests[at + 1]) for at in _places_of_files(tests)):
+        return found
+    runs = next((tests[at + 1 :] for at, text in enumerate(tests) if text in _RUN_BY_FIND), None)
+    if runs is not None:
+        program = name_of(Word(runs[0])) if runs else ""
+        if program not in PRINTERS and not only_reads(program, [Word(text) for text in runs[1:]]):
+            found = run([Word(text.replace("{}", "")) for text in runs])
+            return found or _come_upon(reach, folders, tests)
+    return _come_upon(reach, folders, tests) if "-delete" in tests else None
+
+
+def _places_of_files(tests: Sequence[str]) -> list[int]:
+    return [at for at, test in enumerate(tests[:-1]) if test.startswith(("-fprint", "-fls"))]
+
+
+def _come_upon(reach: Reach, folders: Sequence[Word], tests: Sequence[str]) -> str | None:
+    """The place that `find` would come upon."""
+    for folder in folders:
+        found = reach.around([folder])
+        if found is not None and "-empty" not in tests:
+            top = os.path.normpath(os.path.join(reach.base, folder.text))
+            known = [path for path in _files(reach) if path.startswith(top.rstrip("/") + "/")]
+            plain = {"-o", "-or", ",", "(", "-prune"}.isdisjoint(tests)
+            if not (plain and known) or any(
+                _passes(os.path.relpath(path, top), folder.text, tests) for path in known
+            ):
+                return found
+    return None
+
+
+def _files(reach: Reach) -> list[str]:
+    """What is there of the protected places, and some of what is in them."""
+    found = [path for _, path in reach.places.all_paths() if os.path.lexists(path)]
+    for parent, _, files in os.walk(os.path.join(reach.places.root, FOLDER, "checkpoints")):
+        found += [os.path.join(parent, file) for file in files[:10]]
+        if len(found) > 100:
+            break
+    return found
+
+
+def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:
+    """Whether `find` would go on with a path after the tests of its name. Other tests are taken to pass."""
+    name, whole, negated = os.path.basename(path), os.path.join(folder, path), False
+    named: Mapping[str, str] = {
+        "-name": name,
+        "-iname": name,
+        "-path": whole,
+        "-wholename": whole,
+        "-ipath": whole,
+    }
+    for at, test in enumerate(tests[:-1]):
+        if test in ("!", "-not"):
+            negated = True
+            continue
+        if test in named:
+            text, pattern = (
+                one.casefold() if test[:2] == "-i" else one for one in (named[test], tests[at + 1])
+            )
+            if fnmatch.fnmatchcase(text, pattern) is negated:
+                return False
+        negated = False
+    return True
+
+
+def _mkdir(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+    del run
+    found = reach.named(rest)
+    return None if found == FOLDER else found  # it is there, and stays as it is
+
+
+def _rsync(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+    del run
+    deletes = any(word.text.startswith("--del") for word in rest)
+    return (reach.around(rest[-1:]) if deletes else None) or reach.spoken_of(rest)
+
+
+SPECIAL: Mapping[str, Callable[[Reach, Sequence[Word], Run], str | None]] = {
+    "git": _git, "find": _find, "mkdir": _mkdir, "rsync": _rsync,
+}  # fmt: skip
+"""Programs whose words mean more than places."""
+
+
+def _operands(words: Sequence[Word]) -> list[Word]:
+    return [word for word in words if word.text[:1] != "-"]

@@ -1,0 +1,118 @@
+"""What the words of a command reach from a folder: the protected places that they name, or that lie beneath what they name.
+
+Owns: holding words, and patterns as a shell would fill them in, against the places. Must never: know a program.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from adjourn.engine.protect import texts
+from adjourn.engine.protect.places import FOLDER, MAX_PATH, Places
+from adjourn.engine.protect.shell import UNKNOWN, Word
+from adjourn.engine.protect.walking import paths_in, readings
+
+
+class Reach(NamedTuple):
+    """The places, and the folder that words are read in."""
+
+    places: Places
+    base: str
+
+    def from_folder(self, folder: str) -> Reach:
+        return Reach(self.places, os.path.join(self.base, folder))
+
+    def around(self, words: Iterable[Word]) -> str | None:
+        """The place that a word names, or that lies beneath what it names."""
+        return next((found for word in words if (found := self._named(word, around=True))), None)
+
+    def named(self, words: Iterable[Word]) -> str | None:
+        """The place that a word names, or what stands in an option."""
+        return next((found for word in words for one in _values(word) if (found := self._named(one))), None)
+
+    def private(self, words: Iterable[Word]) -> str | None:
+        """The place among them that may not even be read."""
+        values = (one for word in words for one in _values(word))
+        return next(
+            (found for one in values if (found := self._named(one)) and self.places.is_private(found)), None
+        )
+
+    def written_by_option(self, words: Sequence[Word]) -> str | None:
+        """What a program that otherwise only reads is told to write to, or to run."""
+        named: list[Word] = []
+        for at, word in enumerate(words):
+            option, _, value = word.text.partition("=")
+            if option in ("-o", "--output", "--pre") or option.startswith("--output-"):
+                named += [Word(value)] if value else words[at + 1 : at + 2]
+        return self.named(named)
+
+    def spoken_of(self, words: Iterable[Word], bodies: Iterable[str] = ()) -> str | None:
+        """The place that a program of which nothing is known may reach: named, or spoken of in any of its texts."""
+        words, bodies = list(words), list(bodies)
+        if found := self.named(words):
+            return found
+        for text in (*(word.text for word in words), *bodies):
+            if found := mentioned(text, self.places):
+                return found
+        return self.named(Word(name) for body in bodies for name in texts.patched(body))
+
+    def _named(self, word: Word, *, around: bool = False) -> str | None:
+        text = word.text.removeprefix(f"{UNKNOWN}/") if word.text.startswith(f"{UNKNOWN}/") else word.text
+        if not text or "\n" in text or len(text) > MAX_PATH or text == UNKNOWN:
+            return None
+        if word.wild:
+            return matched(text.replace(UNKNOWN, "*"), self.places, self.base, around=around)
+        try:
+            for path in paths_in(text):
+                for real in readings(path, self.base, is_real=self.base == self.places.root):
+                    if found := self.places.held(real) or (self.places.beneath(real) if around else None):
+                        return found
+        except (OSError, ValueError):
+            return FOLDER
+        return None
+
+
+def mentioned(text: str, places: Places) -> str | None:
+    """The place that a text speaks of, whichever slash it has."""
+    return places.mentioned(text) or places.mentioned(text.replace("\\", "/"))
+
+
+def matched(
+    pattern: str, places: Places, base: str, *, around: bool = False, hidden: bool = False
+) -> str | None:
+    """The place that a shell would put in the place of a pattern; with `around`, or one beneath what it would put there.
+
+    `hidden`: wildcards also match names that begin with a dot.
+    """
+    globs = _parts(os.path.join(base, os.path.expanduser(pattern)).replace("[^", "[!"))
+    for name, path in places.all_paths():
+        parts = _parts(path)
+        if len(globs) == len(parts) or (around if len(globs) < len(parts) else name != FOLDER):
+            pairs = zip(globs, parts, strict=False)
+            if all(_glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(
+                path
+            ):
+                return name
+    return None
+
+
+def _values(word: Word) -> Iterable[Word]:
+    """A word; of an option what stands behind `=`, or behind its letter."""
+    if word.text[:1] != "-":
+        yield word
+    elif len(word.text) > 2:
+        yield Word(word.text[2:], word.wild)
+    if "=" in word.text:
+        yield Word(word.text.partition("=")[2], word.wild)
+
+
+def _glob_matches(glob: str, part: str, *, hidden: bool) -> bool:
+    glob, part = glob.casefold(), part.casefold()
+    return fnmatch.fnmatchcase(part, glob) and (hidden or part[:1] != "." or glob[:1] in (".", "["))
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in os.path.normpath(path).split("/") if part]

@@ -1,0 +1,95 @@
+"""The words by which a call says what it does: names of arguments, and the words in a tool's name.
+
+Owns: these lists, and how a name is held against them. Must never: look at a value.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from adjourn.log.strict import fold_key
+
+COMMAND_KEYS = frozenset(("cmd", "command"))
+"""Arguments that hold a command: as a line for a shell, or as a list of its words."""
+LINE_KEYS = COMMAND_KEYS | {"commands", "commandline"}
+"""Arguments that hold a command, or several."""
+WORD_KEYS = frozenset(("args", "argv", "arguments", "parameters"))
+"""Arguments that hold further words of a command beside them."""
+PROGRAM_KEYS = LINE_KEYS | {"script", "code"}
+"""Arguments that hold what is run."""
+SQL_KEYS = frozenset(("sql", "query", "statement", "statements"))
+PATCH_KEYS = frozenset(("diff", "patch"))
+"""Arguments that name files inside their text."""
+MAYBE_PATCH_KEYS = frozenset(
+    ("input", "edit", "edits", "change", "changes", "changeset", "hunks", "patches", "diffs")
+)
+"""Arguments that do so where their text looks like a patch."""
+CONTENT_KEYS = frozenset(
+    (
+        "body", "code", "content", "contents", "data", "description", "message", "newstring", "oldstring", "pattern",
+        "prompt", "query", "regex", "text",
+    )
+)  # fmt: skip
+"""What is written, or looked for: it may well look like a path."""
+BASE_KEYS = frozenset(
+    ("cwd", "root", "workdir", "workingdir", "workingdirectory", "workspace", "basedir", "basepath", "rootdir", "rootpath", "project")
+)  # fmt: skip
+"""Where a tool stands while it works: relative paths count from there, and it is nothing that is worked on."""
+TARGET_KEYS = frozenset(
+    (
+        "dest", "destination", "destinationpath", "dst", "newname", "newpath", "out", "outdir", "outfile", "output",
+        "outputdir", "outputfile", "outputpath", "saveas", "savepath", "saveto", "target", "targetpath", "to", "writes",
+    )
+)  # fmt: skip
+"""Where something is written to."""
+_PATH_KEYS = frozenset(
+    ("source", "src", "destination", "dest", "dst", "target", "cwd", "root", "workdir", "writes", "uri")
+)
+_PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "filenames", "directory", "dir", "folder")
+_MAX_KEY = 64
+
+_REMOVING = frozenset((
+    "clean", "clear", "del", "delete", "destroy", "drop", "erase", "move", "mv", "prune", "purge", "rd", "relocate", "remove",
+    "rename", "rimraf", "rm", "rmdir", "rmtree", "shred", "trash", "truncate", "unlink", "wipe",
+))  # fmt: skip
+_READING = frozenset((
+    "blame", "cat", "count", "describe", "diff", "exists", "find", "get", "glob", "grep", "head", "info", "inspect", "list",
+    "log", "lookup", "ls", "read", "search", "show", "stat", "status", "tail", "tree", "view",
+))  # fmt: skip
+_CHANGING = _REMOVING | {
+    "append", "apply", "copy", "cp", "create", "edit", "exec", "execute", "export", "install", "insert", "link", "make", "modify",
+    "overwrite", "patch", "put", "replace", "restore", "run", "save", "set", "sync", "touch", "update", "upload", "write",
+}  # fmt: skip
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def argument_key(name: str) -> str:
+    """An argument's name as the lists above have it: `File_Path`, `file-path` and `filePath` are `filepath`."""
+    return _folded(name) if len(name) <= _MAX_KEY else name
+
+
+@lru_cache(maxsize=4096)
+def _folded(name: str) -> str:
+    return fold_key(name).replace("_", "").replace("-", "")
+
+
+def is_path_key(key: str) -> bool:
+    return key in _PATH_KEYS or key.endswith(_PATH_ENDINGS)
+
+
+@lru_cache(maxsize=1024)
+def words_of(tool: str) -> frozenset[str]:
+    """The words of a tool's name: `delete_file`, `deleteFile` and `fs.delete-file` have the word `delete`."""
+    return frozenset(part.lower() for part in _NAME_PART.findall(tool))
+
+
+def removes(tool: str) -> bool:
+    """Whether a tool takes away what it is given, by its name."""
+    return not _REMOVING.isdisjoint(words_of(tool))
+
+
+def only_reads(tool: str) -> bool:
+    """Whether a tool's name says that it reads, and nothing else."""
+    words = words_of(tool)
+    return not _READING.isdisjoint(words) and _CHANGING.isdisjoint(words)

@@ -21,6 +21,7 @@ from adjourn.engine.workspace import (
     make_folder,
     open_regular,
     read_file,
+    read_inside,
     remove_file,
     write_file,
 )
@@ -55,6 +56,28 @@ def test_a_name_is_safe_or_refused(name: str) -> None:
 
 
 # --- inside
+
+
+def test_what_is_put_in_the_way_of_a_read_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that becomes a link after it was looked at leads nowhere; a link that was there before may lead inside."""
+    root = tmp_path / "work"
+    for folder in (root / "src", tmp_path / "away"):
+        folder.mkdir(parents=True)
+        (folder / "a").write_text(folder.name)
+    (root / "link").symlink_to("src")
+    assert read_inside(str(root), "link/a", 100) == b"src"
+
+    def look_then_exchange(root: str, path: str) -> str:
+        real = inside(root, path)
+        os.rename(f"{root}/src", f"{root}/old")
+        os.symlink(tmp_path / "away", f"{root}/src")
+        return real
+
+    monkeypatch.setattr(workspace, "inside", look_then_exchange)
+    with pytest.raises(InvalidError):
+        read_inside(str(root), "link/a", 100)
 
 
 def test_paths_inside(tmp_path: Path) -> None:

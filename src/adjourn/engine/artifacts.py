@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.workspace import inside, read_file
+from adjourn.engine.workspace import inside, read_inside
 from adjourn.errors import AdjournError
 from adjourn.log.canonical import digest
 from adjourn.state.page import Artifact
@@ -34,7 +34,7 @@ def held(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     room = MAX_HELD
     for artifact in artifacts:
         try:
-            data = read_file(inside(root, artifact.path), room)
+            data = read_inside(root, artifact.path, room)
         except AdjournError:  # no file, too large, or outside
             continue
         found[artifact.path] = {"size": len(data), "sha256": digest(data)}
@@ -59,7 +59,7 @@ def changed(root: str, written: Any) -> list[str]:
             real = inside(root, path)
             if not os.path.lexists(real):
                 gone.append(path)
-            elif digest(read_file(real, was.size)) != was.sha256:
+            elif digest(read_inside(root, path, was.size)) != was.sha256:
                 others.append(path)
         except AdjournError:  # larger, no file any more, or a link that leads out
             others.append(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from adjourn.engine.workspace import inside, read_file
+from adjourn.engine.workspace import read_inside
 from adjourn.errors import AdjournError
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -37,7 +37,7 @@ def moved(root: str, written: object) -> list[str]:
 
 def _read(root: str, name: str, limit: int) -> str:
     with suppress(AdjournError, UnicodeDecodeError):
-        return read_file(inside(root, f".git/{name}"), limit).decode().strip()
+        return read_inside(root, f".git/{name}", limit).decode().strip()
     return ""
 
 

@@ -204,5 +204,10 @@ def read_lines(path: str, limit: int, longest: int) -> Iterator[bytes]:
             yield line
 
 
+def read_inside(root: str, path: str, limit: int) -> bytes:
+    """The bytes of a regular file of the workspace, wherever in it links lead: what it is exchanged for meanwhile is not followed."""
+    return read_file(inside(root, path), limit, os.path.realpath(root))
+
+
 def _failed(what: str, path: str, error: OSError) -> StoreError:
     return StoreError(f"cannot {what} {path}: {error.strerror}", "free space or permissions, then try again")

@@ -43,7 +43,7 @@ OPTIONS = (
     ),
     Option(
         "--proxied",
-        "MCP servers that stand behind `adjourn proxy`, with commas (default: adjourn)",
+        "MCP servers whose tools are left to a proxy that lists them, with commas (default: adjourn)",
         "NAMES",
     ),
     Option("--settle", "leave calls open until a PostToolUse hook tells what came of them"),

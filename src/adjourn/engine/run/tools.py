@@ -16,7 +16,7 @@ import msgspec
 
 from adjourn.engine.run import patches
 from adjourn.engine.run.programs import run_program
-from adjourn.engine.workspace import inside, make_folder, read_file, write_file
+from adjourn.engine.workspace import inside, make_folder, read_inside, write_file
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 
 MAX_FILE = 10_000_000
@@ -81,7 +81,7 @@ class Files:
         """`{path: contents}`."""
         contents, room = {}, MAX_READ
         for path in _texts(given, "paths", "path"):
-            data = read_file(inside(self._root, path), min(MAX_FILE, room))
+            data = read_inside(self._root, path, min(MAX_FILE, room))
             room -= len(data)
             contents[path] = data.decode(errors="replace")
         return contents

@@ -47,6 +47,7 @@ def _proxy(arguments: list[str]) -> int:
     """Start the upstream before anything heavy is imported: it boots while we do."""
     _leave_working_folder()
     from adjourn.errors import AdjournError  # noqa: PLC0415
+    from adjourn.hooks import tell  # noqa: PLC0415
     from adjourn.host.secrets import for_others  # noqa: PLC0415
     from adjourn.proxy.options import parse  # noqa: PLC0415
     from adjourn.proxy.upstream import Upstream, UpstreamError  # noqa: PLC0415
@@ -58,7 +59,7 @@ def _proxy(arguments: list[str]) -> int:
         except UpstreamError as error:
             from adjourn.proxy.main import refuse_all  # noqa: PLC0415
 
-            sys.stderr.write(f"adjourn: {error}\n")
+            tell(error)
             refuse_all(error.message)
             return error.exit_code
         _load_msgspec()
@@ -66,7 +67,7 @@ def _proxy(arguments: list[str]) -> int:
 
         return run(options, upstream)
     except AdjournError as error:
-        sys.stderr.write(f"adjourn: {error}\n")
+        tell(error)
         return error.exit_code
 
 

@@ -31,7 +31,11 @@ def visible_line(text: str) -> str:
 
 def visible_lines(text: str) -> str:
     """The same line by line, with the indentation kept."""
-    return "\n".join(map(visible, text.expandtabs(TAB_SIZE).split("\n")))
+    return (
+        "\n".join(map(visible, text.split("\n")))
+        if "\t" not in text
+        else visible_lines(text.expandtabs(TAB_SIZE))
+    )
 
 
 def visible_json(text: str) -> str:

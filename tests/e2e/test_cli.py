@@ -571,8 +571,16 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     assert "vouched for by you" in done.out
     told = colleague.ok("resume", "fix-auth", "--json").json
     assert told["callsUsed"] == 2
+    assert told["untrustedSigner"].startswith("ed25519:")
+    shown = " ".join(colleague.ok("resume", "fix-auth").out.split())
+    assert f"description (by an untrusted signer, {told['untrustedSigner']}) " in shown
+    assert "description (by an untrusted signer, ed25519:" in " ".join(
+        colleague.ok("show", "fix-auth").out.split()
+    )
+    assert "(by an untrusted signer)" in colleague.ok("checkpoints").out
     heard = resumed(colleague, "fix-auth")
     assert not heard.get("isError"), heard
+    assert "untrustedSigner" in heard["content"][0]["text"]
     assert colleague.ok("verify", "--json").json["valid"]
 
 
@@ -582,6 +590,7 @@ def test_what_a_trusted_key_signed_is_resumed_without_more(desk: Desk, colleague
     desk.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
     assert not resumed(colleague, "fix-auth").get("isError")
     assert colleague.ok("checkpoints", "--json").json["checkpoints"][0]["signer"] == "ann"
+    assert "untrusted" not in colleague.ok("resume", "fix-auth").out + colleague.ok("show", "fix-auth").out
     exported = colleague.ok("export", "fix-auth", "--json").json
     assert colleague.ok("verify", exported["path"]).code == 0
     colleague.ok("keys", "distrust", "ann")

@@ -21,7 +21,7 @@ def written(work: Workspace) -> dict[str, bytes]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Workspace]:
-    with Workspace(tmp_path, "use echo", "use send", "deny fail", "confirm before ask") as work:
+    with Workspace(tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask") as work:
         yield work
 
 

@@ -90,7 +90,10 @@ def test_python_is_started_by_the_one_helper() -> None:
                     naming.add(name)
                 if (node.value.id, node.attr) == ("python", "command"):
                     using.add(name)
-    assert naming == {"host/python.py", "setup/starting.py"}  # the second compares it with what a client starts
+    assert naming == {
+        "host/python.py",
+        "setup/starting.py",
+    }  # the second compares it with what a client starts
     assert not any(name == "setup/starting.py" for name, _ in REVIEWED)
     assert using == PYTHONS
 

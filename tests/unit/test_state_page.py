@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +46,18 @@ On resume: continue remediation recommendations at item #4, then complete execut
 """
 
 pieces = st.characters(exclude_categories=["Cs", "Cc"], include_characters="\t") | st.sampled_from(
-    [*"#-*[]()\\<>!`x \t", "None", "in progress", "## Mission", "<!-- checkpoint {} -->", "- [x] "]
+    [
+        *"#-*[]()\\<>!`x \t",
+        "None",
+        "in progress",
+        "## Mission",
+        "<!-- checkpoint {} -->",
+        "- [x] ",
+        "![",
+        "<b",
+        "</b>",
+        "&lt;",
+    ]
 )
 lines = st.lists(pieces, min_size=1, max_size=12).map("".join)
 texts = st.lists(lines, min_size=1, max_size=3).map("\n".join).map(str.strip).filter(bool)
@@ -57,6 +71,7 @@ pages = st.builds(
     Page,
     time=st.integers(0, 4_000_000_000).map(lambda minute: minute % 100_000_000 * MINUTE),
     mission=texts,
+    by=lines.map(str.strip),
     progress=st.lists(items, min_size=1, max_size=4).map(tuple),
     current_state=st.lists(texts, max_size=3).map(tuple),
     open_questions=st.lists(texts, max_size=3).map(tuple),
@@ -174,3 +189,46 @@ def test_a_page_that_could_not_be_read_back_is_not_made(changes: dict[str, objec
     members = {name: getattr(page, name) for name in page.__struct_fields__} | changes
     with pytest.raises(InvalidError, match="checkpoint page"):
         Page(**members)
+
+
+LIVE = (
+    "<img src=x onerror=alert(1)>",
+    "![a](https://example.org/?x)",
+    "<!-- hidden -->",
+    "\\<b>bold</b>",
+    "a \\\\![b](c)",
+    "<script>",
+)
+
+
+def test_nothing_that_an_agent_writes_on_a_page_is_live() -> None:
+    """HTML and images in any part of a page are shown as text by whoever renders it, and are read as they were said."""
+    base = parse(SAMPLE).page
+    assert base is not None
+    for live in LIVE:
+        page = msgspec.structs.replace(
+            base,
+            mission=f"{live} and {live}",
+            resumption_point=live,
+            progress=(Progress(text=live, status="done", note=live),),
+            current_state=(live,),
+            open_questions=(live,),
+            artifacts=(Artifact(path=live, note=live),),
+        )
+        written = render(page)
+        assert parse(written).page == page
+        for line in written.splitlines():
+            for found in re.finditer(r"(\\*)(?:<[A-Za-z/!?]|!\[)", line):
+                assert len(found[1]) % 2 == 1, line  # an odd backslash makes it text
+
+
+def test_a_page_says_whose_words_it_has() -> None:
+    """The line below the title names who said what is on the page; a page without it is read, too."""
+    base = parse(SAMPLE).page
+    assert base is not None
+    assert base.by == ""
+    page = msgspec.structs.replace(base, by="the agent tester 1")
+    line = render(page).splitlines()[1]
+    assert line.startswith("> Words of the agent tester 1 or an editor:")
+    assert parse(render(page)).page == page
+    assert parse(render(page).replace(line + "\n", "")).page == base

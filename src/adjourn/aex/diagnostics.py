@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from adjourn.findings import Finding, Span
+from adjourn.showing import is_seen
 
 Severity = Literal["error", "warning"]
 WHOLE = Span()
@@ -297,8 +298,10 @@ def quoted(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with everything a terminal could obey replaced."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+    """The text with everything a terminal could obey, or that is not seen, replaced: one for one, for the underline."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if is_seen(c) else "\ufffd" for c in text)
 
 
 def render(found: Finding, text: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, say, say_json, table
+from adjourn.cli.output import complain, described, say, say_json, table
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import AdjournError
 
@@ -64,7 +64,12 @@ def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
 
     used = "" if one["callsUsed"] is None else str(one["callsUsed"])
     when = ago(one["timestamp"], now)
-    return one["name"], one["task"], when, used, one["signer"] or "unknown", one["description"]
+    return one["name"], one["task"], when, used, one["signer"] or "unknown", _described(one)
+
+
+def _described(one: dict[str, Any]) -> str:
+    trusted = one["signer"] if one["signer"] not in ("BROKEN", "(folder)") else ""
+    return described(one["description"], trusted, "")
 
 
 def _of_store(place: Place, name: str) -> dict[str, Any]:

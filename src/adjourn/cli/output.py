@@ -33,6 +33,13 @@ def safe_lines(text: str) -> str:
     return visible_lines(without_secrets(text))
 
 
+def described(description: str, signer: str, key: str) -> str:
+    """What a checkpoint says of itself; whose word that is, where its signer (`signer` names a trusted one) is not trusted."""
+    if not description or signer:
+        return description
+    return f"(by an untrusted signer{key and ', '}{key}) {description}"
+
+
 def width() -> int:
     """Columns to write in: the terminal's, else 80."""
     return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
@@ -107,8 +114,8 @@ def _wrapped(text: str, room: int) -> list[str]:
 
 
 def say(text: str, colour: str = "") -> None:
-    """A line of the answer."""
-    print(paint(text, colour, sys.stdout))
+    """A line of the answer, or several. Nothing in it is obeyed by a terminal, wherever it comes from."""
+    print(paint(visible_lines(text), colour, sys.stdout))
 
 
 def say_json(value: Any) -> None:
@@ -121,9 +128,13 @@ def say_json(value: Any) -> None:
 def complain(message: str, remedy: str = "") -> None:
     """What went wrong, on stderr, and the next step."""
     sys.stdout.flush()
-    print(f"{paint('adjourn:', 'red', sys.stderr)} {message}", file=sys.stderr)
+    print(f"{paint('adjourn:', 'red', sys.stderr)} {_told(message)}", file=sys.stderr)
     if remedy:
-        print(f"  {remedy}", file=sys.stderr)
+        print(f"  {_told(remedy)}", file=sys.stderr)
+
+
+def _told(text: str) -> str:
+    return visible_lines(without_secrets(text))
 
 
 def paint(text: str, colour: str, stream: TextIO) -> str:

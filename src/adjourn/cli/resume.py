@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, cut, facts, safe, safe_lines, say, say_json, width
+from adjourn.cli.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
 from adjourn.cli.place import Place, at_store, example, for_machines
 
 
@@ -64,6 +64,11 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
             )
 
 
+def _description(told: dict[str, Any]) -> str:
+    key = told.get("untrustedSigner", "")
+    return described(told.get("description", ""), "" if key else "trusted", key)
+
+
 def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
     from adjourn.cli.view import Holder  # noqa: PLC0415
     from adjourn.engine.holders import is_alive  # noqa: PLC0415
@@ -96,7 +101,7 @@ def _print(told: dict[str, Any], now: int) -> None:
     )
     rows = [
         ("goal", told.get("goal", "")),
-        ("description", told.get("description", "")),
+        ("description", _description(told)),
         ("made", ago(told["checkpointedAt"], now)),
         ("tools", ", ".join(told["toolsCalled"])),
     ]

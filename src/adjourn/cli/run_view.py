@@ -29,6 +29,7 @@ from adjourn.engine.task import Task
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.state.ledger import Approval
+from adjourn.state.redact import in_all
 from adjourn.store.base import Head
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Printer:
             self._kept.writelines(self._early)
 
     def event(self, name: str, data: dict[str, Any]) -> None:
+        data = in_all(data)
         told = {"event": name, "data": data, "timestamp": timestamp(now())}
         span = os.urandom(8).hex()
         if self._exporter is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, paint, safe, safe_lines, say, say_json
+from adjourn.cli.output import complain, safe, safe_lines, say, say_json
 from adjourn.setup import undo as undoing
 from adjourn.setup.places import SERVER_FILES, home
 from adjourn.setup.plan import Note, plan
@@ -107,7 +107,7 @@ def _agreed(head: str, shown: list[Shown], *, yes: bool, as_json: bool) -> bool:
     say(head)
     for one in shown:
         for line in one.diff.split("\n"):
-            say(paint(safe_lines(line), _COLOURS.get(line[:1], ""), sys.stdout))
+            say(safe_lines(line), _COLOURS.get(line[:1], ""))
     if yes:
         return True
     return sys.stdin.isatty() and click.confirm("Change these files?", default=False)

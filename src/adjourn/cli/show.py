@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import facts, safe, safe_lines, say, say_json
+from adjourn.cli.output import described, facts, safe, safe_lines, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 
 
@@ -106,7 +106,7 @@ def _print(place: Place, told: dict[str, Any]) -> None:
         facts(
             [
                 ("goal", told["goal"] or ""),
-                ("description", told["description"]),
+                ("description", described(told["description"], told["signer"], told["key"])),
                 (
                     "made",
                     f"{local(told['timestamp'])} ({ago(told['timestamp'], place.now)}) by {told['by']}, {told['trigger']}",

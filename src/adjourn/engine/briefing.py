@@ -108,7 +108,9 @@ def _known(told: dict[str, Any]) -> list[str]:
             )
             for one in doubts
         ]
-    for title, value in (("Goal", told.get("goal")), ("What the agent said", told.get("description"))):
+    key = told.get("untrustedSigner")
+    said = f"What was said under the key {key}, which is not trusted here" if key else "What the agent said"
+    for title, value in (("Goal", told.get("goal")), (said, told.get("description"))):
         if value:
             lines += [f"{title}:", quoted(str(value))]
     return lines

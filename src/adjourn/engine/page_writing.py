@@ -40,7 +40,7 @@ from adjourn.engine.pages import (
 from adjourn.engine.task import Task
 from adjourn.engine.workspace import create_file, make_folder, sync_folder
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
-from adjourn.log.event import milliseconds
+from adjourn.log.event import Actor, milliseconds
 from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
 from adjourn.state.ledger import Ledger
 from adjourn.state.page import MAX_PAGE_BYTES, Page, render
@@ -127,6 +127,7 @@ def write(
             edited=before is not None and before.reading.edited,
             record=record_of(task.store, task.id),
             machine=machine,
+            by=_whose(made.event.by),
         )
         page = _with_artifacts(page, root)
         data = render(page).encode()
@@ -137,6 +138,11 @@ def write(
         place.replace(data)
         _forget_automatic(path, root, task.id)
     return Written(f"{FOLDER}/{place.target}", notes)
+
+
+def _whose(by: Actor) -> str:
+    """Whose words a page has that is made for somebody; empty where adjourn makes it of what stood there."""
+    return {"agent": f"the agent {by.id}", "human": by.id, "system": ""}[by.type]
 
 
 def _as_it_is(task: Task) -> Ledger:

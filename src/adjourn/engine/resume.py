@@ -228,10 +228,7 @@ def answer(
     Bounded by `ANSWER_BYTES`: the newest audit entries that fit, in order. `more` is the cursor of an earlier answer. `brief` makes the
     brief in a number of bytes.
     """
-    told: dict[str, Any] = {"name": checkpoint.data.name}
-    if checkpoint.data.description:
-        limit = GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS
-        told["description"] = _cut(checkpoint.data.description, limit)
+    told = _described(checkpoint, GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS)
     told["toolsCalled"] = _fitting(list(ledger.tools), TOOLS_BYTES)
     told["callsUsed"] = ledger.calls_used
     if budget is not None:
@@ -262,6 +259,15 @@ def answer(
     told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, HISTORY_BYTES))
     if start > 0:
         told["more"] = str(start)
+    return told
+
+
+def _described(checkpoint: Checkpoint, limit: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": checkpoint.data.name}
+    if checkpoint.data.description:
+        told["description"] = _cut(checkpoint.data.description, limit)
+    if not trusted_signer(checkpoint):  # a person vouched for this history, and not for whoever wrote it
+        told["untrustedSigner"] = checkpoint.data.key
     return told
 
 

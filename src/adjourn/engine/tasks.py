@@ -13,12 +13,14 @@ from adjourn.aex.policy import from_text
 from adjourn.engine import checkpoint, folder
 from adjourn.engine.published import shown_size
 from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.store.base import Store
 
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
 MAX_FILE_BYTES = 10_000_000
 MAX_FILES = 2000
+UNTRUSTED = "an untrusted signer"
+"""Who describes a checkpoint that nobody who is trusted signed, or that was not verified yet."""
 
 
 def listed(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
@@ -52,20 +54,32 @@ def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
 
 def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     """Those of the store, and those that only a folder has (git brought them)."""
-    goals = {}
+    goals, untrusted = dict[str, str](), set[str]()
     for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
         with suppress(InvalidError):  # one that is broken must not hide the others
-            goals[name] = checkpoint.find(store, name).data.description
+            found = checkpoint.find(store, name)
+            goals[name] = found.data.description
+            if not _is_trusted(found):
+                untrusted.add(name)
     for name in _names(root, CHECKPOINTS):
         if name not in goals:
             try:
                 goals[name] = folder.read_published(folder.path_of(root, name)).file.description
+                untrusted.add(name)
             except AdjournError:
                 continue
     return [
         {"name": name, "path": f"{CHECKPOINTS}/{name}/", "type": "checkpoint", "goal": goal}
+        | ({"describedBy": UNTRUSTED} if name in untrusted else {})
         for name, goal in sorted(goals.items())
     ]
+
+
+def _is_trusted(found: checkpoint.Checkpoint) -> bool:
+    try:
+        return bool(checkpoint.trusted_signer(found))
+    except IntegrityError:
+        return False
 
 
 def _names(root: str, place: str) -> list[str]:

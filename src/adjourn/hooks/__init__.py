@@ -14,6 +14,10 @@ FAILED, REFUSED = 1, 2
 def tell(problem: object) -> None:
     """Say it on standard error. That nobody can read there changes no answer."""
     text = str(problem) or type(problem).__name__
+    if not (text.isascii() and text.isprintable()):
+        from adjourn.showing import visible_lines  # noqa: PLC0415  # every hook starts with this module
+
+        text = visible_lines(text)
     try:  # noqa: SIM105  # contextlib is dearer than all of this
         os.write(2, f"adjourn: {text}\n".encode(errors="replace"))
     except OSError:

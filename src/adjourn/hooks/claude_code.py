@@ -17,6 +17,8 @@ import msgspec
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError
 from adjourn.log.strict import check_text, count_keys
+from adjourn.showing import visible_lines
+from adjourn.state.redact import without_secrets
 
 GATE = "PreToolUse"
 EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")
@@ -202,7 +204,7 @@ def _texts(arguments: dict[str, Any]) -> Iterator[str]:
 
 def answer(given: Answer, client: str, shape: str) -> bytes:
     """The line to print. Without a decision the client goes by its own rules."""
-    decision, reason = given.decision, given.reason[:MAX_REASON]
+    decision, reason = given.decision, visible_lines(given.reason[:MAX_REASON])
     if shape == "aex":
         return msgspec.json.encode(_published(decision or "allow", reason)) + b"\n"
     output: dict[str, str] = {"hookEventName": GATE}
@@ -218,7 +220,7 @@ def message(text: str) -> bytes:
 
 
 def _for_person(text: str) -> dict[str, Any]:
-    return {"systemMessage": f"adjourn: {text[:MAX_REASON]}"}
+    return {"systemMessage": f"adjourn: {visible_lines(without_secrets(text))[:MAX_REASON]}"}
 
 
 def context(event: str, text: str) -> bytes:

@@ -34,6 +34,7 @@ from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_requ
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
+from adjourn.showing import visible_lines
 from adjourn.state.redact import beginning, preview
 
 if TYPE_CHECKING:
@@ -475,6 +476,7 @@ class Gate:
             if block.remedy
             else block.message
         )
+        text = visible_lines(text)
         if self._errors == "jsonrpc" or not is_call:
             return frames.error(request_id, frames.INVALID_REQUEST, text)
         return frames.result(request_id, frames.tool_result(text, modern=modern, is_error=True))

@@ -29,6 +29,7 @@ MAX_ITEMS = 200
 MAX_ACTIONS = 20
 MAX_DOUBTS = 5
 SHOWN = 200
+MAX_NAME = 60
 _AUTHORITY = frozenset(("approved", "auto-approved"))
 
 
@@ -98,10 +99,11 @@ def compose(
     edited: bool = False,
     record: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] = {},
+    by: str = "",
 ) -> Page:
     """The page of a checkpoint. `description` is what the agent said in one piece: it serves as the resumption point.
 
-    `before` is the page that this one follows, `edited` whether a person has changed it.
+    `before` is the page that this one follows, `edited` whether a person has changed it. `by` is who says this, if anybody does.
     """
     sources = _Sources(said, before, edited=edited, record=record)
     ledger = happened.ledger
@@ -137,6 +139,7 @@ def compose(
         budget_remaining=UNSET if remaining is None else remaining,
         duration=_minutes(happened.began or ledger.opened, happened.at),
         others=before.others if before is not None else (),
+        by=_clean(by, one_line=True, limit=MAX_NAME) or (before.by if before is not None else ""),
         machine={**machine, "derived": {name: value for name, value in derived.items() if value}},
     )
 

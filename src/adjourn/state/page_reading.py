@@ -26,16 +26,19 @@ from adjourn.state.page import (
     SECTIONS,
     STATE,
     STATS,
+    WORDS,
     Artifact,
     Other,
     Page,
     Progress,
+    armed,
 )
 
 _ALSO_READ = {"Open Questions": QUESTIONS}
 
 _TITLE = re.compile(r"# Checkpoint: (\d{4}-\d\d-\d\d \d\d:\d\d) UTC")
 _COMMENT = re.compile(r"<!-- checkpoint (\{.*\}) -->")
+_WORDS = re.compile(re.escape(WORDS).replace(re.escape("{}"), "(.+)"))
 _ITEM = re.compile(r"\[([ xX])\] ?(.*)", re.DOTALL)
 _NOTED = re.compile(r"(.+?) \(((?:[^()\\]|\\.)*)\)", re.DOTALL)
 _STAT = re.compile(r"(Iterations used|Budget remaining|Session duration): (\d{1,15})( minutes?)?")
@@ -103,8 +106,11 @@ class _Reader:
         time = _time(title[1]) if title else None
         if time is None:
             self.report("AEX300", "the first line is not a checkpoint's title", 1)
-        sections, others = self.sections(lines)
+        words = _WORDS.fullmatch(lines[1].rstrip()) if len(lines) > 1 else None
+        sections, others = self.sections(lines, begin=2 if words else 1)
         page = self.page(time or 0, sections, others, machine)
+        if page is not None and words and words[1].strip():
+            page = msgspec.structs.replace(page, by=words[1].strip())
         if any(finding.severity == "error" for finding in self.findings):
             page = None
         return Reading(page=page, findings=tuple(self.findings), edited=edited)
@@ -127,14 +133,14 @@ class _Reader:
             self.report("AEX308", "the page was edited since it was written", 0, "warning")
         return machine, edited, last
 
-    def sections(self, lines: list[str]) -> tuple[dict[str, tuple[int, list[str]]], list[Other]]:
-        """Our sections by title, each with the line of its heading, and those that are not ours."""
+    def sections(self, lines: list[str], begin: int) -> tuple[dict[str, tuple[int, list[str]]], list[Other]]:
+        """Our sections by title, each with the line of its heading, and those that are not ours. They begin at line `begin`."""
         found: dict[str, tuple[int, list[str]]] = {}
         others: list[Other] = []
         after, content = "", list[str]()
         kept = _Kept(others)
         kept.begin("", None)
-        for number, line in enumerate(lines[1:], 2):
+        for number, line in enumerate(lines[begin:], begin + 1):
             if line.startswith(("## ", "# ")):
                 title = line[3:].strip() if line.startswith("## ") else ""
                 title = _ALSO_READ.get(title, title)
@@ -178,7 +184,7 @@ class _Reader:
         return Page(time=time, **parts, others=tuple(others), machine=machine)
 
     def paragraph(self, title: str, heading: int, lines: list[str]) -> str:
-        text = "\n".join(line.removeprefix("\\") for line in lines).strip()
+        text = "\n".join(armed(line).removeprefix("\\") for line in lines).strip()
         if heading and not text:
             self.report("AEX303", f"the section {title!r} is empty", heading)
         return text

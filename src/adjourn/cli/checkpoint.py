@@ -260,10 +260,10 @@ def edit(page: str) -> int:
     copies = pages.numbered(f".{name.removesuffix('.md')}.edit")  # the first may hold what was written before
     copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
     path = os.path.join(folder, copy)
-    name, *options = shlex.split(editor)
-    program = find(name, root)
+    named, *options = shlex.split(editor)
+    program = find(named, root)
     if program is None:
-        raise UsageError(f"{name} is not on PATH outside of {root}", "set VISUAL to a program's path")
+        raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to a program's path")
     if subprocess.run([program, *options, path], check=False).returncode:
         raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
     data = read_file(path, MAX_PAGE_BYTES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -600,3 +601,18 @@ def test_help_is_the_command_line_s(work: Hooked) -> None:
     done = subprocess.run([*HOOK, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "--allow-no-policy" in done.stdout
+
+
+def test_a_store_that_is_deleted_between_two_hooks_refunds_nothing(tmp_path: Path) -> None:
+    """The workspace's budget is not begun anew by `rm -rf .aex`: the next hook refuses, until a person accepts it."""
+    with Hooked(tmp_path, "allow *", "budget calls=5") as work:
+        policy = work.policy_file.read_text()
+        for number in range(4):
+            assert work.ask("Bash", {"command": "ls"}, tool_use_id=f"toolu_{number}").decision == "allow"
+        shutil.rmtree(work.root / ".aex")
+        (work.root / ".aex").mkdir()
+        work.policy_file.write_text(policy)
+        for _ in range(2):
+            said = work.ask("Bash", {"command": "ls"})
+            assert said.decision == "deny" or said.code == 2
+            assert "was cut or changed" in said.reason + said.err

@@ -16,6 +16,7 @@ from adjourn.engine.checkpoint import find as find_named
 from adjourn.engine.resume import locate, vouched_for
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.log.canonical import digest
 from adjourn.log.kinds import CheckpointCreated
 from adjourn.store.base import Store
 from adjourn.store.memory import MemoryStore
@@ -107,7 +108,7 @@ def _by_hash(store: Store, start: str) -> Checkpoint | None:
         entry
         for task in tasks_of(store)
         for entry in store.read(task)
-        if entry.hash.startswith(start) and _MARK in entry.data
+        if entry.hash.startswith(start) and _MARK in entry.data and digest(entry.data) == entry.hash
     ]
     if len(found) > 1:
         raise NotFoundError(

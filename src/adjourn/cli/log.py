@@ -42,17 +42,20 @@ def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, 
     is its hash.
     """
     from adjourn.cli.view import current_task  # noqa: PLC0415  # not for --help
+    from adjourn.engine.verified import checked  # noqa: PLC0415
+    from adjourn.store.base import Head  # noqa: PLC0415
 
     found = current_task(place, task)
-    store, head = place.store, found.store.head(found.id)
+    store, head = place.store, Head(found.ledger.seq, found.ledger.hash)
     start = 0 if tail is None else max(0, head.seq + 1 - tail)
     room = 0 if full else width()
-    _show(store.read(found.id, start, head.seq + 1), start, room, as_json=as_json)
+    _show(checked(store, found.id, start, head), start, room, as_json=as_json)
     while follow:
         sys.stdout.flush()
-        newer = store.watch(found.id, head, WATCH_SECONDS)
+        store.watch(found.id, head, WATCH_SECONDS)
+        newer = Head(found.refresh().seq, found.ledger.hash)
         if newer != head:
-            _show(store.read(found.id, head.seq + 1, newer.seq + 1), head.seq + 1, room, as_json=as_json)
+            _show(checked(store, found.id, head.seq + 1, newer), head.seq + 1, room, as_json=as_json)
             head = newer
 
 

@@ -67,9 +67,10 @@ def _replayed(policy: Policy, place: Place) -> Replay:
 
 
 def _events(store: Store, task: str) -> Iterator[Event]:
-    from adjourn.log.event import decode  # noqa: PLC0415  # not for --help
+    from adjourn.engine.verified import following  # noqa: PLC0415  # not for --help
+    from adjourn.log.event import decode  # noqa: PLC0415
 
-    return (decode(entry.data) for entry in store.read(task))
+    return (decode(entry.data) for entry in following(store, task, 0, store.head(task)))
 
 
 def _section(title: str, rows: Sequence[Stopped], now: int) -> None:

@@ -48,10 +48,12 @@ def _text(found: Any, text_digest: str) -> str | None:
 def _told(place: Place, found: Any) -> dict[str, Any]:
     from adjourn.engine import folder  # noqa: PLC0415
     from adjourn.engine.checkpoint import document_of, known_to  # noqa: PLC0415
+    from adjourn.engine.verified import following  # noqa: PLC0415
     from adjourn.errors import AdjournError  # noqa: PLC0415
     from adjourn.log.event import decode  # noqa: PLC0415
     from adjourn.log.kinds import data_of  # noqa: PLC0415
     from adjourn.state.ledger import Ledger  # noqa: PLC0415
+    from adjourn.store.base import Head  # noqa: PLC0415
 
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)
@@ -61,9 +63,10 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
         stated = msgspec.json.decode(stored, type=dict[str, Any])
     else:  # an older version of an imported history: what it said follows from the events
         ledger = Ledger(task=event.task)
-        for entry in found.store.read(event.task, 0, event.seq):
+        for entry in following(found.store, event.task, 0, Head(event.seq, event_hash)):
             past = decode(entry.data)
-            ledger.apply(past, entry.hash, data_of(past))
+            if past.seq < event.seq:
+                ledger.apply(past, entry.hash, data_of(past))
         stated = document_of(ledger, data.name, data.description, known_to(data))
     try:
         as_written = folder.is_as_written(place.store_or_none() or found.store, place.root, data.name)

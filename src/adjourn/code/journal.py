@@ -19,11 +19,12 @@ from adjourn.engine.desk import group_of, now
 from adjourn.engine.holders import Sitting, is_alive
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task
+from adjourn.engine.verified import following
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
 from adjourn.state.ledger import Ledger
-from adjourn.store.base import Store
+from adjourn.store.base import Head, Store
 
 MAX_TEXT = 2_000
 _TAIL = 1_000
@@ -110,7 +111,7 @@ def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
 
 
 def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
-    for entry in store.read(ledger.task, max(0, ledger.seq - _TAIL)):
+    for entry in following(store, ledger.task, ledger.seq - _TAIL, Head(ledger.seq, ledger.hash)):
         yield kinds.data_of(decode(entry.data))
 
 

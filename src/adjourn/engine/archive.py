@@ -19,6 +19,7 @@ import msgspec
 from adjourn.engine.history import named_in
 from adjourn.engine.page_writing import put_active
 from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
+from adjourn.engine.verified import following
 from adjourn.engine.workspace import (
     inside,
     locked,
@@ -188,7 +189,7 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
     for task, pages in by_task.items():
         after = _Aftermath(pages)
         if store is not None and task:
-            for entry in store.read(task):
+            for entry in following(store, task, 0, store.head(task)):
                 after.take(decode(entry.data), entry.hash)
         for told in after.entries():
             before = known.get(told.id)

@@ -24,11 +24,12 @@ from adjourn.engine.folder import (
     omitted,
     read_published,
 )
+from adjourn.engine.verified import checked
 from adjourn.engine.workspace import CHECKPOINTS, locked, make_folder, remove_file, write_file
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.log.signing import encode_bytes, fingerprint
-from adjourn.store.base import Store
+from adjourn.store.base import Head, Store
 
 _PAGE = 4096
 
@@ -51,10 +52,11 @@ def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
 def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
     """Write the files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
     task, seq = checkpoint.event.task, checkpoint.event.seq
+    events = checked(store, task, 0, Head(seq, checkpoint.hash))  # before anything that is there is touched
     file = render(store, checkpoint)
     if not _goes_on(store, checkpoint, folder):
         remove_file(folder, JSON_FILE)  # with our audit.jsonl it would be no checkpoint of either history
-    write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in store.read(task, 0, seq + 1)))
+    write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in events))
     knowledge.write(store, checkpoint, folder)
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
     write_file(folder, JSON_FILE, data)

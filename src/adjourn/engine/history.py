@@ -14,6 +14,7 @@ import msgspec
 
 from adjourn.engine.paths import paths_of
 from adjourn.engine.task import Task
+from adjourn.engine.verified import following
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
@@ -53,7 +54,7 @@ def recent(task: Task, root: str, *, since: int) -> Recent:
 
 
 def _events(task: Task, start: int) -> Iterator[Event]:
-    for entry in task.store.read(task.id, start):
+    for entry in following(task.store, task.id, start, task.head):
         yield decode(entry.data)
 
 

@@ -20,6 +20,7 @@ from adjourn.engine.pages import Told
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task, wait_turn
+from adjourn.engine.verified import checked, following
 from adjourn.engine.workspace import check_name
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.log import kinds
@@ -27,7 +28,7 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import data_of
 from adjourn.state.ledger import Call, Ledger
-from adjourn.store.base import Head, Store
+from adjourn.store.base import Entry, Head, Store
 
 MAX_CALLS = 10**9
 MAX_ATTEMPTS = 50
@@ -256,7 +257,9 @@ def answer(
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(f"not a `more` of an answer of aex.resume: {more[:40]!r}", "leave it out")
     stop = min(int(more), ledger.seq + 1) if more else ledger.seq + 1
-    told["auditSummary"], start = _audit(store, ledger.task, stop, max(room, HISTORY_BYTES))
+    told["auditSummary"], start = _audit(
+        store, ledger.task, stop, max(room, HISTORY_BYTES), Head(ledger.seq, ledger.hash)
+    )
     if start > 0:
         told["more"] = str(start)
     return told
@@ -289,12 +292,18 @@ def _doubt(call: Call) -> dict[str, Any]:
     return told | ({"arguments": call.arguments[:200]} if call.arguments else {})
 
 
-def _audit(store: Store, task: str, stop: int, room: int) -> tuple[list[dict[str, Any]], int]:
-    """The newest audit entries before event `stop` that fit into `room` bytes, oldest first, and where the rest ends."""
+def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[list[dict[str, Any]], int]:
+    """The newest audit entries before event `stop` that fit into `room` bytes, oldest first, and where the rest ends.
+
+    Each event is verified before it is told of, from `head` backwards: each page of events ends at what the one after it follows.
+    """
     shown: list[dict[str, Any]] = []
+    if 0 < stop <= head.seq:
+        head = _before(list(islice(checked(store, task, stop, head), 1)), stop)
     while stop > 0:
         start = max(0, stop - MAX_AUDIT_PAGE)
-        for entry in reversed(list(store.read(task, start, stop))):
+        page = list(following(store, task, start, head))
+        for entry in reversed(page):
             event = decode(entry.data)
             if event.event not in AUDITED:
                 continue
@@ -303,5 +312,11 @@ def _audit(store: Store, task: str, stop: int, room: int) -> tuple[list[dict[str
             if room < 0 and shown:  # a page has one entry at the least
                 return shown[::-1], event.seq + 1
             shown.append(told)
+        head = _before(page, start)
         stop = start
     return shown[::-1], 0
+
+
+def _before(page: list[Entry], seq: int) -> Head:
+    """What the first event of a verified page, at position `seq`, follows."""
+    return Head(seq - 1, decode(page[0].data).after)

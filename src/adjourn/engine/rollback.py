@@ -17,6 +17,7 @@ from adjourn.engine.pages import Found, search
 from adjourn.engine.snapshot_git import Change
 from adjourn.engine.task import Task
 from adjourn.engine.triggers import BEFORE
+from adjourn.engine.verified import following
 from adjourn.errors import NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
@@ -94,7 +95,7 @@ def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> D
 
 def _effects(task: Task, since: int) -> list[Effect]:
     found = []
-    for entry in task.store.read(task.id, max(0, since + 1)):
+    for entry in following(task.store, task.id, since + 1, task.head):
         event = decode(entry.data)
         data = kinds.data_of(event)
         if isinstance(data, kinds.ToolAllowed) and data.arguments:

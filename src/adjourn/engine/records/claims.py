@@ -15,6 +15,7 @@ import msgspec
 from adjourn.engine import once
 from adjourn.engine.calls import arguments_digest
 from adjourn.engine.task import Task, check_task_id
+from adjourn.engine.verified import following
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
@@ -73,14 +74,15 @@ class Found(NamedTuple):
 
 def current(store: Store, record: Tree) -> Tree:
     """A record with what its task's chain says of effects since it was written: the same one where that is nothing."""
-    with suppress(InvalidError):  # no task of a chain can have that name
+    try:
         task = check_task_id(record["task"]["id"])
-        return effects.folded(record, _events(store, task, effects.through(record) + 1))
-    return record
+    except InvalidError:  # no task of a chain can have that name
+        return record
+    return effects.folded(record, _events(store, task, effects.through(record) + 1))
 
 
 def _events(store: Store, task: str, start: int) -> Iterator[Event]:
-    for entry in store.read(task, start):
+    for entry in following(store, task, start, store.head(task)):
         if any(tells in entry.data for tells in _TELLS):
             with suppress(InvalidError):  # of a later format: it tells nothing that is understood here
                 yield decode(entry.data)
@@ -135,7 +137,7 @@ def _done_by_others(task: Task, ledger: Ledger, call: Call) -> str:
         return ""
     done = ""
     wanted: dict[str, bytes] = {"": call.digest.encode()}
-    for entry in task.store.read(task.id):
+    for entry in following(task.store, task.id, 0, task.head):
         if not any(needle in entry.data for needle in wanted.values()):
             continue
         with suppress(InvalidError):
@@ -207,7 +209,7 @@ def from_chain(task: Task, call: str) -> Tree:
     needle = f'"{call}"'.encode()
     told_of = (
         decode(one.data)
-        for one in task.store.read(task.id)
+        for one in following(task.store, task.id, 0, task.head)
         if needle in one.data or b'"event":"session.' in one.data
     )
     found = by_id(effects.folded({"toolEffects": []}, told_of)["toolEffects"])

@@ -18,6 +18,7 @@ from adjourn.engine.decide import Call
 from adjourn.engine.paths import Places
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import SYSTEM, Fact, Task
+from adjourn.engine.verified import following
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -54,15 +55,16 @@ class History:
 
     def read(self) -> None:
         """Take in what has been written since. `task.refresh` has checked the chain."""
-        last = self.task.refresh().seq
-        for entry in self.task.store.read(self.task.id, self._next, last + 1):
+        self.task.refresh()
+        head = self.task.head
+        for entry in following(self.task.store, self.task.id, self._next, head):
             event = decode(entry.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.RunStarted | kinds.RunResumed):
                 self._sittings.add(event.session)
             if isinstance(data, kinds.EffectSettled) or event.session in self._sittings:
                 self._take(data)
-        self._next = last + 1
+        self._next = head.seq + 1
 
     def _take(self, data: kinds.Data | None) -> None:
         if isinstance(data, kinds.RunStarted):

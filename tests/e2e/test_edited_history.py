@@ -1,0 +1,125 @@
+"""An event that was edited behind the cached fold is never told of as history: by a command, a resume, or a folder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from harness import Workspace, run
+
+OLD, NEW = b'"tool":"deploy"', b'"tool":"delete"'
+
+
+def edit(work: Workspace) -> None:
+    """The bytes alone."""
+    rewrite(work, mend=0)
+
+
+def edit_and_mend(work: Workspace) -> None:
+    """The bytes, and the stored hash with them: only the next event tells."""
+    rewrite(work, mend=1)
+
+
+def edit_and_relink(work: Workspace) -> None:
+    """The bytes, and hashes and links of three events after them: what is wrong is seen long after what was edited."""
+    rewrite(work, mend=4)
+
+
+def as_text(work: Workspace) -> None:
+    """The same characters as a text, which SQLite takes in any column."""
+    with closing(sqlite3.connect(work.store_url)) as connection:
+        connection.execute("UPDATE event SET data = CAST(data AS TEXT) WHERE position & 1099511627775 = 2")
+        connection.commit()
+
+
+def rewrite(work: Workspace, mend: int) -> None:
+    with closing(sqlite3.connect(work.store_url)) as connection:
+        rows = connection.execute("SELECT position, hash, data FROM event ORDER BY position").fetchall()
+        at = next(number for number, row in enumerate(rows) if OLD in row[2])
+        link: tuple[str, str] = ("", "")
+        for number, (position, old, data) in enumerate(rows[at : at + max(mend, 1)]):
+            changed = (
+                data.replace(OLD, NEW) if not number else data.replace(link[0].encode(), link[1].encode())
+            )
+            link = old, sha256(changed).hexdigest() if mend else old
+            connection.execute(
+                "UPDATE event SET hash = ?, data = ? WHERE position = ?", (link[1], changed, position)
+            )
+        connection.commit()
+
+
+@pytest.fixture(params=[edit, edit_and_mend, edit_and_relink, as_text])
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
+    """A task that ended well, with a checkpoint and a fold behind which an event is edited then."""
+    harm: Callable[[Workspace], None] = request.param
+    with Workspace(tmp_path, "allow *") as workspace:
+        client = workspace.client("--task", "t")
+        for _ in range(3):
+            client.call("deploy")
+            client.call("file.read")
+        client.meta("aex.checkpoint", name="safe")
+        assert client.close() == 0
+        assert run("log", "t", cwd=workspace.root, env=workspace.environment).code == 0
+        harm(workspace)
+        yield workspace
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("log", "t"),
+        ("log", "t", "--json"),
+        ("log", "t", "--full"),
+        ("resume", "safe"),
+        ("resume", "safe", "--more", "5"),
+        ("export", "safe", "--to", "elsewhere"),
+        ("effective", "--replay"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_shows_nothing_of_it(work: Workspace, command: tuple[str, ...]) -> None:
+    """Each ends with exit code 1 and names an event, before any line of that history is printed."""
+    done = run(*command, cwd=work.root, env=work.environment)
+    assert done.code == 1, done.out
+    assert "does not hold at event" in done.err
+    assert "adjourn verify" in done.err
+    assert "delete" not in done.out
+    assert not (work.root / "elsewhere" / "checkpoint.json").exists()
+    assert not (work.root / "elsewhere" / "audit.jsonl").exists()
+
+
+def test_a_resume_tells_an_agent_nothing_of_it(work: Workspace) -> None:
+    """`aex.resume` is an error then."""
+    client = work.client("--task", "t")
+    answer = client.call("aex.resume", {"name": "safe"})["result"]
+    assert answer["isError"]
+    assert "delete" not in answer["content"][0]["text"]
+    client.close()
+
+
+def test_a_folder_that_stands_is_not_replaced_by_it(work: Workspace) -> None:
+    """What was exported before stays as it was."""
+    folder = work.root / ".aex" / "checkpoints" / "safe"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert run("export", "safe", cwd=work.root, env=work.environment).code == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_holds_is_shown_from_anywhere(tmp_path: Path) -> None:
+    """A history that was not touched is shown whole, by its end, and page by page."""
+    with Workspace(tmp_path, "allow *") as work:
+        client = work.client("--task", "t")
+        for _ in range(20):
+            client.call("deploy")
+        client.meta("aex.checkpoint", name="safe")
+        client.close()
+        whole = run("log", "t", "--json", cwd=work.root, env=work.environment).out.splitlines()
+        for tail in (0, 1, 5, 1000):
+            shown = run("log", "t", "--json", "--tail", str(tail), cwd=work.root, env=work.environment)
+            assert shown.out.splitlines() == (whole[-tail:] if tail else [])
+        for more in ("1", "7", str(len(whole)), "99999"):
+            assert run("resume", "safe", "--more", more, cwd=work.root, env=work.environment).code == 0

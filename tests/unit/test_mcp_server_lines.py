@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from adjourn.mcp.frames import FrameError, decode_client_line
@@ -133,3 +134,9 @@ def test_a_client_s_line_is_one_line_for_every_server() -> None:
     assert not isinstance(message, list)
     assert len(message.raw.decode().splitlines()) == 1
     assert json.loads(message.raw)["params"] == {"a": f"\u2028{hidden}\u2029\x85"}
+
+
+@pytest.mark.parametrize("line", [b'{"result":{}}\n', b'{"jsonrpc":"2.0","error":{"code":1}}\n'])
+def test_an_answer_to_nobody_is_read_as_one(line: bytes) -> None:
+    """An answer without an id is read, so that it can be dropped as one that nobody asked for."""
+    assert read(line)[1].id is msgspec.UNSET

@@ -74,7 +74,7 @@ def read(line: bytes) -> tuple[bytes, Reply]:
 def _is_plain(line: bytes, reply: Reply) -> bool:
     """Whether the line is an answer of three members. That each stands once is plain from their lengths."""
     value = reply.result if reply.error is UNSET else reply.error
-    if not isinstance(value, msgspec.Raw) or reply.method is not UNSET:
+    if not isinstance(value, msgspec.Raw) or reply.method is not UNSET or not is_id(reply.id):
         return False
     size = len(value)
     usual = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)

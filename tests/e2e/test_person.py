@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -155,3 +158,33 @@ def test_nested_shells_hide_no_client(still: Workspace) -> None:
     command = [sys.executable, "-I", "-S", "-c", nest, "40", nest, *COMMAND, "approve", "abc"]
     done = at_terminal(command, cwd=still.root, env=still.environment, apart=False)
     assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done
+
+
+CONTRACT = """task work v0
+goal "do it"
+use file.write
+do file.write(writes={"a.txt": "x"})
+return 1
+"""
+
+
+def test_a_run_inside_a_client_asks_elsewhere_than_at_its_terminal(tmp_path: Path) -> None:
+    """An agent that starts a run under a terminal of its own is not the person who answers its questions."""
+    with Workspace(tmp_path, "use echo, file.write", "confirm before file.write") as work:
+        work.client().call("echo")
+        (work.root / "task.aex").write_text(CONTRACT)
+        process, terminal = pty.fork()
+        if process == 0:
+            os.chdir(work.root)
+            os.execve(
+                sys.executable, [*COMMAND, "run", "task.aex", "--confirm-timeout", "1"], work.environment
+            )
+        os.write(terminal, b"y\n" * 5)
+        seen = b""
+        with suppress(OSError):  # EIO: whoever had the terminal has ended
+            while data := os.read(terminal, 4096):
+                seen += data
+        os.close(terminal)
+        _, status = os.waitpid(process, 0)
+    assert (os.waitstatus_to_exitcode(status), b"waiting for a person" in seen) == (1, True), seen
+    assert not (work.root / "a.txt").exists()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 ALWAYS = ("",)
+OUR_COMMAND = "adjourn "
+"""How the name of such a command begins where it stands for what a call may not do. No protected place begins so."""
 _YES = ("--yes", "-y")
 
 AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
@@ -37,3 +39,9 @@ OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "review": (*_YES, "--auto-confirm"),
 }
 """Likewise: for machines as well, but not for an agent."""
+BY_CLIENT: Mapping[str, tuple[str, ...]] = {
+    "proxy": ("--auto-confirm", "--take-over"),
+    "hook": ALWAYS,
+    "gate": ALWAYS,
+}
+"""Likewise: what a client starts by its settings. An agent that does would say for its client what came of a call."""

@@ -10,7 +10,7 @@ import sys
 from adjourn.engine.calls import READING_VERBS, arguments_digest, meta_tool
 from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.engine.decide import Ask, Block, Call, Forward
-from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.calls import protected_path, reason_for
 from adjourn.engine.protect.places import places_of
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import RefusedError
@@ -97,7 +97,8 @@ def _unwritten(root: str, tool: str, request: Request) -> Answer:
 
 
 def _protected(tool: str, place: str) -> Answer:
-    return Answer("deny", f'tool "{tool}" may not touch {place}: it is protected, whatever the policy says')
+    what, remedy = reason_for(place)
+    return Answer("deny", f'tool "{tool}" {what} ({remedy})')
 
 
 def _findings(error: BrokenContractError) -> str:

@@ -19,7 +19,7 @@ from adjourn.engine.desk import Desk
 from adjourn.engine.methods import OF_CLIENT, refusal, rule_name
 from adjourn.engine.methods import judge as judge_method
 from adjourn.engine.paths import judge
-from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.calls import protected_path, reason_for
 from adjourn.engine.protect.words import only_reads
 from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
 from adjourn.errors import AdjournError, StoreError
@@ -263,9 +263,9 @@ class Gate:
 
     def _protect(self, message: Message, what: str, tool: str, place: str, batch: Batch | None) -> None:
         """Refuse a request that names a protected place."""
-        reason = f"{what} may not touch {place}: it is protected, whatever the policy says"
+        may_not, remedy = reason_for(place)
         self._note(kinds.ToolDenied(reason="protected", rule=place, tool=tool[:MAX_SHOWN_TOOL]))
-        self._refuse_call(message, Block("protected", reason, "ask a person to change it"), batch)
+        self._refuse_call(message, Block("protected", f"{what} {may_not}", remedy), batch)
 
     def _call(self, tool: str, params: dict[str, Any], *, named_only: bool = False) -> Call:
         arguments = params.get("arguments") or {}

@@ -8,6 +8,7 @@
     reach.py      what the words of a command reach
     programs.py   what programs do with their words
     commands.py   which place a command line reaches
+    personal.py   whether a command speaks for a person, or for the client
     calls.py      which place a call would touch: the one question that proxy, hook and run ask
 
 Must never: be taken for a sandbox. A tool that runs programs can reach any file; deny or confirm such tools.

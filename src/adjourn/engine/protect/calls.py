@@ -31,6 +31,7 @@ from adjourn.engine.protect.words import (
     removes,
     words_of,
 )
+from adjourn.engine.speaking import BY_CLIENT, OUR_COMMAND
 
 _MAX_NAME = 255
 _WILD = frozenset("*?[{")
@@ -48,6 +49,20 @@ def protected_path(
     if reads:
         return _read(arguments, places, working_directory)
     return _Search(arguments, places, working_directory, tool).found()
+
+
+def reason_for(found: str) -> tuple[str, str]:
+    """What a call may not do, given what was found in it; and what to do instead."""
+    if not found.startswith(OUR_COMMAND):
+        return (
+            f"may not touch {found}: it is protected, whatever the policy says",
+            "ask a person to change it",
+        )
+    whom = "its client" if found.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
+    return (
+        f"may not run `{found}`: it speaks for {whom}",
+        "ask a person to run it, in a terminal of their own",
+    )
 
 
 # --- a call that reads

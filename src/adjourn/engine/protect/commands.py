@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from adjourn.engine.protect.personal import OURS, personal
 from adjourn.engine.protect.places import FOLDER, Places
 from adjourn.engine.protect.programs import (
     GOING,
@@ -97,6 +98,11 @@ class _Line:
         if words[0].text == UNKNOWN:  # one of the words behind it may be the program
             words = next((words[at:] for at, word in enumerate(words) if word.text in REMOVERS), words)
         program, rest = name_of(words[0]), words[1:]
+        if program in OURS or not (program in PRINTERS or only_reads(program, rest)):
+            piped = command.before.words if command.before is not None else ()
+            read = (*command.bodies, *(word.text for word in piped))
+            if (found := personal(words, read, fed=fed)) is not None:
+                return found
         if program in GOING:
             self._go(rest, command.scope, reach)
         if program in SHELLS:

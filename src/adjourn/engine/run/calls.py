@@ -17,7 +17,7 @@ from adjourn.engine.calls import encoded
 from adjourn.engine.decide import Block, Call, Forward, Replay
 from adjourn.engine.models import Model, ModelError
 from adjourn.engine.paths import UNKNOWN, places
-from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.calls import protected_path, reason_for
 from adjourn.engine.protect.places import Places
 from adjourn.engine.run.journal import Journal, call_of
 from adjourn.engine.run.making import Make, make_value
@@ -155,10 +155,8 @@ class Caller:
         """Refuse what no call may touch, or read. Raises `RefusedError`."""
         place = protected_path(arguments, self._means.protected, tool=tool, reads=reads)
         if place:
-            raise RefusedError(
-                f"it may not touch {place}: it is protected, whatever the policy says",
-                "ask a person to change it",
-            )
+            what, remedy = reason_for(place)
+            raise RefusedError(f"it {what}", remedy)
 
     def _check_listed(self, tool: str, arguments: Mapping[str, Any], command: str) -> None:
         """Refuse a command that no rule lists, even where the tool is allowed. Raises `RefusedError`."""

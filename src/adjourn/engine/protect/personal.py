@@ -1,0 +1,117 @@
+"""Whether a command speaks for a person, or for the client: `adjourn approve ID`, by whatever name or program it is reached.
+
+Owns: recognising that in the words of a command, and in the text of a program. Must never: be taken for a wall. A script that is
+run from a file, and a name that is put together at run time, are not seen; such a command still looks for its client by itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+
+from adjourn.engine.protect.programs import name_of
+from adjourn.engine.protect.shell import UNKNOWN, Word
+from adjourn.engine.speaking import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
+
+OURS = ("adjourn", "aex")
+_HOSTS = frozenset((
+    "at", "awk", "batch", "bun", "deno", "expect", "flock", "gawk", "gdb", "kitty", "lua", "nix-shell", "node", "osascript",
+    "perl", "php", "py", "pypy", "ruby", "screen", "script", "socat", "ssh", "tclsh", "tmux", "watch", "wezterm", "xdotool",
+    "xterm", "zellij",
+))  # fmt: skip
+"""Programs that run what is in a word, or in their input."""
+_VALUED = frozenset(("-C", "--store", "--record"))
+"""Options whose value is no argument of the command."""
+_TABLES = (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT)
+_GIVEN = {
+    name: tuple(one for table in _TABLES for one in table.get(name, ()))
+    for table in _TABLES
+    for name in table
+}
+_GROUPS = frozenset(name.partition(" ")[0] for name in _GIVEN if " " in name)
+_OURS_ONLY = frozenset(("approve", "deny", "settle"))
+"""Commands that hardly another program has."""
+_IN_TEXT = re.compile(
+    r"""\b(?:adjourn|aex)\b [^\n]{0,200}? \b (?P<name> (?:approve|deny|settle|decide|answer) \b
+        | keys\W+(?:dis)?trust \b | record\W+(?:import|merge) \b | init\b [^\n]{0,200}? --(?:undo|policy)
+        | (?:rollback|prune)\b [^\n]{0,200}? (?:--yes|-y))
+    | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign)\b
+    | \badjourn\.engine(?:\.|\s+import\s[^\n]*\b)people\b""",
+    re.VERBOSE,
+)
+
+
+def personal(words: Sequence[Word], read: Sequence[str], *, fed: bool = False) -> str | None:
+    """The command that a program and its words come to, if it speaks for a person. `read` are texts that it reads, `fed` tells
+    that further words are added.
+    """
+    for at, word in enumerate(words):
+        behind = words[at + 1 :]
+        ours = _is_ours(word) or (_is_anything(word) and behind and behind[0].text in _OURS_ONLY)
+        if ours and (found := next(_commands(behind, fed=fed), None)):
+            return OUR_COMMAND + found
+    program = name_of(words[0]).rstrip("0123456789.")
+    if program in _HOSTS or program == "python":
+        return next(filter(None, (_in_text(text) for text in (*(word.text for word in words), *read))), None)
+    return None
+
+
+def _in_text(text: str) -> str | None:
+    """The command that a program's text names. Rather too much than too little."""
+    found = _IN_TEXT.search(text)
+    return (
+        f"{OUR_COMMAND}{(found['name'] or found['word'] or 'approve').split()[0]}"
+        if found is not None
+        else None
+    )
+
+
+def _is_ours(word: Word) -> bool:
+    text = word.text.casefold()
+    if not word.wild and "adjourn" not in text and "aex" not in text:
+        return False
+    name = name_of(word).removeprefix("-m")
+    if word.wild and not _is_anything(word):
+        return any(fnmatch.fnmatchcase(ours, name.replace(UNKNOWN, "*")) for ours in OURS)
+    return name in (*OURS, "adjourn.__main__") or text.endswith("adjourn/__main__.py")
+
+
+def _is_anything(word: Word) -> bool:
+    return UNKNOWN in word.text and not name_of(word).replace(UNKNOWN, "")
+
+
+def _commands(words: Sequence[Word], *, fed: bool) -> Iterator[str]:
+    """The commands that speak for a person which the words behind our program may be."""
+    first = next((at for at in range(len(words)) if _is_argument(words, at)), None)
+    for at, word in enumerate(words):
+        name, rest = word.text, words[at + 1 :]
+        if at == first and _is_anything(word):
+            yield "approve"  # as far as anybody knows
+        if at == first and name in _GROUPS:
+            name = f"{name} {next((one.text for one in rest if one.text[:1] != '-'), '')}"
+        if name in _GIVEN and (at == first or name in _OURS_ONLY) and (fed or _speaks(name, rest)):
+            yield name
+
+
+def _speaks(name: str, rest: Sequence[Word]) -> bool:
+    given = _GIVEN[name]
+    if given == ALWAYS:
+        return True
+    options = {option for option in given if option[0] == "-"}
+    letters = {option[1] for option in options if option[1] != "-"}
+    for at, word in enumerate(rest):
+        short = word.text[1:] if word.text[:1] == "-" != word.text[1:2] else ""
+        unsure = word.text[:1] == UNKNOWN and name in AT_TERMINAL
+        if (
+            word.text in options
+            or unsure
+            or not letters.isdisjoint(short)
+            or (not options and _is_argument(rest, at))
+        ):
+            return True
+    return False
+
+
+def _is_argument(words: Sequence[Word], at: int) -> bool:
+    return words[at].text[:1] != "-" and (at == 0 or words[at - 1].text not in _VALUED)

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SECONDS ?= 3600
+TARGET ?= aex
 
 .PHONY: help demo test lint tools campaign fuzz bench lock clean
 
@@ -32,14 +33,14 @@ lint: $(READY)
 test: lint tools     ## every check and every test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-campaign: tools      ## the long forms: a thousand kills, 100,000 fuzzed lines and changed bytes
+campaign: tools      ## the long forms: a thousand kills, a million fuzzed lines, 100,000 changed bytes
 	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest --timeout 7200 $$(grep -rl --include='test_*.py' ADJOURN_CAMPAIGN tests)
 
-fuzz: $(READY)       ## the contract language under atheris, an hour (SECONDS=3600)
+fuzz: $(READY)       ## the contract language under atheris, or with TARGET=frames clients' lines, an hour (SECONDS=3600)
 	$(BIN)/python -m pip install --quiet --target .tools/atheris atheris
-	mkdir -p .tools/corpus && cp -n examples/*/*.aex .tools/corpus
-	PYTHONPATH=.tools/atheris $(BIN)/python tests/fuzz/fuzz_aex.py .tools/corpus -dict=tests/fuzz/aex.dict \
-		-max_total_time=$(SECONDS) -max_len=4096 -timeout=20 -print_final_stats=1
+	mkdir -p .tools/corpus-$(TARGET) && cp -n examples/*/*.aex .tools/corpus-$(TARGET)
+	PYTHONPATH=.tools/atheris $(BIN)/python tests/fuzz/fuzz_$(TARGET).py .tools/corpus-$(TARGET) \
+		-dict=tests/fuzz/$(TARGET).dict -max_total_time=$(SECONDS) -max_len=4096 -timeout=20 -print_final_stats=1
 
 bench: tools         ## the tables of docs/benchmarks.md
 	$(BIN)/python tests/bench/run.py

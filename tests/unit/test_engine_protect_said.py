@@ -169,6 +169,9 @@ COMMANDS = [
     ("echo " + "x " * 30_000 + "; rm -rf .", FOLDER),
     (": " + "x" * 2_000_000, FOLDER),
     ("$(" * 30 + "rm -rf ." + ")" * 30, FOLDER),
+    ("rm ~*\0..", None),
+    ("rm -rf .a\0ex", FOLDER),
+    ("rm -rf $'.aex\\0'", FOLDER),
     ("cat <<EOF\n$(rm -rf .aex)\nEOF", FOLDER),
     ('echo "$(rm ".aex/policy.aex")"', POLICY),
     ("$(echo rm) -rf .", FOLDER),
@@ -542,6 +545,7 @@ PIECES = st.sampled_from(
         "find ",
         "git clean -fd",
         "xargs ",
+        "\0",
     ]
 )
 

@@ -135,7 +135,7 @@ class _Search:
         return reached(text, self._places, self._bases)
 
     def _paths(self, names: Iterable[str]) -> str | None:
-        return next(filter(None, (self._path("path", name) for name in names)), None)
+        return next(filter(None, (self._path("path", name.partition("\0")[0]) for name in names)), None)
 
     def _path(self, key: str, text: str) -> str | None:
         around = self._removes and not (key in BASE_KEYS or key in TARGET_KEYS or key in CONTENT_KEYS)

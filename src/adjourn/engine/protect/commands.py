@@ -38,6 +38,7 @@ def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> 
     """The protected place that a command line reaches, if any. It may run in any of the `bases`."""
     if len(line) > MAX_TEXT or depth > MAX_DEPTH:
         return FOLDER
+    line = line.replace("\0", "")  # as a shell that reads one
     try:
         commands = simple_commands(line)
     except TooLongError:
@@ -50,7 +51,7 @@ def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> 
 def reached_by_words(words: Sequence[str], places: Places, bases: Iterable[str]) -> str | None:
     """The same for a program and its words, which no shell has a part in."""
     command = Simple((0,))
-    command.words = [Word(word) for word in words]
+    command.words = [Word(word.partition("\0")[0]) for word in words]
     return next((found for base in bases if (found := _Line(places, base, 0).judge([command]))), None)
 
 

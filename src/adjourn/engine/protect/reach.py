@@ -57,7 +57,7 @@ class Reach(NamedTuple):
         for text in (*(word.text for word in words), *bodies):
             if found := mentioned(text, self.places):
                 return found
-        return self.named(Word(name) for body in bodies for name in texts.patched(body))
+        return self.named(Word(name.partition("\0")[0]) for body in bodies for name in texts.patched(body))
 
     def _named(self, word: Word, *, around: bool = False) -> str | None:
         text = word.text.removeprefix(f"{UNKNOWN}/") if word.text.startswith(f"{UNKNOWN}/") else word.text

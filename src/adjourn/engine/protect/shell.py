@@ -319,5 +319,5 @@ def _expanded(text: str) -> list[str]:
 def _character(match: re.Match[str]) -> str:
     code = next((number for number in match.groups()[:3] if number), None)
     if code is not None:
-        return chr(min(int(code, 16), 0x10FFFF))
-    return chr(int(match[4], 8) & 255) if match[4] else _ANSI_NAMED.get(match[5], match[5])
+        return chr(min(int(code, 16), 0x10FFFF)).strip("\0")
+    return chr(int(match[4], 8) & 255).strip("\0") if match[4] else _ANSI_NAMED.get(match[5], match[5])

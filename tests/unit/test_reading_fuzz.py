@@ -1,0 +1,279 @@
+"""Whatever line a client sends: what the gate forwards is one and the same call to every reader of JSON.
+
+Short here. ADJOURN_CAMPAIGN=1 sends 1,000,000 lines through the real gate, with the wire and the store left out, and holds
+100,000 objects of arguments against other readers. `make fuzz TARGET=frames` looks for more with coverage as its guide.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tools
+from adjourn.engine.calls import arguments_digest
+from adjourn.engine.contract import read_contract
+from adjourn.engine.decide import Call, Forward, decide
+from adjourn.engine.desk import Desk, Setting
+from adjourn.engine.once import key_of
+from adjourn.engine.paths import paths_of, places
+from adjourn.engine.protect.calls import protected_path
+from adjourn.engine.protect.places import places_of
+from adjourn.engine.session import Admitted
+from adjourn.log.canonical import MAX_SAFE_INTEGER
+from adjourn.log.strict import fold_key
+from adjourn.mcp.frames import FrameError, Message, decode_client_line
+from adjourn.proxy.confirm import Asker
+from adjourn.proxy.gate import Gate
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.wire import Wire
+from adjourn.state.ledger import Ledger
+from hostile import Hostile
+from strategies import NOON, policy_of
+
+CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
+LINES = 1_000_000 if CAMPAIGN else 6_000
+OBJECTS = 100_000 if CAMPAIGN else 2_000
+CHUNK = 50
+SEED = int(os.environ.get("ADJOURN_SEED", "0"))
+RULES = (
+    "allow echo",
+    "allow file.*",
+    "deny secrets.*",
+    "deny aex.*",
+    "deny adjourn.*",
+    "deny file.* where a > 100",
+)
+CONDITIONS = policy_of(
+    "allow t where a > 100", "deny t where a is 1", 'deny t where b matches "x*"', "confirm before t where name <= 0",
+    'allow u where path in ["x", 1]', "once t by a", "once u by text", "allow file.write:src/**", version="v1",
+)  # fmt: skip
+ROOT = "/nowhere/work"
+
+
+# --- readers of JSON that are not ours
+
+
+class TwiceError(Exception):
+    """A key stands twice in one object."""
+
+
+def _strict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise TwiceError
+    return dict(pairs)
+
+
+def _first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(reversed(pairs))
+
+
+def _like_go(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Keys go by any case of letters, and the last one counts."""
+    return {key.casefold(): value for key, value in pairs}
+
+
+def _lenient(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {fold_key(key): value for key, value in pairs}
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def read(line: bytes, keys: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+    return json.loads(line.decode(), object_pairs_hook=keys, parse_constant=_no_constant)
+
+
+def folded(value: Any, fold: Callable[[str], str]) -> Any:
+    """A value with its keys folded; raises `TwiceError` where two become one."""
+    if isinstance(value, dict):
+        return _strict([(fold(key), folded(item, fold)) for key, item in value.items()])
+    return [folded(item, fold) for item in value] if isinstance(value, list) else value
+
+
+# --- the gate, without its processes
+
+
+class Kept(Wire):
+    """A wire that keeps what is written to it."""
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(-1, report)
+        self.forwarded: list[bytes] = []
+        self.answered: list[bytes] = []
+
+    def to_upstream(self, data: bytes) -> Any:
+        self.forwarded += [line + b"\n" for line in data.split(b"\n")[:-1]]
+        return "all"
+
+    def to_client(self, data: bytes) -> None:
+        self.answered.append(data)
+
+
+class Decided(Desk):
+    """A desk that decides by the rules, on an empty ledger, and writes nothing down."""
+
+    secret = b"\1" * 32
+    ledger = Ledger(task="t")
+
+    def session(self, task: str = "", *, also: Any = ()) -> Any:
+        del task, also
+        nothing = SimpleNamespace(ledger=self.ledger)
+        return SimpleNamespace(note=lambda *_data: None, settle=lambda *_data, **_more: None, task=nothing)
+
+    def admit(self, calls: Sequence[Call], task: str = "") -> Any:
+        del task
+        admitted = []
+        for call in calls:
+            placed = self._placed(self.policy, call)
+            decision = decide(self.policy, self.ledger, placed, now=NOON)
+            admitted.append(Admitted(decision, "c1" if isinstance(decision, Forward) else ""))
+        return self.session(), admitted
+
+
+def gate_of(folder: Path) -> tuple[Gate, Kept]:
+    (folder / ".aex").mkdir()
+    (folder / ".aex" / "policy.aex").write_text("\n".join(("policy p v1", 'goal "a test"', *RULES, "")))
+    report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
+    root = os.path.realpath(folder)
+    wire, desk = Kept(report), Decided(Setting(root=root, contract=read_contract(root)))
+    asker = Asker(wire, desk, seconds=0, wake=lambda: None)
+    meta = MetaTools(desk, report, errors="tool", style="dotted")
+    gate = Gate(wire, desk, asker, meta, errors="tool", wake=lambda: None)
+    asker.proceed, asker.refusal = gate.proceed, gate.refusal
+    return gate, wire
+
+
+def check_forwarded(line: bytes) -> str:
+    """Hold a forwarded line against every reader; returns the tool that it calls, if it calls one."""
+    assert b"\r" not in line.rstrip(b"\r\n ")
+    message = decode_client_line(line)
+    assert isinstance(message, Message)
+    strict = read(line, _strict)
+    assert strict == message.body
+    assert read(line, _first) == read(line, dict) == strict
+    assert read(line, _like_go) == folded(strict, str.casefold)
+    assert read(line, _lenient) == folded(strict, fold_key)
+    if strict.get("method") != "tools/call":
+        assert str(strict.get("method", "")).strip().casefold() != "tools/call"
+        return ""
+    for reader in (_first, dict, _like_go, _lenient):
+        params = read(line, reader)["params"]
+        assert params["name"] == message.params["name"]
+        assert folded(params.get("arguments"), fold_key) == folded(message.params.get("arguments"), fold_key)
+    return str(message.params["name"])
+
+
+def test_what_is_forwarded_is_the_same_to_every_reader(tmp_path: Path) -> None:
+    """Nothing makes the gate fail; a line that it forwards is one call, by one name, with one set of arguments, and is allowed."""
+    hostile = Hostile(seed=11 + SEED)
+    gate, wire = gate_of(tmp_path)
+    forwarded = calls = 0
+    for _ in range(LINES // CHUNK):
+        lines = [hostile.client_line() + b"\n" for _ in range(CHUNK)]
+        gate.handle([line for line in lines if line.count(b"\n") == 1])
+        for line in wire.forwarded:
+            tool = check_forwarded(line)
+            forwarded, calls = forwarded + 1, calls + bool(tool)
+            assert tool in ("", "echo") or tool.startswith("file."), line
+        wire.forwarded.clear()
+        wire.answered.clear()
+        wire.pending.clear()
+    assert calls > LINES / 20, "too few calls got through to say anything"
+    print(f"{LINES} lines, {forwarded} forwarded, {calls} of them calls")
+
+
+def test_lines_are_decoded_or_refused() -> None:
+    """Decoding raises nothing but a refusal, and a decoded line is read alike by a reader that knows no mercy."""
+    hostile = Hostile(seed=29 + SEED)
+    decoded = 0
+    for _ in range(LINES // 10):
+        line = hostile.client_line()
+        try:
+            message = decode_client_line(line)
+        except FrameError:
+            continue
+        if isinstance(message, Message):
+            decoded += 1
+            assert folded(read(line, _strict), fold_key) == folded(message.body, fold_key)
+    assert decoded > LINES / 100
+
+
+def _objects(count: int) -> list[bytes]:
+    """Texts of arguments that the gate would take."""
+    hostile = Hostile(seed=47 + SEED)
+    found: list[bytes] = []
+    while len(found) < count:
+        text = hostile.arguments()
+        if hostile.chance(0.5):
+            text = f'{{"b":{text},"a":{hostile.value()},"more":[{hostile.value()},{hostile.arguments()}]}}'
+        line = f'{{"id":1,"method":"tools/call","params":{{"name":"t","arguments":{text}}}}}'
+        try:
+            decode_client_line(line.encode("utf-8", "surrogatepass"))
+        except FrameError:
+            continue
+        found.append(text.encode())
+    return found
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether all its whole numbers are in the range that every reader has."""
+    if isinstance(value, dict | list):
+        return all(map(_is_exact, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, int) or abs(value) <= MAX_SAFE_INTEGER
+
+
+def _judged(given: dict[str, Any]) -> list[Any]:
+    """All that rules make of arguments."""
+    verdicts = [
+        CONDITIONS.judge_call(tool, given, *places(CONDITIONS, tool, given, ROOT))
+        for tool in ("t", "u", "file.write")
+    ]
+    found: list[Any] = [(verdict.effect, str(verdict.rule), str(verdict.confirm)) for verdict in verdicts]
+    found += [key_of(rule, given) for tool in ("t", "u") for rule in CONDITIONS.once_of(tool)]
+    return [*found, paths_of(given, ROOT), protected_path(given, places_of(ROOT), tool="t")]
+
+
+def _agree(texts: list[bytes], others: list[Any]) -> int:
+    """Hold our reading of each text against another one; returns how many have the same digest."""
+    same = 0
+    for text, other in zip(texts, others, strict=True):
+        message = decode_client_line(b'{"id":1,"method":"x","params":' + text + b"}")
+        assert isinstance(message, Message)
+        exact = _is_exact(message.params)
+        for mine, theirs in zip(_judged(message.params), _judged(other), strict=True):
+            assert mine == theirs or (mine == "" and not exact), text  # a number that names no effect for us
+        if exact:
+            assert arguments_digest(message.params) == arguments_digest(other), text
+            same += 1
+    return same
+
+
+def test_another_reader_of_the_arguments_comes_to_the_same_verdict() -> None:
+    """Digest, conditions, the name under `once` and the places of a call are those of Python's own reader."""
+    texts = _objects(OBJECTS)
+    same = _agree(texts, [read(text, _strict) for text in texts])
+    assert same > OBJECTS * 0.8
+    print(f"{OBJECTS} objects, {same} with numbers that all readers have")
+
+
+def test_node_comes_to_the_same_verdict(tmp_path: Path) -> None:
+    """JSON.parse reads what was allowed, also where it rounds a number that no rule may go by."""
+    node = tools.node()
+    if node is None:
+        pytest.fail("there is no Node.js: make tools")
+    texts = _objects(OBJECTS)
+    (tmp_path / "in").write_bytes(b"\n".join(texts))
+    script = "for (const l of require('fs').readFileSync(process.argv[1],'utf8').split('\\n')) console.log(JSON.stringify(JSON.parse(l)))"
+    done = subprocess.run(
+        [str(node), "-e", script, str(tmp_path / "in")], check=True, capture_output=True, timeout=600
+    )
+    same = _agree(texts, [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]])
+    assert same > OBJECTS * 0.8

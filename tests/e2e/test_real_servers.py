@@ -26,6 +26,8 @@ from real import explore
 from real.lines import MODERN, Exchange, LineClient, Object
 from real.servers import LEGACY, SERVERS, Place, Server, reply, web
 
+from adjourn.mcp.frames import one_line
+
 POLICY = 'policy everything v0\n\ngoal "Let everything pass."\n\nuse *\n\nbudget calls=100000\n'
 MATRIX = [
     pytest.param(server, revision, id=f"{server.name}-{revision}")
@@ -65,7 +67,7 @@ def proxied(command: Sequence[str], *options: str) -> list[str]:
 def prepare(server: Server, place: Place, policy: str = POLICY) -> None:
     """The same ground for every run, at the same path."""
     shutil.rmtree(place.root, ignore_errors=True)
-    for folder in (place.site, place.root / "home", place.root / ".aex"):
+    for folder in (place.site, place.root / ".aex"):
         folder.mkdir(parents=True)
     (place.root / ".aex" / "policy.aex").write_text(policy)
     server.prepare(place)
@@ -136,7 +138,7 @@ def assert_same(server: Server, direct: LineClient, through: LineClient) -> None
         if one.method == "tools/list" and "result" in one.body:
             assert_same_list(one, other)
         else:
-            expected = steady(server, one.label, one.answer)
+            expected = steady(server, one.label, one_line(one.answer))
             assert steady(server, other.label, other.answer) == expected, one.label
     assert [steady(server, "task", line) for line in through.asked] == [
         steady(server, "task", line) for line in direct.asked

@@ -46,8 +46,7 @@ class Place:
         """The same for both runs, and nothing in it that changes from one to the next."""
         return {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.root / "home"),
-            "ADJOURN_CONFIG": str(self.root / "config"),
+            "HOME": f"{self.root}-home",
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "PYTHONHASHSEED": "0",

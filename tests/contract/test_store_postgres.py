@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adjourn.engine.task import Fact, Task
 from adjourn.errors import ConflictError, IntegrityError, SchemaError, StoreError
+from adjourn.log.kinds import TaskOpened
 from adjourn.store import EMPTY, Head, open_store
 from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.migrate import LATEST
 from adjourn.store.postgres import PostgresStore
+from strategies import Clock
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -212,3 +216,32 @@ def test_changed_blobs_and_missing_entries_are_integrity_errors(store: PostgresS
         store.get_blob(digest)
     with pytest.raises(IntegrityError):
         list(store.read("s"))
+
+
+def test_its_place_is_the_schema_and_tells_no_password(
+    url: str, store: PostgresStore, new_postgres_url: Callable[[], str]
+) -> None:
+    """Heads are kept by place: the same for everybody who opens these tables, another for another schema."""
+    again, other = PostgresStore(url), PostgresStore(new_postgres_url())
+    try:
+        assert store.place == again.place != other.place
+        assert store.place.startswith("postgresql://")
+        assert "adjourn@" not in store.place
+    finally:
+        again.close()
+        other.close()
+
+
+def test_a_history_that_was_deleted_from_the_tables_is_refused(
+    url: str, store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A living task notices it at its next append, a new one when it is loaded."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path))
+    task = Task(store, "t", clock=Clock(), secret=b"s" * 32)
+    task.commit(lambda _: [Fact(TaskOpened(goal="g"))])
+    task.keep_head()
+    _run(url, "DELETE FROM adjourn_event")
+    with pytest.raises(IntegrityError, match="was cut or changed"):
+        task.commit(lambda _: [Fact(TaskOpened(goal="g"))])
+    with pytest.raises(IntegrityError, match="it was seen to reach"):
+        Task(store, "t", clock=Clock(), secret=b"s" * 32)

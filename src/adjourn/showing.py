@@ -8,18 +8,18 @@ Owns: which characters are seen, and the escapes. Must never: leave out a charac
 
 from __future__ import annotations
 
-import re
-
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_RANGES = (
+    (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
+)  # fmt: skip
+_FILLERS = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
 """Unicode's Default_Ignorable_Code_Point, as far as they are printable by their category, and the blank of Braille."""
 TAB_SIZE = 4
 
 
 def visible(text: str) -> str:
     """The text on one line, with escapes for what is not seen, line breaks and tabs included."""
-    if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
+    if text.isprintable() and (text.isascii() or _FILLERS.isdisjoint(text)):
         return text
     return "".join(character if is_seen(character) else _escape(character) for character in text)
 
@@ -54,7 +54,7 @@ def is_seen(character: str) -> bool:
 
 def is_filler(character: str) -> bool:
     """Whether a character is printable by its category, and yet nothing is seen of it."""
-    return _BLANK.match(character) is not None
+    return character in _FILLERS
 
 
 def _escape(character: str) -> str:

@@ -135,9 +135,8 @@ def test_checkpoints_that_git_brought_are_listed(one: Machine) -> None:
     put(one, ".aex/checkpoints/not a name/checkpoint.json", "{}")
     put(one, ".aex/checkpoints/empty/audit.jsonl", "")
     put(one, ".aex/checkpoints/file", "")
-    assert all_of(one) == [
-        {"name": "theirs", "path": ".aex/checkpoints/theirs/", "type": "checkpoint", "goal": ""}
-    ]
+    listed = {"name": "theirs", "path": ".aex/checkpoints/theirs/", "type": "checkpoint", "goal": ""}
+    assert all_of(one) == [listed | {"describedBy": "an untrusted signer"}]
 
 
 def test_litter_of_a_crash_is_not_listed(one: Machine) -> None:

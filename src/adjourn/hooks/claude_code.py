@@ -225,7 +225,7 @@ def _for_person(text: str) -> dict[str, Any]:
 
 def context(event: str, text: str) -> bytes:
     """The line to print for a text that the agent is to read."""
-    output = {"hookEventName": event, "additionalContext": text}
+    output = {"hookEventName": event, "additionalContext": without_secrets(text)}
     return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
 
 

@@ -84,7 +84,6 @@ def _marked(where: str) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
 
 
 _IN_RUN, _BESIDE_RUN, _IN_TEXT, _IN_LOWER = map(_marked, ("run", "beside", "text", "lower"))
-_RUN = re.compile(rf"[A-Za-z0-9_-]{{{LONG_RUN},}}")
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
 _LONG = b"x" * LONG_RUN
 
@@ -95,10 +94,15 @@ def _possible(text: str) -> Collection[Shape]:
     found = [shapes for mark, shapes in _IN_TEXT if mark in text]
     found += [shapes for mark, shapes in _IN_LOWER if mark in lower]
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
-        runs = " ".join(_RUN.findall(text))
+        runs = " ".join(_run().findall(text))
         found += [shapes for mark, shapes in _IN_RUN if mark in runs]
         found += [shapes for mark, shapes in _BESIDE_RUN if mark in text]
     return dict.fromkeys(shape for shapes in found for shape in shapes) if found else ()
+
+
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(rf"[A-Za-z0-9_-]{{{LONG_RUN},}}")
 
 
 @cache

@@ -185,6 +185,20 @@ def test_a_module_started_in_the_workspace_leaves_it(tmp_path: Path) -> None:
         assert not mark.exists(), mark.read_text()
 
 
+def test_a_command_for_another_folder_imports_nothing_of_it(tmp_path: Path) -> None:
+    """With -C the workspace is that folder, and PYTHONPATH may lead there."""
+    with Workspace(tmp_path, "allow echo") as work:
+        mark = tmp_path / "mark"
+        trap(work.root / "lib", mark, ("rfc8785.py", "cryptography/__init__.py", "sqlite3.py", "_sqlite3.py"))
+        env = work.environment | {"PYTHONPATH": f"{work.root}/lib"}
+        done = subprocess.run(
+            [str(BIN / "adjourn"), "doctor", "-C", str(work.root)],
+            cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=SECONDS,
+        )  # fmt: skip
+        assert "code-from-here" in done.stdout
+        assert not mark.exists(), mark.read_text()
+
+
 def test_a_server_named_by_a_relative_entry_of_path_is_not_started(tmp_path: Path) -> None:
     """The proxy's upstream by a bare name is looked up in the absolute entries of PATH alone."""
     with Workspace(tmp_path, "allow echo") as work:

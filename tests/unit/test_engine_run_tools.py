@@ -255,6 +255,16 @@ def test_a_command_that_cannot_start_is_not_in_doubt(bench: Bench) -> None:
     assert not bench.ledger().doubts
 
 
+def test_a_program_of_the_workspace_is_not_found_by_a_relative_entry_of_path(bench: Bench) -> None:
+    """What the policy lists by name is not a file that happens to have it; with a slash it is that file."""
+    (bench.root / "tool").write_text("#!/bin/sh\necho mine\n")
+    (bench.root / "tool").chmod(0o755)
+    bench.patch.chdir(bench.root)
+    bench.patch.setenv("PATH", ".::/usr/bin:/bin")
+    assert "cannot start tool" in bench.blocked('do tests.run(cmd="tool")', "return 1")
+    assert bench.output('do tests.run(cmd="./tool") -> x', "return x.stdout") == "mine\n"
+
+
 def test_outputs_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beginning and end are kept."""
     monkeypatch.setattr(programs, "MAX_OUTPUT", 100)

@@ -103,7 +103,7 @@ def test_who_starts_a_python_gives_it_variables_of_the_helper() -> None:
     for name, tree in trees():
         if name in PYTHONS - {"setup/starting.py"}:
             text = ast.unparse(tree)
-            assert "python.environment(" in text, name
+            assert "outside(" in text, name
 
 
 def test_git_is_looked_up_in_the_one_place_that_builds_its_commands() -> None:

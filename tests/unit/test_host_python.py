@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.host import python
-from adjourn.host.executables import find, lies_in, search_path
+from adjourn.host.executables import OF_CODE, OWN, find, lies_in, outside, strays
 
 
 def put(path: Path) -> str:
@@ -24,7 +24,7 @@ def test_a_program_is_found_in_absolute_entries_outside_of_the_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By no relative entry, not in the workspace, not by a link into it; and a name with a slash is what it is."""
-    work, outside = tmp_path / "work", put(tmp_path / "bin" / "tool")
+    work, elsewhere = tmp_path / "work", put(tmp_path / "bin" / "tool")
     inside = put(work / "bin" / "tool")
     put(work / "tool")
     (tmp_path / "links").mkdir()
@@ -42,12 +42,12 @@ def test_a_program_is_found_in_absolute_entries_outside_of_the_workspace(
         *(str(tmp_path / name) for name in ("links", "folder", "plain", "bin")),
     ]
     monkeypatch.setenv("PATH", ":".join(entries))
-    assert find("tool", str(work)) == outside
+    assert find("tool", str(work)) == elsewhere
     assert find("tool") == inside
     assert find("other", str(work)) is None
     assert find("./tool", str(work)) == "./tool"
     kept = [str(tmp_path / name) for name in ("links", "plain", "bin")]
-    assert search_path(str(work)) == ":".join(kept)
+    assert outside(os.environ, str(work))["PATH"] == ":".join(kept)
 
 
 def test_a_workspace_that_is_everything_has_nothing_outside() -> None:
@@ -58,21 +58,23 @@ def test_a_workspace_that_is_everything_has_nothing_outside() -> None:
     assert not lies_in("/usr/bin/git", "/us")
 
 
-@pytest.mark.parametrize("name", python.PLACES)
+@pytest.mark.parametrize("name", OF_CODE)
 def test_variables_that_name_places_name_none_of_the_workspace(tmp_path: Path, name: str) -> None:
     """Relative entries go, and those in the workspace; others and other variables stay."""
     work = tmp_path / "work"
-    given = {name: f".::lib:{work}/lib:{work}:{tmp_path}/elsewhere", "PYTHONHASHSEED": "1", "PATH": "/bin"}
-    assert python.environment(given, str(work)) == {
-        name: f"{tmp_path}/elsewhere", "PYTHONHASHSEED": "1", "PATH": "/bin",
-    }  # fmt: skip
-    assert name not in python.environment({name: "."}, str(work))
+    given = {name: f".::lib:{work}/lib:{work}:{tmp_path}/elsewhere", "PYTHONHASHSEED": "1"}
+    assert outside(given, str(work)) == {name: f"{tmp_path}/elsewhere", "PYTHONHASHSEED": "1"}
+    assert name not in outside({name: "."}, str(work))
+    found = {entry for _, entry in strays(given, str(work))}
+    assert found == {".", "", "lib"} | (set() if name == "PATH" else {str(work), f"{work}/lib"})
+    assert strays({name: ""}, str(work)) == []
 
 
 def test_where_adjourn_itself_lies_is_kept() -> None:
     """Who works on adjourn has it in the workspace."""
     own = str(Path(python.__file__).parents[2])
-    assert python.environment({"PYTHONPATH": own}, os.path.dirname(own)) == {"PYTHONPATH": own}
+    assert outside({"PYTHONPATH": own}, os.path.dirname(own)) == {"PYTHONPATH": own}
+    assert strays({"PYTHONPATH": own}, os.path.dirname(own)) == []
 
 
 def test_a_python_of_ours_sees_no_module_of_the_folder(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_leaving_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     environment = f"{tmp_path}/.venv/lib/python3/site-packages"
     monkeypatch.setenv("PYTHONPATH", f"src:{tmp_path}/lib:/opt/lib")
-    others = [python._OWN, "/opt/lib", environment, "/usr/lib/python3"]
+    others = [OWN, "/opt/lib", environment, "/usr/lib/python3"]
     here = ["", ".", str(tmp_path), f"{tmp_path}/src", f"{tmp_path}/lib"]
     monkeypatch.setattr(sys, "path", [*here, *others])
     python.leave_working_folder()

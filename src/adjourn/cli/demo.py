@@ -25,7 +25,7 @@ import click
 from adjourn.cli.place import person
 from adjourn.errors import AdjournError
 from adjourn.host import python
-from adjourn.host.executables import find, search_path
+from adjourn.host.executables import find, outside
 
 if TYPE_CHECKING:
     from adjourn.engine.task import Task
@@ -90,7 +90,7 @@ def _environment() -> Path:
             executable=str(interpreter),
         ),
     ):
-        variables = python.environment(os.environ, os.getcwd())
+        variables = outside(os.environ, os.getcwd())
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = done.stderr.strip()[-500:]
@@ -109,8 +109,7 @@ class Story:
         self.interpreter = str(interpreter)
         given = {key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))}
         self.environment = {
-            **python.environment(given, os.getcwd()),
-            "PATH": search_path(os.getcwd()),
+            **outside(given, os.getcwd()),
             "GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@localhost",
             "GIT_COMMITTER_NAME": "demo", "GIT_COMMITTER_EMAIL": "demo@localhost",
         }  # fmt: skip

@@ -16,6 +16,7 @@ from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
+from adjourn.host.executables import strays
 from adjourn.host.git import GitCommand, distrusting
 
 _GIT_SECONDS = 5
@@ -68,7 +69,11 @@ def _found(
 
 
 def _python(place: Place) -> Iterator[Finding]:
-    del place
+    for name, entry in strays(os.environ, place.root):
+        yield _found(
+            "code-from-here", f"{name} has the entry {entry!r}: programs load code from the folder that they are started in",
+            f"take it out of {name}, or write the whole path of a folder outside of the workspace", "warning",
+        )  # fmt: skip
     if sys.version_info < _OLDEST_PYTHON:
         yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
 

@@ -14,7 +14,7 @@ from functools import cache
 import msgspec
 
 from adjourn.code.outline import MAX_SIGNATURE, Symbol
-from adjourn.host.executables import find
+from adjourn.host.executables import find, outside
 from adjourn.host.secrets import for_others
 
 _SECONDS = 120
@@ -69,7 +69,7 @@ def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
         told = subprocess.run(
             [*command, "-f", "-", "-L", "-"],
             cwd=cwd, input="\n".join(f"./{path}" for path in wanted).encode(errors="surrogateescape"),
-            capture_output=True, timeout=_SECONDS, check=False, env=for_others(os.environ),
+            capture_output=True, timeout=_SECONDS, check=False, env=outside(for_others(os.environ), cwd),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return {}

@@ -21,7 +21,7 @@ import msgspec
 
 from adjourn.code.pace import Pace
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.host.executables import find
+from adjourn.host.executables import find, outside
 from adjourn.host.secrets import for_others
 
 MAX_RECORD = 1 << 16
@@ -123,7 +123,7 @@ def _running(arguments: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Po
     process = subprocess.Popen(
         [executable, *arguments],
         cwd=cwd,
-        env=for_others(os.environ),
+        env=outside(for_others(os.environ), cwd),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

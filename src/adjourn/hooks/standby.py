@@ -26,6 +26,7 @@ import sys
 
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, tell
 from adjourn.host import folders, python
+from adjourn.host.executables import OF_CODE, outside
 
 IDLE_SECONDS = 600
 HANDOVER_SECONDS = 2
@@ -88,12 +89,12 @@ def start() -> None:
     path = place()
     if not path:
         return
-    kept = ("PATH", "HOME", "LANG", "LC_ALL", *python.PLACES)
+    kept = ("HOME", "LANG", "LC_ALL", *OF_CODE)
     given = {name: os.environ[name] for name in kept if name in os.environ}
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     words = _words(path)
     try:
-        environment = python.environment(given, os.getcwd())
+        environment = outside(given, os.getcwd())
         os.posix_spawn(words[0], words, environment, file_actions=nowhere, setsid=True)
     except OSError:
         return

@@ -1,14 +1,26 @@
-"""Finding programs on PATH, but never one that an agent could have put there.
+"""Finding programs on PATH, but never one that an agent could have put there; and variables that lead what is started nowhere else.
 
 PATH may hold relative entries (`.`, an empty one) or a folder of the workspace. A program found there is a file that an agent
-can write.
+can write. The same goes for the other variables by which code is found.
 
-Owns: `find`, `search_path`. Must never: start anything. Loaded before the proxy starts its upstream, so it imports only os.
+Owns: `find`, `outside`, `strays`, `lies_in`. Must never: start anything. Loaded before the proxy starts its upstream, so it imports only os.
 """
 
 from __future__ import annotations
 
 import os
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OF_CODE = (
+    "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+    "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP",
+)  # fmt: skip
+"""The variables that name places from which code is loaded, with colons between them."""
+OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""The folder that adjourn is imported from: who works on it has it in the workspace."""
 
 
 def find(name: str, workspace: str = "") -> str | None:
@@ -25,9 +37,25 @@ def find(name: str, workspace: str = "") -> str | None:
     return None
 
 
-def search_path(workspace: str = "") -> str:
-    """PATH without relative entries and folders of `workspace`."""
-    return os.pathsep.join(_folders(workspace))
+def outside(given: Mapping[str, str], workspace: str) -> dict[str, str]:
+    """Variables for a program of ours: those by which code is found name no relative place, and none of `workspace`."""
+    kept = {name: value for name, value in given.items() if name not in OF_CODE}
+    for name in OF_CODE:
+        entries = [entry for entry in given.get(name, "").split(os.pathsep) if _is_safe(entry, workspace)]
+        if entries:
+            kept[name] = os.pathsep.join(entries)
+    return kept
+
+
+def strays(given: Mapping[str, str], workspace: str) -> list[tuple[str, str]]:
+    """Variable and entry of what leads into `workspace` or is relative. Programs on PATH are the person's own, wherever they are."""
+    return [
+        (name, entry)
+        for name in OF_CODE
+        if given.get(name)
+        for entry in given[name].split(os.pathsep)
+        if not _is_safe(entry, "" if name == "PATH" else workspace)
+    ]
 
 
 def lies_in(path: str, workspace: str) -> bool:
@@ -37,6 +65,10 @@ def lies_in(path: str, workspace: str) -> bool:
         os.path.join(place, "").startswith(os.path.join(root, ""))
         for place in (os.path.abspath(path), os.path.realpath(path))
     )
+
+
+def _is_safe(entry: str, workspace: str) -> bool:
+    return os.path.isabs(entry) and (entry == OWN or not lies_in(entry, workspace))
 
 
 def _folders(workspace: str) -> list[str]:

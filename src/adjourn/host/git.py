@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError, StoreError
-from adjourn.host.executables import find, lies_in, search_path
+from adjourn.host.executables import find, lies_in, outside
 from adjourn.host.secrets import for_others
 
 SETTINGS = (
@@ -86,7 +86,7 @@ def distrusting(
     environment = {
         name: value for name, value in for_others(os.environ).items() if _is_kept(name, value, root)
     }
-    environment |= {**_VARIABLES, "PATH": search_path(root), "LC_ALL": "C"}
+    environment = {**outside(environment, root), **_VARIABLES, "LC_ALL": "C"}
     if not outer:
         environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
     command = GitCommand(words, {**environment, **variables})
@@ -110,7 +110,7 @@ def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str,
         if not name.startswith("GIT_") or (name.startswith(kept) and _is_place_outside(name, value, root))
     }
     environment |= {
-        "PATH": search_path(),
+        **outside({"PATH": os.environ.get("PATH", os.defpath)}, ""),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_EDITOR": "true",
         "GIT_OPTIONAL_LOCKS": "0",

@@ -19,6 +19,7 @@ import msgspec
 from adjourn.code.analysis import SKIPPED, Analysis, analyse
 from adjourn.code.index.worker import Request, read, write
 from adjourn.host import python
+from adjourn.host.executables import outside
 
 MAX_WORKERS = 4
 _WORTH_IT = 64
@@ -107,7 +108,7 @@ class _Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             python.command("-m", "adjourn.code.index.worker"),
-            env=python.environment(os.environ, self._workspace),
+            env=outside(os.environ, self._workspace),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -44,31 +44,10 @@ def _before_upstream(arguments: list[str]) -> int:
 
 
 def _proxy(arguments: list[str]) -> int:
-    """Start the upstream before anything heavy is imported: it boots while we do."""
     _leave_working_folder()
-    from adjourn.errors import AdjournError  # noqa: PLC0415
-    from adjourn.hooks import tell  # noqa: PLC0415
-    from adjourn.host.secrets import for_others  # noqa: PLC0415
-    from adjourn.proxy.options import parse  # noqa: PLC0415
-    from adjourn.proxy.upstream import Upstream, UpstreamError  # noqa: PLC0415
+    from adjourn.proxy.start import start  # noqa: PLC0415
 
-    try:
-        options = parse(arguments)
-        try:
-            upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
-        except UpstreamError as error:
-            from adjourn.proxy.main import refuse_all  # noqa: PLC0415
-
-            tell(error)
-            refuse_all(error.message)
-            return error.exit_code
-        _load_msgspec()
-        from adjourn.proxy.main import run  # noqa: PLC0415
-
-        return run(options, upstream)
-    except AdjournError as error:
-        tell(error)
-        return error.exit_code
+    return start(arguments, _load_msgspec)
 
 
 def _hook(arguments: list[str]) -> int:

@@ -5,10 +5,12 @@ Owns: the help, made from the proxy's own table of options. Must never: parse an
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 
 from adjourn.cli.place import example
-from adjourn.errors import UsageError
 from adjourn.proxy.options import OPTIONS, Option
 
 
@@ -49,4 +51,9 @@ def proxy() -> None:
 
     Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
     """
-    raise UsageError("`proxy` is not the first argument", "write: adjourn proxy [OPTIONS] -- COMMAND...")
+    from adjourn.proxy.start import start  # noqa: PLC0415  # not for --help
+
+    sys.stdout.flush()
+    code = start(click.get_current_context().args)
+    sys.stderr.flush()
+    os._exit(code)  # reading threads may be blocked

@@ -271,7 +271,7 @@ def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
     if claim.missing:
         return Block(
             "once_unnamed",
-            f'tool "{call.tool}" was called without a `{claim.missing}` that says which effect it has',
+            f'tool "{call.tool}" was called without the argument `{claim.missing}`, which names its effect',
             f"give `{claim.missing}`, a whole number beyond 2^53 - 1 as a text",
         )
     if claim.state == "open":

@@ -33,7 +33,7 @@ def test_what_one_side_may_send_is_no_method_of_the_other() -> None:
     assert judge(policy, "resources/read", OF_SERVER) == CLOSED
 
 
-@pytest.mark.parametrize("method", UNGATED)
+@pytest.mark.parametrize("method", sorted(UNGATED))
 def test_no_rule_stops_what_a_session_needs(method: str) -> None:
     """Even `deny *` leaves the greeting, the list of tools and the end of a request."""
     assert judge(policy_of("use a", "deny *"), method, OF_CLIENT).effect == "allow"

@@ -26,10 +26,12 @@ from adjourn.engine.protect.programs import (
     without_runners,
 )
 from adjourn.engine.protect.reach import Reach, mentioned
-from adjourn.engine.protect.shell import UNKNOWN, Simple, TooLongError, Word, simple_commands
+from adjourn.engine.protect.shell import UNKNOWN, Simple, TooLongError, Word, lists_hidden, simple_commands
 
 MAX_TEXT = 1024 * 1024
 """Characters of a line. A longer one is taken to reach what it likes."""
+_SHOW_HIDDEN = ("dotglob", "globdots", "glob_dots", "GLOB_DOTS")
+"""Options of shells under which patterns match names that begin with a dot."""
 MAX_DEPTH = 5
 """Of shells that are given to shells. Deeper ones are taken so, too."""
 
@@ -45,7 +47,11 @@ def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> 
         return FOLDER
     if "\\" in line and not places.mentioned(line) and (place := mentioned(line, places)):
         return place  # not every shell takes a backslash for an escape
-    return next((found for base in bases if (found := _Line(places, base, depth).judge(commands))), None)
+    hidden = any(option in line for option in _SHOW_HIDDEN)
+    return next(
+        (found for base in bases if (found := _Line(places, base, depth, hidden=hidden).judge(commands))),
+        None,
+    )
 
 
 def reached_by_words(words: Sequence[str], places: Places, bases: Iterable[str]) -> str | None:
@@ -58,14 +64,15 @@ def reached_by_words(words: Sequence[str], places: Places, bases: Iterable[str])
 class _Line:
     """The commands of one line, which begins in one folder."""
 
-    def __init__(self, places: Places, base: str, depth: int) -> None:
+    def __init__(self, places: Places, base: str, depth: int, *, hidden: bool = False) -> None:
         self._places = places
+        self._hidden = hidden
         self._bases: dict[tuple[int, ...], str] = {(): base}
         self._depth = depth
 
     def judge(self, commands: Sequence[Simple]) -> str | None:
         for command in commands:
-            reach = Reach(self._places, self._base_of(command.scope))
+            reach = Reach(self._places, self._base_of(command.scope), self._hidden)
             found = (
                 reach.named(command.writes)
                 or reach.private(command.reads)
@@ -130,7 +137,8 @@ class _Line:
             return None
         if name_of(named[0]) == "find":
             return self._judged("find", [*named, Word("-delete")], before, reach)
-        found = reach.named(named[1:])
+        listed = [Word(".*", wild=True)] if lists_hidden(named) else []
+        found = reach.named([*named[1:], *listed])
         removes = name_of(named[0]) in PRINTERS and program in REMOVERS
         return found or (reach.around(named[1:]) if removes else None)
 

@@ -6,6 +6,7 @@ Owns: which program does what. Must never: take a command line apart.
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -151,9 +152,9 @@ def _come_upon(reach: Reach, folders: Sequence[Word], tests: Sequence[str]) -> s
         if found is not None and "-empty" not in tests:
             top = os.path.normpath(os.path.join(reach.base, folder.text))
             known = [path for path in _files(reach) if path.startswith(top.rstrip("/") + "/")]
-            plain = {"-o", "-or", ",", "(", "-prune"}.isdisjoint(tests)
-            if not (plain and known) or any(
-                _passes(os.path.relpath(path, top), folder.text, tests) for path in known
+            ways = _alternatives(tests)
+            if not known or any(
+                _passes(os.path.relpath(path, top), folder.text, way) for path in known for way in ways
             ):
                 return found
     return None
@@ -167,6 +168,20 @@ def _files(reach: Reach) -> list[str]:
         if len(found) > 100:
             break
     return found
+
+
+def _alternatives(tests: Sequence[str]) -> list[list[str]]:
+    """The tests of which all of one list have to pass; what is only left out (`-prune`) has no list."""
+    grouped = "(" in tests
+    if grouped and any(test in ("!", "-not") and after == "(" for test, after in itertools.pairwise(tests)):
+        return [[]]
+    ways: list[list[str]] = [[]]
+    for test in tests:
+        if test in ("-o", "-or", ","):
+            ways.append([])
+        elif test not in ("(", ")"):
+            ways[-1].append(test)
+    return ways if grouped or len(ways) == 1 else [way for way in ways if way[-1:] != ["-prune"]]
 
 
 def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:

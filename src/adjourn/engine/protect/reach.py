@@ -17,13 +17,14 @@ from adjourn.engine.protect.walking import paths_in, readings
 
 
 class Reach(NamedTuple):
-    """The places, and the folder that words are read in."""
+    """The places, and the folder that words are read in; `hidden`: patterns match names that begin with a dot."""
 
     places: Places
     base: str
+    hidden: bool = False
 
     def from_folder(self, folder: str) -> Reach:
-        return Reach(self.places, os.path.join(self.base, folder))
+        return self._replace(base=os.path.join(self.base, folder))
 
     def around(self, words: Iterable[Word]) -> str | None:
         """The place that a word names, or that lies beneath what it names."""
@@ -64,7 +65,9 @@ class Reach(NamedTuple):
         if not text or "\n" in text or len(text) > MAX_PATH or text == UNKNOWN:
             return None
         if word.wild:
-            return matched(text.replace(UNKNOWN, "*"), self.places, self.base, around=around)
+            return matched(
+                text.replace(UNKNOWN, "*"), self.places, self.base, around=around, hidden=self.hidden
+            )
         try:
             for path in paths_in(text):
                 for real in readings(path, self.base, is_real=self.base == self.places.root):

@@ -259,6 +259,7 @@ class _Script:
             whole.at += 1
         words = [word.text for one in inner for word in (*one.words, *one.reads) if word.text[:1] != "-"]
         here = ["."] if any(text in ("pwd", "rev-parse") for text in words) else []
+        here += [".*"] if any(lists_hidden(one.words) for one in inner) else []
         return list(dict.fromkeys((UNKNOWN, *here, *words)))[:MAX_READINGS]
 
     def _value(self, piece: str) -> list[str]:
@@ -298,6 +299,12 @@ class _Script:
             command.bodies.append(whole.text[whole.at : end.start() if end else len(whole.text)])
             whole.at = min(len(whole.text), end.end() + 1 if end else len(whole.text))
         whole.announced = []
+
+
+def lists_hidden(words: Sequence[Word]) -> bool:
+    """Whether a command prints the names in a folder, those with a dot among them."""
+    letters = {letter for word in words[1:] if word.text[:1] == "-" for letter in word.text}
+    return bool(words) and os.path.basename(words[0].text) == "ls" and not {"a", "A"}.isdisjoint(letters)
 
 
 def _expanded(text: str) -> list[str]:

@@ -550,6 +550,39 @@ def test_other_folders_for_keys(places: Places, monkeypatch: pytest.MonkeyPatch)
     assert protected_path({"path": "src/a.py"}, moved) is None
 
 
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "{,",
+        "${",
+        "$'",
+        "[",
+        "'",
+        '"',
+        "`",
+        "a b ",
+        "<<E\n",
+        "x=$x ",
+        "{a,b}",
+        "--- ",
+        " \t",
+        "$(",
+        "* ",
+        "|",
+        "\\",
+        "[a",
+        "'||'",
+        ". ",
+    ],
+)
+@pytest.mark.parametrize("begin", ["rm ", "find . "])
+def test_no_text_is_judged_for_long(places: Places, begin: str, piece: str) -> None:
+    """Every reading of a command, of SQL and of a patch takes time in proportion to its length."""
+    text = begin + piece * (200_000 // len(piece))
+    protected_path({"command": text, "sql": text, "patch": text, "input": text}, places, tool="delete_file")
+
+
 PIECES = st.sampled_from(
     [
         *"ab.ex/ '\"\\$(){}`;|&<>\n*?[]#~=!-",

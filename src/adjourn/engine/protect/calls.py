@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from adjourn.engine.protect import texts
-from adjourn.engine.protect.places import FOLDER, KEYS, Places
+from adjourn.engine.protect.places import FOLDER, KEYS, MAX_PATH, Places
 from adjourn.engine.protect.walking import paths_in, readings
 from adjourn.engine.protect.words import (
     BASE_KEYS,
@@ -149,7 +149,11 @@ class _Search:
                     if found := self._held(path, base, around=around):
                         return found
         wild = (is_path_key(key) or self._removes) and key not in CONTENT_KEYS - {"pattern"}
-        return self._matched(text) if wild and not _WILD.isdisjoint(text) and "\n" not in text else None
+        return (
+            self._matched(text)
+            if wild and not _WILD.isdisjoint(text) and "\n" not in text and len(text) <= MAX_PATH
+            else None
+        )
 
     def _held(self, path: str, base: str, *, around: bool) -> str | None:
         full_path = os.path.join(base, path)

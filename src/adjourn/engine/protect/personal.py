@@ -6,11 +6,11 @@ run from a file, and a name that is put together at run time, are not seen; such
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 
 from adjourn.engine.protect.programs import name_of
+from adjourn.engine.protect.reach import glob_matches
 from adjourn.engine.protect.shell import UNKNOWN, Word
 from adjourn.engine.speaking import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
 
@@ -73,7 +73,7 @@ def _is_ours(word: Word) -> bool:
         return False
     name = name_of(word).removeprefix("-m")
     if word.wild and not _is_anything(word):
-        return any(fnmatch.fnmatchcase(ours, name.replace(UNKNOWN, "*")) for ours in OURS)
+        return any(glob_matches(name.replace(UNKNOWN, "*"), ours) for ours in OURS)
     return name in (*OURS, "adjourn.__main__") or text.endswith("adjourn/__main__.py")
 
 

@@ -147,12 +147,12 @@ def _places_of_files(tests: Sequence[str]) -> list[int]:
 
 def _come_upon(reach: Reach, folders: Sequence[Word], tests: Sequence[str]) -> str | None:
     """The place that `find` would come upon."""
+    files, ways = _files(reach), _alternatives(tests)
     for folder in folders:
         found = reach.around([folder])
         if found is not None and "-empty" not in tests:
             top = os.path.normpath(os.path.join(reach.base, folder.text))
-            known = [path for path in _files(reach) if path.startswith(top.rstrip("/") + "/")]
-            ways = _alternatives(tests)
+            known = [path for path in files if path.startswith(top.rstrip("/") + "/")]
             if not known or any(
                 _passes(os.path.relpath(path, top), folder.text, way) for path in known for way in ways
             ):

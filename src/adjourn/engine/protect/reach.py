@@ -15,6 +15,9 @@ from adjourn.engine.protect.places import FOLDER, MAX_PATH, Places
 from adjourn.engine.protect.shell import UNKNOWN, Word
 from adjourn.engine.protect.walking import paths_in, readings
 
+_MAX_GLOB = 256
+"""Characters of a pattern for one name."""
+
 
 class Reach(NamedTuple):
     """The places, and the folder that words are read in; `hidden`: patterns match names that begin with a dot."""
@@ -62,8 +65,10 @@ class Reach(NamedTuple):
 
     def _named(self, word: Word, *, around: bool = False) -> str | None:
         text = word.text.removeprefix(f"{UNKNOWN}/") if word.text.startswith(f"{UNKNOWN}/") else word.text
-        if not text or "\n" in text or len(text) > MAX_PATH or text == UNKNOWN:
+        if not text or "\n" in text or text == UNKNOWN:
             return None
+        if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
+            return FOLDER if word.wild and " " not in text else None
         if word.wild:
             return matched(
                 text.replace(UNKNOWN, "*"), self.places, self.base, around=around, hidden=self.hidden
@@ -95,9 +100,7 @@ def matched(
         parts = _parts(path)
         if len(globs) == len(parts) or (around if len(globs) < len(parts) else name != FOLDER):
             pairs = zip(globs, parts, strict=False)
-            if all(_glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(
-                path
-            ):
+            if all(glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(path):
                 return name
     return None
 
@@ -112,7 +115,10 @@ def _values(word: Word) -> Iterable[Word]:
         yield Word(word.text.partition("=")[2], word.wild)
 
 
-def _glob_matches(glob: str, part: str, *, hidden: bool) -> bool:
+def glob_matches(glob: str, part: str, *, hidden: bool = True) -> bool:
+    """Whether a pattern matches a name, in any case of letters; one that is too long to tell may."""
+    if len(glob) > _MAX_GLOB:
+        return True  # it may, and takes long to tell
     glob, part = glob.casefold(), part.casefold()
     return fnmatch.fnmatchcase(part, glob) and (hidden or part[:1] != "." or glob[:1] in (".", "["))
 

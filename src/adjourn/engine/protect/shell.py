@@ -18,6 +18,8 @@ UNKNOWN = "\1"
 """Stands in a word for what a shell would put there."""
 MAX_NESTED = 20
 """Substitutions in one another."""
+MAX_SHELLS = 200
+"""Substitutions and subshells of a line."""
 MAX_READINGS = 32
 """What one word may be."""
 MAX_WORDS = 20_000
@@ -33,7 +35,7 @@ _CODE = re.compile(
     | (?P<ansi>\$'(?:[^'\\]|\\.)*')
     | (?P<double>\$?")
     | (?P<escape>\\.)
-    | (?P<variable>\$(?:\{[^}]*\}|\w+|[@*\#?$!-]))
+    | (?P<variable>\$(?:\{[^}]{0,200}\}|\w+|[@*\#?$!-]))
     | (?P<special>[*?[\]{}])
     | (?P<plain>[^\s;&|<>()`'"\\$*?[\]{}]+|.)""",
     re.VERBOSE | re.DOTALL,
@@ -43,7 +45,7 @@ _WILD = frozenset(f"*?[{UNKNOWN}")
 _PLAIN = re.compile(r"[\w ./:,@%+-]*", re.ASCII)
 """Nothing in it means anything to a shell."""
 _QUOTED = re.compile(
-    r'(?P<end>")|(?P<open>\$\(\(?|`)|(?P<variable>\$(?:\{[^}]*\}|\w+|[@*\#?$!-]))|(?P<escape>\\.)|(?P<plain>[^"\\$`]+|.)',
+    r'(?P<end>")|(?P<open>\$\(\(?|`)|(?P<variable>\$(?:\{[^}]{0,200}\}|\w+|[@*\#?$!-]))|(?P<escape>\\.)|(?P<plain>[^"\\$`]+|.)',
     re.DOTALL,
 )
 _ANSI = re.compile(
@@ -51,7 +53,7 @@ _ANSI = re.compile(
 )
 _ANSI_NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 
 
 class TooLongError(Exception):
@@ -87,6 +89,8 @@ def simple_commands(line: str) -> list[Simple]:
     if _PLAIN.fullmatch(line):
         only = Simple((0,))
         only.words = [Word(word) for word in line.split()]
+        if len(only.words) > MAX_WORDS:
+            raise TooLongError
         return [only]
     whole = _Whole(line)
     _Script(whole, "", (0,)).read()
@@ -119,6 +123,7 @@ class _Script:
         self._now = Simple(scope)
         self._mine: list[Simple] = []
         self._word: list[str] | None = None
+        self._tail: list[str] = []
         self._wild = False
         self._into = ""
 
@@ -162,6 +167,7 @@ class _Script:
         whole = self._whole
         if piece == "(" and self._word is not None and whole.text.startswith(")", whole.at):
             whole.at, self._word = whole.at + 1, None  # a function is named
+            self._tail.clear()
             return
         inner = self._substituted(piece)
         if piece != "(" or self._word is not None:
@@ -221,13 +227,24 @@ class _Script:
     # --- words and commands
 
     def _join(self, pieces: Sequence[str], *, wild: bool = False) -> None:
-        self._word = [text + piece for text in self._word or [""] for piece in pieces][:MAX_READINGS]
+        """Add to the word one of several pieces. Lone ones are put together once, at the end."""
+        if self._word is None:
+            self._word = [""]
+        if len(pieces) == 1:
+            self._tail.append(pieces[0])
+        else:
+            self._word = [text + piece for text in self._readings() for piece in pieces][:MAX_READINGS]
         self._wild = self._wild or wild
+
+    def _readings(self) -> list[str]:
+        tail = "".join(self._tail)
+        self._tail.clear()
+        return [text + tail for text in self._word or [""]] if tail else self._word or [""]
 
     def _finish_word(self) -> None:
         if self._word is None:
             return
-        texts, into, command = self._word, self._into, self._now
+        texts, into, command = self._readings(), self._into, self._now
         self._word, self._into = None, ""
         if into == "<<<":
             command.bodies += texts
@@ -253,6 +270,8 @@ class _Script:
         """What a substitution may leave in its place: any of the words of its commands, or something else."""
         whole = self._whole
         whole.shells += 1
+        if whole.shells > MAX_SHELLS:
+            raise TooLongError
         inner = _Script(whole, "`" if opening == "`" else ")", (*self._scope, whole.shells)).read()
         whole.at += 1
         if opening == "$((" and whole.text.startswith(")", whole.at):

@@ -26,7 +26,7 @@ _OPENS_FILES = re.compile(
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _JOINED = re.compile(r"""(['"])\s*\|\|\s*\1""")
-_LITERAL = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|`([^`]*)`|\[([^\]]*)\]""")
+_LITERAL = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|`([^`]*)`|\[([^\[\]]*)\]""")
 _DOT_COMMAND = re.compile(r"^[ \t]*\.\w+[ \t]+(.+)", re.MULTILINE)
 
 

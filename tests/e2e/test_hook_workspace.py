@@ -44,6 +44,21 @@ def test_one_budget_wherever_the_shell_has_gone(work: Hooked) -> None:
     assert said == ["allow", "allow", "deny"]
 
 
+def test_a_policy_beneath_a_store_begins_no_budget_of_its_own(work: Hooked) -> None:
+    """Under a policy that lies elsewhere, the workspace has a store only; a policy beneath it counts for nothing either."""
+    policy = work.root.parent / "person.aex"
+    work.policy_file.rename(policy)
+    nested = work.root / "sub"
+    (nested / ".aex").mkdir(parents=True)
+    (nested / ".aex" / "policy.aex").write_text(WIDE)
+    said = [
+        work.ask("Read", {"file_path": str(number)}, "--policy", str(policy), cwd=str(cwd)).decision
+        for number, cwd in enumerate((work.root, nested, nested))
+    ]
+    assert said == ["allow", "allow", "deny"]
+    assert work.ask("Bash", {"command": "make"}, cwd=str(nested)).decision != "allow"
+
+
 def test_a_policy_where_everybody_may_write_does_not_count(work: Hooked) -> None:
     """As in /tmp: nobody knows whose it is, so the call is refused, and the message names the folder."""
     work.root.parent.chmod(0o1777)

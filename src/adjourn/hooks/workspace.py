@@ -1,7 +1,7 @@
 """Which folder a hook works in: the client's project, or, where the client does not name it, one found from where its shell is.
 
 An agent chooses where its shell is, and can make a policy or a store in any folder of the workspace. So what is looked for is
-the outermost folder that has one: a folder beneath it never counts. What lies above the workspace an agent cannot be assumed
+the outermost folder that has either: a folder beneath it never counts. What lies above the workspace an agent cannot be assumed
 to write, with two exceptions. The home folder is no workspace of what is in it, and where everybody may write nobody knows
 whose policy it is: that is refused.
 
@@ -33,8 +33,11 @@ def root_of(working_directory: str) -> str:
 
 def _outermost(here: str) -> str:
     folders = list(_upwards(here))
-    having = [folder for folder in folders if discover(folder)]
-    having = having or [folder for folder in folders if os.path.lexists(os.path.join(folder, DEFAULT_STORE))]
+    having = [
+        folder
+        for folder in folders
+        if discover(folder) or os.path.lexists(os.path.join(folder, DEFAULT_STORE))
+    ]
     root = having[-1] if having else here
     if root != here and os.stat(root).st_mode & stat.S_IWOTH:
         raise RefusedError(

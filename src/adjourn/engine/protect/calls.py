@@ -28,6 +28,7 @@ from adjourn.engine.protect.words import (
     WORD_KEYS,
     argument_key,
     is_path_key,
+    moves,
     removes,
     words_of,
 )
@@ -35,6 +36,8 @@ from adjourn.engine.speaking import BY_CLIENT, OUR_COMMAND
 
 _MAX_NAME = 255
 _WILD = frozenset("*?[{")
+_KEPT = BASE_KEYS | CONTENT_KEYS
+"""Arguments that name nothing that a tool takes away."""
 _PATCHING = frozenset(("patch", "diff"))
 
 
@@ -97,6 +100,7 @@ class _Search:
         self._places = places
         self._tool = tool
         self._removes = removes(tool)
+        self._kept = _KEPT | TARGET_KEYS if moves(tool) else _KEPT
         self._patches = not _PATCHING.isdisjoint(words_of(tool))
         given = _bases(arguments) if isinstance(arguments, dict) else ()
         first = os.path.join(root, working_directory.partition("\0")[0] or root)
@@ -138,7 +142,7 @@ class _Search:
         return next(filter(None, (self._path("path", name.partition("\0")[0]) for name in names)), None)
 
     def _path(self, key: str, text: str) -> str | None:
-        around = self._removes and not (key in BASE_KEYS or key in TARGET_KEYS or key in CONTENT_KEYS)
+        around = self._removes and key not in self._kept
         for spelling in dict.fromkeys((text, text.strip())):
             for path in dict.fromkeys((*paths_in(spelling), spelling)):
                 if (not path and not (around and is_path_key(key))) or len(path) - path.rfind(

@@ -76,7 +76,7 @@ class _Line:
             found = (
                 reach.named(command.writes)
                 or reach.private(command.reads)
-                or self._substituted(command.bodies, reach.base)
+                or self._substituted(command.substituted, reach.base)
                 or self._run(command.words, command, reach)
             )
             if found:
@@ -108,7 +108,7 @@ class _Line:
         program, rest = name_of(words[0]), words[1:]
         if program in OURS or not (program in PRINTERS or only_reads(program, rest)):
             piped = command.before.words if command.before is not None else ()
-            read = (*command.bodies, *(word.text for word in piped))
+            read = (*_given(command), *(word.text for word in piped))
             if (found := personal(words, read, fed=fed)) is not None:
                 return found
         if program in GOING:
@@ -121,13 +121,13 @@ class _Line:
         rest = words[1:]
         if (special := SPECIAL.get(program)) is not None:
             found = special(reach, rest, lambda words: self._run(words, Simple(command.scope), reach))
-            return found or reach.spoken_of((), command.bodies)
+            return found or reach.spoken_of((), _given(command))
         if program in PRINTERS:
             return None
         if only_reads(program, rest):
             return reach.private(rest) or reach.written_by_option(rest)
         found = removed(reach, program, rest) if program in REMOVERS else None
-        return found or reach.spoken_of(words, command.bodies)
+        return found or reach.spoken_of(words, _given(command))
 
     def _fed(self, words: Sequence[Word], before: Simple, reach: Reach) -> str | None:
         """What a program reaches that is given the output of another one as further words, by `xargs`."""
@@ -150,7 +150,7 @@ class _Line:
             scripts.append(" ".join(word.text for word in rest))  # eval joins its words
         if piped:
             scripts.append(" ".join(word.text for word in piped))
-        scripts = [script for script in dict.fromkeys((*scripts, *command.bodies)) if script not in SHELLS]
+        scripts = [script for script in dict.fromkeys((*scripts, *_given(command))) if script not in SHELLS]
         return next((found for script in scripts if (found := self._inner(script, base))), None)
 
     def _go(self, rest: Sequence[Word], scope: tuple[int, ...], reach: Reach) -> None:
@@ -158,3 +158,13 @@ class _Line:
         there = reach.from_folder(os.path.expanduser(to)).base
         if UNKNOWN not in to and os.path.isdir(there):
             self._bases[scope] = there
+
+
+def _given(command: Simple) -> list[str]:
+    """The texts that a command reads: its own, those of the command before it, and what that one prints."""
+    before = command.before
+    if before is None:
+        return command.bodies
+    words, _ = without_runners(before.words)
+    printed = [word.text for word in words[1:]] if words and name_of(words[0]) in PRINTERS else []
+    return [*command.bodies, *before.bodies, *printed]

@@ -6,6 +6,7 @@ Owns: that list, and whether a real path is one of them, lies in one, or has one
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -24,6 +25,9 @@ SOCKET = "the folder of the socket that hooks are answered over"
 MAX_PATH = 4096
 """No file can be opened by a longer one, but one that is made shorter before."""
 _MAX_KEPT_FILES = 1000
+_ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
+"""The folder itself, not a file in it, nor one that is called so at its end."""
+_REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
 _OF_CONFIG = ("keys", "heads", "settings.toml")
 """What is protected of the configuration where the workspace lies in its folder."""
 
@@ -104,7 +108,7 @@ class Places:
         for name, needle in self._needles:
             if needle in folded:
                 return name
-        return None
+        return FOLDER if FOLDER in folded and _ALONE.search(folded) and _REMOVING.search(folded) else None
 
     def mentioned_private(self, text: str) -> str | None:
         folded = text.casefold()

@@ -97,10 +97,10 @@ def _git(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
     del run
     words = list(rest)
     while words and words[0].text[:1] == "-":
-        option = words.pop(0).text
-        if option == "-C" and words:
-            reach = reach.from_folder(words[0].text)
-        if option in ("-C", "-c", "--git-dir", "--work-tree", "--namespace"):
+        option, _, value = words.pop(0).text.partition("=")
+        if option in ("-C", "--work-tree") and (value or words):
+            reach = reach.from_folder(value or words[0].text)
+        if not value and option in ("-C", "-c", "--git-dir", "--work-tree", "--namespace"):
             del words[:1]
     name, words = (words[0].text, words[1:]) if words else ("", [])
     options = {word.text for word in words if word.text[:1] == "-"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from adjourn.engine.protect.walking import paths_in, readings
 
 _MAX_GLOB = 256
 """Characters of a pattern for one name."""
+_WILDCARD = re.compile(r"[*?[{]")
 
 
 class Reach(NamedTuple):
@@ -64,7 +66,7 @@ class Reach(NamedTuple):
         return self.named(Word(name.partition("\0")[0]) for body in bodies for name in texts.patched(body))
 
     def _named(self, word: Word, *, around: bool = False) -> str | None:
-        text = word.text.removeprefix(f"{UNKNOWN}/") if word.text.startswith(f"{UNKNOWN}/") else word.text
+        text = word.text.removeprefix(f"{UNKNOWN}/").removeprefix("~+/")
         if not text or "\n" in text or text == UNKNOWN:
             return None
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
@@ -95,7 +97,7 @@ def matched(
 
     `hidden`: wildcards also match names that begin with a dot.
     """
-    globs = _parts(os.path.join(base, os.path.expanduser(pattern)).replace("[^", "[!"))
+    globs = _parts(_led(os.path.join(base, os.path.expanduser(pattern))).replace("[^", "[!"))
     for name, path in places.all_paths():
         parts = _parts(path)
         if len(globs) == len(parts) or (around if len(globs) < len(parts) else name != FOLDER):
@@ -103,6 +105,13 @@ def matched(
             if all(glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(path):
                 return name
     return None
+
+
+def _led(pattern: str) -> str:
+    """An absolute pattern with the links followed in the folders before its first wildcard."""
+    wildcard = _WILDCARD.search(pattern)
+    folder = pattern[: wildcard.start() if wildcard else None].rpartition("/")[0]
+    return os.path.realpath(folder or "/") + pattern[len(folder) :]
 
 
 def _values(word: Word) -> Iterable[Word]:

@@ -68,15 +68,18 @@ class Word(NamedTuple):
 
 
 class Simple:
-    """One simple command. `before` is the one whose output it reads, `scope` the shell that it runs in."""
+    """One simple command. `before` is the one whose output it reads, `scope` the shell that it runs in, `bodies` what it is given
+    to read, `substituted` those of them that the shell looks for substitutions in.
+    """
 
-    __slots__ = ("before", "bodies", "reads", "scope", "words", "writes")
+    __slots__ = ("before", "bodies", "reads", "scope", "substituted", "words", "writes")
 
     def __init__(self, scope: tuple[int, ...], before: Simple | None = None) -> None:
         self.words: list[Word] = []
         self.reads: list[Word] = []
         self.writes: list[Word] = []
         self.bodies: list[str] = []
+        self.substituted: list[str] = []
         self.before = before
         self.scope = scope
 
@@ -315,7 +318,10 @@ class _Script:
         for tag, command in whole.announced:
             name = tag.strip("'\"").replace("\\", "")
             end = re.compile(rf"^[ \t]*{re.escape(name)}[ \t]*$", re.MULTILINE).search(whole.text, whole.at)
-            command.bodies.append(whole.text[whole.at : end.start() if end else len(whole.text)])
+            body = whole.text[whole.at : end.start() if end else len(whole.text)]
+            command.bodies.append(body)
+            if name == tag:  # no part of it is quoted
+                command.substituted.append(body)
             whole.at = min(len(whole.text), end.end() + 1 if end else len(whole.text))
         whole.announced = []
 

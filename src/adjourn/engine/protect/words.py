@@ -53,6 +53,7 @@ _REMOVING = frozenset((
     "clean", "clear", "del", "delete", "destroy", "drop", "erase", "move", "mv", "prune", "purge", "rd", "relocate", "remove",
     "rename", "rimraf", "rm", "rmdir", "rmtree", "shred", "trash", "truncate", "unlink", "wipe",
 ))  # fmt: skip
+_MOVING = frozenset(("move", "mv", "relocate", "rename"))
 _READING = frozenset((
     "blame", "cat", "count", "describe", "diff", "exists", "find", "get", "glob", "grep", "head", "info", "inspect", "list",
     "log", "lookup", "ls", "read", "search", "show", "stat", "status", "tail", "tree", "view",
@@ -87,6 +88,11 @@ def words_of(tool: str) -> frozenset[str]:
 def removes(tool: str) -> bool:
     """Whether a tool takes away what it is given, by its name."""
     return not _REMOVING.isdisjoint(words_of(tool))
+
+
+def moves(tool: str) -> bool:
+    """Whether a tool takes what it is given elsewhere, by its name."""
+    return not _MOVING.isdisjoint(words_of(tool))
 
 
 def only_reads(tool: str) -> bool:

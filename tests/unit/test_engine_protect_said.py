@@ -68,6 +68,8 @@ COMMANDS = [
     # the folder itself, and what is around it
     ("rm -rf .aex", FOLDER),
     ("rm -rf ./.aex/", FOLDER),
+    ("rm -rf .a\\\nex", FOLDER),
+    ("rm \\\n  -rf \\\n  .aex", FOLDER),
     ("rm -rf ROOT/.aex", FOLDER),
     ("sudo -n rm -rf .aex", FOLDER),
     ("mv .aex /tmp/x", FOLDER),

@@ -86,8 +86,9 @@ def _commands(words: Sequence[Word], *, fed: bool) -> Iterator[str]:
     first = next((at for at in range(len(words)) if _is_argument(words, at)), None)
     for at, word in enumerate(words):
         name, rest = word.text, words[at + 1 :]
-        if at == first and _is_anything(word):
-            yield "approve"  # as far as anybody knows
+        if at == first and (word.wild or UNKNOWN in word.text):
+            pattern = word.text.replace(UNKNOWN, "*")
+            yield from (one for one in _GIVEN if fnmatch.fnmatchcase(one, pattern))
         if at == first and name in _GROUPS:
             name = f"{name} {next((one.text for one in rest if one.text[:1] != '-'), '')}"
         if name in _GIVEN and (at == first or name in _OURS_ONLY) and (fed or _speaks(name, rest)):

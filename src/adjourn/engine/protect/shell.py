@@ -25,7 +25,8 @@ MAX_READINGS = 32
 MAX_WORDS = 20_000
 
 _CODE = re.compile(
-    r"""(?P<blank>(?:[ \t\r]|\\\n)+)
+    r"""(?P<blank>[ \t\r]+)
+    | (?P<continued>\\\n)
     | (?P<heredoc><<-?(?!<)[ \t]*(?P<tag>'[^'\n]*'|"[^"\n]*"|[\w\\.!-]+))
     | (?P<redirect>\d*(?:&>>?|>>|>\||>&|<>|<<<|<&|>|<)(?!\())
     | (?P<open>\$\(\(?|[<>]\(|[(`])
@@ -154,6 +155,9 @@ class _Script:
     def _blank(self, piece: str, match: re.Match[str]) -> None:
         del piece, match
         self._finish_word()
+
+    def _continued(self, piece: str, match: re.Match[str]) -> None:
+        """A line goes on, and so does a word that is cut in two there."""
 
     def _heredoc(self, piece: str, match: re.Match[str]) -> None:
         del piece

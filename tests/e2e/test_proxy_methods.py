@@ -215,6 +215,17 @@ def test_a_denied_request_cannot_be_spelt_in_another_way(tmp_path: Path, line: s
         assert len(work.facts("upstream.refused")) + len(work.facts("upstream.non_jsonrpc")) == 1
 
 
+@pytest.mark.parametrize("end", ["\0", " ", "\u200b"])
+def test_a_method_is_the_same_to_every_reader(tmp_path: Path, end: str) -> None:
+    """Where some reader strips what stands at its end, it passes neither way, though a rule allows all else."""
+    with Workspace(tmp_path, "allow *", "deny mcp.roots.list", "deny mcp.resources.read") as work:
+        client = work.client()
+        client.answer(_says(client, json.dumps({"jsonrpc": "2.0", "id": "h", "method": f"roots/list{end}"})))
+        assert not any(b'"h"' in got for got in client.received)
+        assert "error" in client.ask(f"resources/read{end}", {"uri": "a:b"})
+        assert not any(b"resources/read" in line for line in work.forwarded())
+
+
 def test_a_server_that_reads_no_answers_does_not_hold_up_the_proxy(tmp_path: Path) -> None:
     """Tens of thousands of refused requests are answered as far as the server reads, and few of them are written down."""
     with Workspace(tmp_path, "allow *", "deny mcp.roots.list") as work:

@@ -67,6 +67,11 @@ def is_id(value: object) -> bool:
     return type(value) is str or type(value) is int
 
 
+def is_method(value: object) -> bool:
+    """Whether it names one method to every reader: beside the case of letters, there is nothing to strip or to fold in it."""
+    return type(value) is str and value != "" and fold_key(value) == value.lower()
+
+
 class FrameError(Exception):
     """A line that cannot be decided on. `code` is the JSON-RPC code, `id` the request's where it is known."""
 
@@ -167,6 +172,8 @@ def _check_request(body: dict[str, Any], message_id: object) -> None:
         raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
     if body["method"] != "tools/call" and body["method"].strip(_BLANKS).casefold() == "tools/call":
         raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", message_id)
+    if not is_method(body["method"]):
+        raise FrameError(INVALID_REQUEST, "method could be read as another one", message_id)
     if "result" in body or "error" in body:
         raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
     if "params" in body and type(body["params"]) is not dict:

@@ -20,6 +20,7 @@ from adjourn.mcp.frames import (
     FrameError,
     check_keys,
     is_id,
+    is_method,
     one_line,
 )
 from adjourn.mcp.stdio import Oversize
@@ -99,8 +100,8 @@ def _read_members(line: bytes) -> tuple[bytes, Reply]:
     answers = (reply.result is not UNSET) + (reply.error is not UNSET)
     if answers + (reply.method is not UNSET) != 1:
         raise FrameError(INVALID_REQUEST, "not one of a request, a result and an error")
-    if not answers and (type(reply.method) is not str or not (reply.id is UNSET or is_id(reply.id))):
-        raise FrameError(INVALID_REQUEST, "method must be a text, an id a text or an integer")
+    if not answers and (not is_method(reply.method) or not (reply.id is UNSET or is_id(reply.id))):
+        raise FrameError(INVALID_REQUEST, "method must be a plain text, an id a text or an integer")
     return line, reply
 
 

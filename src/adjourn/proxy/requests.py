@@ -83,7 +83,7 @@ class ServerRequests:
             method = one.get("method") if isinstance(one, dict) else None
             block = (
                 self._judge(method)
-                if isinstance(method, str)
+                if isinstance(method, str) and frames.is_method(method)
                 else Block("unreadable", "the server asks for something without a method", "")
             )
             if block is not None:

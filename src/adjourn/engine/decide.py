@@ -299,6 +299,8 @@ def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, f
 
 def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
     """The refusal when a budget leaves no room for the call."""
+    if policy.budget is None and not policy.budgets:
+        return None
     for key, written, limit in budgets_used(policy, ledger):
         used = written + spent if key == "calls" else written
         if used < limit:

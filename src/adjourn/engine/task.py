@@ -211,7 +211,7 @@ class Task:
             seq += 1
             data = _without_secrets(
                 fact
-            )  # INVARIANT: before it is hashed; this is the one place where events are made
+            )  # INVARIANT: before it is hashed, in the one place that makes events
             event = Envelope(
                 after=after,
                 by=_author(by),
@@ -263,12 +263,11 @@ def contradicted(task: str, why: str) -> IntegrityError:
 
 def _without_secrets(data: Data) -> Data:
     """The data with its prose as it may be stored."""
-    changed = {
-        name: shown
-        for name in prose_of(type(data))
-        if (text := getattr(data, name)) and (shown := without_secrets(text)) != text
-    }
-    return msgspec.structs.replace(data, **changed) if changed else data
+    for name in prose_of(type(data)):
+        text = getattr(data, name)
+        if text and (shown := without_secrets(text)) != text:
+            data = msgspec.structs.replace(data, **{name: shown})
+    return data
 
 
 @lru_cache(maxsize=64)

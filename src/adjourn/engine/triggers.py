@@ -51,6 +51,7 @@ class _Watch:
             self.notes.append(f"{error}; the usual rules count")
         self._matcher = Matcher(self.settings)
         self.policy: Policy | None = None
+        self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}
         self._next = 0.0
         self.made: dict[tuple[str, str], Guarded] = {}
@@ -59,9 +60,10 @@ class _Watch:
         """By call: those that were let through."""
 
     def look(self, policy: Policy) -> None:
-        if policy is not self.policy:
-            self.policy, self._next = policy, 0.0
-            self._tools.clear()
+        """Take in a policy that is another than the one before."""
+        self.policy, self._next = policy, 0.0
+        self.has_budgets = policy.budget is not None or bool(policy.budgets)
+        self._tools.clear()
 
     def label(self, call: Call) -> str:
         """Why a checkpoint is due before a call: a rule's label, "policy" or "hint", "" when none is."""
@@ -83,8 +85,6 @@ class _Watch:
 
     def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
         """What `due_shares` says, without asking it while it cannot be anything."""
-        if policy.budget is None and not policy.budgets:
-            return []
         if not policy.budgets and ledger.calls_used < self._next:
             return []
         due = due_shares(ledger, policy)
@@ -110,7 +110,8 @@ def before(session: Session, calls: Sequence[Call]) -> list[str]:
     Returns what is to be said about their pages.
     """
     watch, policy = _watch(session), session.policy
-    watch.look(policy)
+    if policy is not watch.policy:
+        watch.look(policy)
     notes, watch.notes = watch.notes, []
     made = ""
     for call in calls:
@@ -120,7 +121,7 @@ def before(session: Session, calls: Sequence[Call]) -> list[str]:
                 made, said = _make_before(session, call.tool, label, watch.settings)
                 notes += said
             watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
-    return notes + _make_due(session, watch)
+    return notes + _make_due(session, watch) if watch.has_budgets else notes
 
 
 def admit(session: Session, calls: Sequence[Call]) -> list[Admitted]:
@@ -148,7 +149,7 @@ def settled(session: Session, facts: Iterable[kinds.ToolSettled] = ()) -> list[s
             if guarded is not None and fact.outcome != "input-required":
                 del watch.guarded[fact.call]
                 notes += _make_after(session, guarded, fact)
-    return notes + _make_due(session, watch)
+    return notes + _make_due(session, watch) if watch.has_budgets else notes
 
 
 def settled_later(session: Session, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:

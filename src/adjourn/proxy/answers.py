@@ -128,7 +128,7 @@ class Answers:
         later: list[tuple[Pending, Reply]],
     ) -> bytes:
         """Take note of an answer. Returns what the client gets."""
-        asks = _asks_for_input(reply)
+        asks = _asks_for_input(reply) if b'"input_required"' in line or b"\\u" in line else None
         if asks and (block := self._gate.requests.in_answer(asks.inputRequests)):
             if pending.session is not None and pending.call:
                 settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
@@ -259,8 +259,6 @@ class Answers:
 def _asks_for_input(reply: Reply) -> ResultHead | None:
     """The result that says that the request goes on once the client has answered what is asked in it; None for any other."""
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
-    if not _may_say(raw, b'"input_required"'):
-        return None
     head = _head(raw)
     return head if head.resultType == "input_required" else None
 
@@ -272,11 +270,6 @@ def _lost(pending: Pending, line: bytes) -> kinds.ToolSettled:
     lost = pending.effectful or pending.kept
     outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
     return kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
-
-
-def _may_say(raw: bytes, text: bytes) -> bool:
-    """Whether a JSON text may hold another, which is ASCII and in quotes: as it is, or with letters escaped."""
-    return text in raw or b"\\u" in raw
 
 
 def _head(raw: bytes) -> ResultHead:
@@ -304,7 +297,7 @@ def _settlement(pending: Pending, reply: Reply, now: int) -> kinds.ToolSettled:
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     outcome: Any = "ok"
     state = ""
-    if _may_say(raw, b'"isError"') or _may_say(raw, b'"resultType"'):
+    if b'"isError"' in raw or b'"resultType"' in raw or b"\\u" in raw:  # as it is, or with letters escaped
         head = _head(raw)
         if head.resultType == "input_required":
             outcome = "input-required"

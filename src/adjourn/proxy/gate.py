@@ -30,7 +30,7 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import Oversize
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.params import GIVEN_BACK, TASK_META, beside_call, beside_request, given_back
+from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, beside_request, given_back
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
@@ -271,7 +271,9 @@ class Gate:
         arguments = params.get("arguments") or {}
         if named_only and tool not in self._meta.definitions:
             arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
-        beside = beside_request(params) if named_only else beside_call(params)
+        beside: dict[str, Any] = {}
+        if not params.keys() <= PLAIN:
+            beside = beside_request(params) if named_only else beside_call(params)
         state = params.get("requestState", "" if "inputResponses" in params else None)
         ours = isinstance(state, str) and is_ours(state)
         effectful = not named_only and not (self.read_only.get(tool) or tool in READING_VERBS)
@@ -294,7 +296,7 @@ class Gate:
     # --- admission
 
     def _queue(self, message: Message, call: Call, batch: Batch | None) -> None:
-        if (block := self._asker.take_answer(message, call)) is not None:
+        if "requestState" in message.params and (block := self._asker.take_answer(message, call)) is not None:
             self._refuse_call(message, block, batch)
             return
         alone = (

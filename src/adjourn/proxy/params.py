@@ -21,11 +21,13 @@ TRANSPORT = frozenset((
 ))  # fmt: skip
 """Members of `_meta` that say how a request travels, or in which turn of its client it was made. They differ when the very
 same call is repeated."""
+PLAIN = frozenset(("name", "arguments"))
+"""The members of nearly every call. A request that has no others says nothing beside them."""
 _OWN = frozenset(("name", "arguments", "_meta", *GIVEN_BACK))
 
 
 def beside_call(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a tools/call beside tool, arguments and transport: nothing, for nearly every call."""
+    """The params of a tools/call beside tool, arguments and transport."""
     if params.keys() <= _OWN:
         return beside_request(params)
     return {key: value for key, value in params.items() if key not in _OWN} | beside_request(params)

@@ -402,8 +402,12 @@ class SqliteStore:
 
         With `log`, its write-ahead log as well, in which a commit is acknowledged.
         """
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            raise sqlite_file.replaced(self.path) from None
         file, log_file = self._files
-        if _identity(self.path) != file or (log and _identity(self._log) != log_file):
+        if (found.st_dev, found.st_ino) != file or (log and _identity(self._log) != log_file):
             raise sqlite_file.replaced(self.path)
 
     def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from adjourn.engine.protect import texts
 from adjourn.engine.protect.places import FOLDER, KEYS, MAX_PATH, Places
@@ -75,9 +76,13 @@ def _read(arguments: object, places: Places, working_directory: str) -> str | No
     base = working_directory or places.root
     for key, value in _texts(arguments):
         if isinstance(value, str) and key not in TARGET_KEYS and not _means_more(value):
-            if key not in CONTENT_KEYS and places.opens_private(os.path.join(base, value)):
+            if key not in CONTENT_KEYS and places.opens_private(
+                f"{base}/{value}" if value[:1] != "/" else value
+            ):
                 return KEYS
-            if not places.mentioned_private(value):
+            if "/" not in value or not places.mentioned_private(
+                value
+            ):  # each private place has a slash in it
                 continue
         found = _Search({key: value}, places, working_directory, "").found()
         if found and (places.is_private(found) or key in TARGET_KEYS):
@@ -202,32 +207,44 @@ def _bases(arguments: dict[str, object]) -> Iterator[str]:
             yield os.path.expanduser(value)
 
 
-def _texts(arguments: object) -> Iterator[tuple[str, str | list[str]]]:
+def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
     """Every text in JSON arguments with the key it stands under; keys that look like paths are texts, too.
 
     A command that is given by its words is a list of them.
     """
-    stack: list[tuple[str, object]] = [("", arguments)]
-    while stack:
-        key, value = stack.pop()
+    found: list[tuple[str, str | list[str]]] = []
+    waiting: list[tuple[str, object]] = [("", arguments)]
+    while waiting:
+        key, value = waiting.pop()
         if isinstance(value, str):
-            yield key, value
+            found.append((key, value))
+        elif isinstance(value, dict):
+            waiting += _members(key, value, found)
         elif isinstance(value, list | tuple):
             if key in LINE_KEYS and _is_command(value):
-                yield key, list(value)
+                found.append((key, list(value)))
             if key not in COMMAND_KEYS or not _is_command(value):
-                stack += [(key, item) for item in value]
-        elif isinstance(value, dict):
-            items = [(argument_key(str(name)), item) for name, item in value.items()]
-            yield from (
-                (key, name) for name in map(str, value) if "/" in name or "." in name
-            )  # from path to content
-            if any(name in WORD_KEYS for name, _ in items) and (words := _words_of(dict(items))):
-                yield "command", words
-                items = [
-                    (name, item) for name, item in items if name not in WORD_KEYS and name not in LINE_KEYS
-                ]
-            stack += items
+                waiting += [(key, item) for item in value]
+    return found
+
+
+def _members(
+    key: str, value: dict[Any, object], found: list[tuple[str, str | list[str]]]
+) -> list[tuple[str, object]]:
+    """What stands in an object, by its folded names; names that look like paths, and a command's words, are found at once."""
+    items = []
+    has_words = False
+    for name, item in value.items():
+        text = str(name)
+        if "/" in text or "." in text:  # from path to content
+            found.append((key, text))
+        folded = argument_key(text)
+        has_words = has_words or folded in WORD_KEYS
+        items.append((folded, item))
+    if has_words and (words := _words_of(dict(items))):
+        found.append(("command", words))
+        return [(name, item) for name, item in items if name not in WORD_KEYS and name not in LINE_KEYS]
+    return items
 
 
 def _words_of(given: dict[str, object]) -> list[str]:

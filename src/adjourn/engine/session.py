@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.aex.policy import Policy
 from adjourn.engine import ids, once
@@ -31,6 +31,9 @@ from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.state.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.state.redact import preview
+
+if TYPE_CHECKING:
+    from adjourn.engine.triggers import Watch
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_SHOWN_TOOL = 200
@@ -61,6 +64,8 @@ class Session(Hold):
         super().__init__(task, policy, sitting, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
+        self.watch: Watch | None = None
+        """What `triggers` knows of this session, once it has looked at a call."""
 
     def admit(self, calls: Sequence[Call]) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.

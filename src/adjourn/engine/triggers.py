@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from adjourn.aex.policy import Policy
 from adjourn.engine.decide import Call, budgets_used
@@ -39,7 +38,7 @@ class Guarded(NamedTuple):
     before: str
 
 
-class _Watch:
+class Watch:
     """What is known of one session: its rules as far as they were looked at, and its destructive calls."""
 
     def __init__(self, session: Session) -> None:
@@ -94,22 +93,14 @@ class _Watch:
         return due
 
 
-_watches: WeakKeyDictionary[Session, _Watch] = WeakKeyDictionary()
-
-
-def _watch(session: Session) -> _Watch:
-    watch = _watches.get(session)
-    if watch is None:
-        watch = _watches[session] = _Watch(session)
-    return watch
-
-
 def before(session: Session, calls: Sequence[Call]) -> list[str]:
     """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
 
     Returns what is to be said about their pages.
     """
-    watch, policy = _watch(session), session.policy
+    watch, policy = session.watch, session.policy
+    if watch is None:
+        watch = session.watch = Watch(session)
     if policy is not watch.policy:
         watch.look(policy)
     notes, watch.notes = watch.notes, []
@@ -127,7 +118,7 @@ def before(session: Session, calls: Sequence[Call]) -> list[str]:
 def admit(session: Session, calls: Sequence[Call]) -> list[Admitted]:
     """Let the session decide, and take note of the calls it lets through, of those that a checkpoint was made before."""
     decided = session.admit(calls)
-    watch = _watches.get(session)
+    watch = session.watch
     if watch is not None and watch.made:
         for call, one in zip(calls, decided, strict=True):
             guarded = watch.made.get((call.tool, call.digest))
@@ -139,7 +130,7 @@ def admit(session: Session, calls: Sequence[Call]) -> list[Admitted]:
 
 def settled(session: Session, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
     """Make the checkpoints that are due once calls were settled. Raises what making one raises."""
-    watch = _watches.get(session)
+    watch = session.watch
     if watch is None:
         return []
     notes: list[str] = []
@@ -193,7 +184,7 @@ def _may_pass(session: Session, call: Call) -> bool:
 # --- making them
 
 
-def _make_due(session: Session, watch: _Watch) -> list[str]:
+def _make_due(session: Session, watch: Watch) -> list[str]:
     notes: list[str] = []
     for share, key, trigger in watch.shares(session.task.ledger, session.policy):
         what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")

@@ -15,6 +15,7 @@ from adjourn.errors import InvalidError
 MAX_SAFE_INTEGER = 2**53 - 1
 """Beyond it RFC 8785 has no exact numbers."""
 MAX_DEPTH = 200
+_TEXT = frozenset((str,))
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -47,10 +48,10 @@ def digest(data: bytes) -> str:
 def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a JSON type, on the hot path
     """Whether msgspec's sorted encoding of a value is canonical. Every part is looked at, to find what is out of bounds."""
     if type(value) is dict:
-        if not all(type(key) is str for key in value):
+        if not _TEXT.issuperset(map(type, value)):
             odd = next(key for key in value if type(key) is not str)
             raise InvalidError(f"cannot be canonical JSON: key {odd!r} is not text")
-        plain = all(map(str.isascii, value))
+        plain = "".join(value).isascii()
         items: Iterable[object] = value.values()
     elif type(value) is list or type(value) is tuple:
         plain, items = True, value

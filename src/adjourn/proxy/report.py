@@ -37,7 +37,7 @@ class Report:
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
-        self._said: list[tuple[str, str, dict[str, Any], int]] = []
+        self._said: list[tuple[str, str, dict[str, Any], int, bool]] = []
         self._waiting: list[bytes] = []
         self._lock = Lock()
         self._room = poll()
@@ -45,12 +45,12 @@ class Report:
 
     def event(self, event: str, text: str = "", **data: Any) -> None:
         """Something happened. `text` is for people; without it the data is shown."""
-        self._said.append((event, text, data, time.time_ns()))
+        self._said.append((event, text, data, time.time_ns(), True))
         self.flush()
 
     def routine(self, event: str, **data: Any) -> None:
-        """Something happened as it should. Written soon."""
-        self._said.append((event, "", data, time.time_ns()))
+        """Something happened as it should. Written soon. `data` are names and ids that were checked: nothing of them is hidden."""
+        self._said.append((event, "", data, time.time_ns(), False))
 
     def flush(self) -> None:
         """Write what waits, as far as there is room: a client that never reads our stderr must not stop the work."""
@@ -68,11 +68,13 @@ class Report:
                     del waiting[:count]
             del waiting[:-MAX_WAITING]
 
-    def _line(self, event: str, text: str, data: dict[str, Any], when: int) -> bytes:
+    def _line(self, event: str, text: str, data: dict[str, Any], when: int, prose: bool) -> bytes:
         if self._json:
             told = data or ({"message": text} if text else {})
             stamp = timestamp(when // 1_000_000)
             said = msgspec.json.encode({"event": event, "data": in_all(told), "timestamp": stamp}).decode()
             return visible_json(said).encode() + b"\n"
-        shown = text or " ".join(f"{key}={value}" for key, value in data.items())
-        return f"adjourn: {event:<18} {visible_line(without_secrets(shown))}\n".encode()
+        shown = text or " ".join([f"{key}={value}" for key, value in data.items()])
+        if prose:
+            shown = visible_line(without_secrets(shown))
+        return f"adjourn: {event:<18} {shown}\n".encode()

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from time import monotonic_ns
 
 from adjourn.host import folders
 
@@ -28,6 +29,9 @@ _MAX_KEPT_FILES = 1000
 _ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
 """The folder itself, not a file in it, nor one that is called so at its end."""
 _REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
+SPARED_NS = 10_000_000
+"""How long a path that opens no key is not looked at again, in nanoseconds."""
+_MAX_SPARED = 256
 _OF_CONFIG = ("keys", "heads", "settings.toml")
 """What is protected of the configuration where the workspace lies in its folder."""
 
@@ -58,6 +62,8 @@ class Places:
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
         self._identities: frozenset[tuple[int, int]] = frozenset()
         self._changed = -1
+        self._spared: dict[str, int] = {}
+        """Paths that were just looked at, and until when that counts."""
 
     def held(self, real: str) -> str | None:
         """The place that a real path is, or is in."""
@@ -118,12 +124,24 @@ class Places:
         return None
 
     def opens_private(self, path: str) -> bool:
-        """Whether opening a path would open a key or the folder of keys, whatever links lead there."""
+        """Whether opening a path would open a key or the folder of keys, whatever links lead there.
+
+        A path that does not is looked at again after `SPARED_NS` only: a link can be exchanged after any look, and calls that
+        come in together name the same few paths.
+        """
+        now = monotonic_ns()
+        if now < self._spared.get(path, 0):
+            return False
         try:
             found = os.stat(path)
+            if (found.st_dev, found.st_ino) in self._known():
+                return True
         except (OSError, ValueError):
-            return False
-        return (found.st_dev, found.st_ino) in self._known()
+            pass
+        if len(self._spared) >= _MAX_SPARED:
+            self._spared.clear()
+        self._spared[path] = now + SPARED_NS
+        return False
 
     def _known(self) -> frozenset[tuple[int, int]]:
         """The folder of keys, and what is in it, by device and inode; looked at anew where the folder was changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import msgspec
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.state.page import MINUTE, SECTIONS, Artifact, Other, Page, Progress, render
+from adjourn.state.page import MINUTE, SECTIONS, Artifact, Other, Page, Progress, armed, disarmed, render
 from adjourn.state.page_reading import parse
 
 SAMPLE = """\
@@ -86,6 +87,14 @@ pages = st.builds(
     ).map(tuple),
     machine=st.just({}) | st.just({"id": "c1", "note": "--> <!-- \u00e9", "trigger": "at 75%"}),
 )  # fmt: skip
+
+
+def test_what_is_disarmed_is_taken_back() -> None:
+    """Every short line of the characters that begin HTML and images comes back as it was."""
+    for size in range(1, 7):
+        for characters in itertools.product("\\<![a", repeat=size):
+            line = "".join(characters)
+            assert armed(disarmed(line)) == line
 
 
 @settings(max_examples=400)

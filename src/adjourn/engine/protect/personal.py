@@ -88,7 +88,7 @@ def _commands(words: Sequence[Word], *, fed: bool) -> Iterator[str]:
         name, rest = word.text, words[at + 1 :]
         if at == first and (word.wild or UNKNOWN in word.text):
             pattern = word.text.replace(UNKNOWN, "*")
-            yield from (one for one in _GIVEN if fnmatch.fnmatchcase(one, pattern))
+            yield from (one for one in _GIVEN if glob_matches(pattern, one))
         if at == first and name in _GROUPS:
             name = f"{name} {next((one.text for one in rest if one.text[:1] != '-'), '')}"
         if name in _GIVEN and (at == first or name in _OURS_ONLY) and (fed or _speaks(name, rest)):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from harness import MODERN, NEW, OLD, Workspace
-from hostile import ALLOWED, Hostile, called_tools, messages
 from requirements import requirement
 
 from adjourn.log.chain import verify_chain
+from hostile import ALLOWED, Hostile, called_tools, messages
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 CLIENT_LINES = 34_000 if CAMPAIGN else 1_700

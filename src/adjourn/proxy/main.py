@@ -46,7 +46,7 @@ SAMPLING_SECONDS = 0.5
 """How long a question for the client's model may wait."""
 REFUSE_SECONDS = 1.0
 GC_THRESHOLD = 10_000
-"""Objects made and not yet freed before a collection. Calls leave no cycles, so that the usual 700 only cost time."""
+"""Objects allocated and not yet freed before a collection. With the usual 700, collections take a measurable share of a call."""
 LAST_LINES_SECONDS = 20.0
 """How long the last lines of a client that has gone may take."""
 SHUT_DOWN_SECONDS = 15.0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness import Workspace, run
+from harness import Workspace, refused, run, text_of
 
 OLD, NEW = b'"tool":"deploy"', b'"tool":"delete"'
 
@@ -99,6 +102,38 @@ def test_a_resume_tells_an_agent_nothing_of_it(work: Workspace) -> None:
     assert answer["isError"]
     assert "delete" not in answer["content"][0]["text"]
     client.close()
+
+
+def test_a_proxy_calls_nothing_with_effects_over_it(work: Workspace) -> None:
+    """Each such call is refused and says where the history was changed; a call that only reads is not."""
+    executed = work.executed()
+    client = work.client("--task", "t")
+    for _ in range(2):
+        answer = client.call("deploy")
+        assert refused(answer)
+        assert "does not hold at event" in text_of(answer)
+    assert not refused(client.call("file.read"))
+    client.close()
+    assert work.executed() == [*executed, "file.read"]
+
+
+def test_a_client_is_told_of_it_when_its_session_starts(work: Workspace) -> None:
+    """The hook at the start of a session says that the history was changed, and tells nothing of it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "adjourn", "hook", "--task", "t"],
+        input=json.dumps({"hook_event_name": "SessionStart", "cwd": str(work.root)}),
+        cwd=work.root, env=work.environment, capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+    told = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert "does not hold at event" in told
+    assert "delete" not in told
+
+
+def test_doctor_finds_it(work: Workspace) -> None:
+    """Its exit code is 1, and it names the event and a remedy."""
+    done = run("doctor", "--json", cwd=work.root, env=work.environment)
+    assert done.code == 1
+    assert "task-changed" in [one["code"] for one in json.loads(done.out)["findings"]]
 
 
 def test_a_folder_that_stands_is_not_replaced_by_it(work: Workspace) -> None:

@@ -260,6 +260,13 @@ def _tasks(place: Place) -> Iterator[Finding]:
                 "task-unreadable", f"task {name}: {task.message}", "`adjourn verify` tells where it breaks"
             )
             continue
+        try:
+            task.check_history()
+        except AdjournError as error:
+            yield _found(
+                "task-changed", error.message, "restore a backup or `adjourn import` its newest folder"
+            )
+            continue
         ledger = task.ledger
         sitting = view.holders(place, ledger)
         for one in sitting:

@@ -70,9 +70,11 @@ class Session(Hold):
     def admit(self, calls: Sequence[Call]) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
-        Raises `HeldError` when another client took over, `StoreError` when nothing can be written; then nothing may
-        be forwarded.
+        Raises `HeldError` when another client took over, `StoreError` when nothing can be written, `IntegrityError` when the
+        history was changed; then nothing may be forwarded.
         """
+        if any(call.effectful for call in calls):
+            self.task.check_history()
         with self._lock:
             if self._fenced:
                 raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")

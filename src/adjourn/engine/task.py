@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.engine.heads import KeptHead, KeptHeads
+from adjourn.engine.verified import following
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
@@ -79,6 +80,8 @@ class Task:
         self._secret = secret
         self._heads = KeptHeads(store, secret)
         self._folded = -1
+        self._unread = EMPTY
+        """Where the cached fold ends that the ledger began from: no event up to there was read by this process."""
         self._deferred: list[Fact] = []
         self._durable: KeptHead | None = None
         """The last position that this process knows to be on disk, unless it is kept already."""
@@ -105,6 +108,16 @@ class Task:
                 event = decode(entry.data)
                 ledger.apply(event, entry.hash, data_of(event))
             return ledger
+
+    def check_history(self) -> None:
+        """Verify the events that the cached fold stood for, once: 3 us each. Raises `IntegrityError` naming the first that was
+        changed. Later events are verified as they are read.
+        """
+        with self.lock:
+            if self._unread is not EMPTY:
+                for _ in following(self.store, self.id, 0, self._unread):
+                    pass
+                self._unread = EMPTY
 
     @property
     def head(self) -> Head:
@@ -242,6 +255,7 @@ class Task:
             if ledger.task == self.id:
                 self._check_reaches(ledger.seq, ledger.hash, "its own cached fold was made at")
                 self._folded = ledger.seq
+                self._unread = Head(ledger.seq, ledger.hash)
                 return ledger
         return Ledger(task=self.id)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from adjourn.engine.contract import read_contract
 from adjourn.engine.visitor import Visitor
+from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Request
 from adjourn.hooks.gate import call_of, is_left_to_proxy
@@ -27,7 +28,7 @@ def _visitor(options: dict[str, str], root: str) -> Visitor:
 
 
 def _began(options: dict[str, str], request: Request, root: str) -> str:
-    """The brief, if work waits here."""
+    """The brief, if work waits here; or that its history was changed."""
     from adjourn.engine import briefing, waiting  # noqa: PLC0415  # once a session; verifying is not on the gate's path
 
     del request
@@ -36,6 +37,10 @@ def _began(options: dict[str, str], request: Request, root: str) -> str:
     if servers:
         visitor.claim()
     visit = visitor.visit()
+    try:
+        visit.task.check_history()
+    except IntegrityError as error:
+        return str(error)
     found = waiting.waiting(visitor.desk, visit.task.id)
     if found is None:
         return ""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from adjourn.state.redact import matches
+from adjourn.text.redact import matches
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from harness import MODERN, NEW, OLD, Workspace, refused, run
 
-from adjourn.showing import is_seen
+from adjourn.text.terminal import is_seen
 
 NASTY = "half\x1b[31m \x9b2J \u202edesrever\u2066 \u3164\u200b\U000e0041 done\n## Mission\n<img src=x>"
 HIDING = "\x1b\x9b\u202e\u2066\u3164\u200b\U000e0041"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.hooks import claude_code, tell
-from adjourn.showing import is_seen, visible, visible_json, visible_line, visible_lines
-from adjourn.state.quoting import clean
+from adjourn.text.quoting import clean
+from adjourn.text.terminal import is_seen, visible, visible_json, visible_line, visible_lines
 
 UNSEEN = [
     "\x00", "\x07", "\x1b", "\x7f", "\x80", "\x85", "\x9b", "\x9d", "\u202a", "\u202e", "\u2066", "\u2069", "\u200e", "\u200f",

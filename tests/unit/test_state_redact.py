@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import redacting
-from adjourn.state.redact import HIDDEN, MAX_PREVIEW, beginning, preview, without_secrets
-from adjourn.state.secret_shapes import SHAPES
+from adjourn.text.redact import HIDDEN, MAX_PREVIEW, beginning, preview, without_secrets
+from adjourn.text.secret_shapes import SHAPES
 from secret_examples import EXAMPLES, Example, examples
 from strategies import json_values
 

@@ -10,7 +10,7 @@ import click
 
 from adjourn.cli.output import cut, safe, say, width
 from adjourn.cli.place import Place, at_store, example
-from adjourn.showing import visible_json
+from adjourn.text.terminal import visible_json
 
 if TYPE_CHECKING:
     from adjourn.log.event import Event

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
-from adjourn.showing import visible_line, visible_lines
-from adjourn.state.redact import without_secrets
+from adjourn.text.redact import without_secrets
+from adjourn.text.terminal import visible_line, visible_lines
 
 WIDTH = 80
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}

@@ -29,8 +29,8 @@ from adjourn.engine.task import Task
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.state.ledger import Approval
-from adjourn.state.redact import in_all
 from adjourn.store.base import Head
+from adjourn.text.redact import in_all
 
 if TYPE_CHECKING:
     from adjourn.adapters.otlp import Exporter

@@ -20,7 +20,7 @@ from adjourn.engine.waiting import Waiting
 from adjourn.errors import ConflictError
 from adjourn.log import kinds
 from adjourn.log.event import decode, timestamp
-from adjourn.state.quoting import one_line, quoted
+from adjourn.text.quoting import one_line, quoted
 
 BRIEF_BYTES = 8 * 1024
 MAX_LATER = 500

@@ -20,8 +20,8 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode, encode
 from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
 from adjourn.state.ledger import Ledger
-from adjourn.state.redact import without_secrets
 from adjourn.store.base import Entry, Store
+from adjourn.text.redact import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000

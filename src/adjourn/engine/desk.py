@@ -30,9 +30,9 @@ from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
-from adjourn.state.redact import beginning
 from adjourn.store.base import EMPTY, Store
 from adjourn.store.url import open_store
+from adjourn.text.redact import beginning
 
 DEFAULT_STORE = ".aex/adjourn.db"
 MAX_MOVES = 5

@@ -20,8 +20,8 @@ from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor
 from adjourn.state.ledger import Ledger
 from adjourn.state.ledger import Session as Holder
-from adjourn.state.redact import without_secrets
 from adjourn.store.base import Store
+from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
     from adjourn.aex.policy import Policy

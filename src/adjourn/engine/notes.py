@@ -28,11 +28,11 @@ from adjourn.errors import ConflictError, InvalidError
 from adjourn.log.canonical import digest
 from adjourn.state.documents import Tree, by_id, same, tree_of
 from adjourn.state.machines import Step
-from adjourn.state.quoting import clean
 from adjourn.state.record import CRAuthor
-from adjourn.state.redact import without_secrets
 from adjourn.state.replies import Collection, Statement, Tag, apply_reply, normalised
 from adjourn.state.updating import update_record
+from adjourn.text.quoting import clean
+from adjourn.text.redact import without_secrets
 
 MAX_STATEMENT = 2_000
 """Characters of one thing that is noted or asked."""

@@ -20,11 +20,11 @@ from adjourn.engine.records import CRStore
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.state.brief import brief
 from adjourn.state.documents import Tree
-from adjourn.state.quoting import one_line
 from adjourn.state.record import COLLECTIONS
-from adjourn.state.redact import preview
 from adjourn.state.timing import tick
 from adjourn.store.base import Store
+from adjourn.text.quoting import one_line
+from adjourn.text.redact import preview
 
 ANSWER_BYTES = 8 * 1024
 """What one answer is kept under; `more` pages through the rest."""

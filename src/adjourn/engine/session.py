@@ -30,7 +30,7 @@ from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.state.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
-from adjourn.state.redact import preview
+from adjourn.text.redact import preview
 
 if TYPE_CHECKING:
     from adjourn.engine.triggers import Watch

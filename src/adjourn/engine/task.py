@@ -25,8 +25,8 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
 from adjourn.log.kinds import Data, data_of, prose_of
 from adjourn.state.ledger import Ledger
-from adjourn.state.redact import without_secrets
 from adjourn.store.base import EMPTY, NO_REFS, Entry, Head, Store
+from adjourn.text.redact import without_secrets
 
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048

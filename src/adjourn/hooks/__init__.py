@@ -15,7 +15,7 @@ def tell(problem: object) -> None:
     """Say it on standard error. That nobody can read there changes no answer."""
     text = str(problem) or type(problem).__name__
     if not (text.isascii() and text.isprintable()):
-        from adjourn.showing import visible_lines  # noqa: PLC0415  # every hook starts with this module
+        from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # every hook starts with this module
 
         text = visible_lines(text)
     try:  # noqa: SIM105  # contextlib is dearer than all of this

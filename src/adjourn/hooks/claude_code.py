@@ -17,8 +17,8 @@ import msgspec
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError
 from adjourn.log.strict import check_text, count_keys
-from adjourn.showing import visible_lines
-from adjourn.state.redact import without_secrets
+from adjourn.text.redact import without_secrets
+from adjourn.text.terminal import visible_lines
 
 GATE = "PreToolUse"
 EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")

@@ -19,7 +19,7 @@ from adjourn.hooks.claude_code import CODEX, Answer, Request
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
-from adjourn.state.redact import preview
+from adjourn.text.redact import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that are taken to stand behind a proxy where none are named."""

@@ -27,7 +27,7 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Pending, Wire
-from adjourn.state.redact import beginning
+from adjourn.text.redact import beginning
 
 UNSET = msgspec.UNSET
 MAX_LINE = 200

@@ -31,9 +31,9 @@ from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.proxy.wire import NO_ANSWER, Wire
-from adjourn.showing import visible_line
 from adjourn.state.ledger import Approval
-from adjourn.state.redact import without_secrets
+from adjourn.text.redact import without_secrets
+from adjourn.text.terminal import visible_line
 
 if TYPE_CHECKING:
     from adjourn.proxy.gate import Gated

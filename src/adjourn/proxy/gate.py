@@ -34,8 +34,8 @@ from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, besi
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
-from adjourn.showing import visible_lines
-from adjourn.state.redact import beginning, preview
+from adjourn.text.redact import beginning, preview
+from adjourn.text.terminal import visible_lines
 
 if TYPE_CHECKING:
     from adjourn.proxy.sampling import Sampler

@@ -19,8 +19,8 @@ from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.proxy import noting
 from adjourn.proxy.report import Report
-from adjourn.showing import visible_json, visible_line
-from adjourn.state.redact import in_all, without_secrets
+from adjourn.text.redact import in_all, without_secrets
+from adjourn.text.terminal import visible_json, visible_line
 
 Arguments = dict[str, Any]
 

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from adjourn.log.event import timestamp
-from adjourn.showing import visible_json, visible_line
-from adjourn.state.redact import in_all, without_secrets
+from adjourn.text.redact import in_all, without_secrets
+from adjourn.text.terminal import visible_json, visible_line
 
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""

@@ -40,6 +40,6 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
 
 
 def _tell(error: AdjournError) -> None:
-    from adjourn.showing import visible_lines  # noqa: PLC0415  # only when it fails
+    from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # only when it fails
 
     sys.stderr.write(f"adjourn: {visible_lines(str(error))}\n")

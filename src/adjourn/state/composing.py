@@ -21,8 +21,8 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds
 from adjourn.state.ledger import Ledger
 from adjourn.state.page import MINUTE, Artifact, Page, Progress
-from adjourn.state.quoting import clean
-from adjourn.state.redact import without_secrets
+from adjourn.text.quoting import clean
+from adjourn.text.redact import without_secrets
 
 MAX_MISSION, MAX_TEXT = 50_000, 4000
 MAX_ITEMS = 200

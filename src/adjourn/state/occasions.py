@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from adjourn.state.documents import Tree, by_id
-from adjourn.state.quoting import one_line
+from adjourn.text.quoting import one_line
 
 Trigger = Literal[
     "phase_change", "tool_complete", "decision_made", "high_confidence", "branch_created", "error_recovery"

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, cast
 
 from adjourn.log.canonical import digest
 from adjourn.state.documents import Tree
-from adjourn.state.quoting import clean
+from adjourn.text.quoting import clean
 
 Tag = Literal["FACT", "ASSUMPTION", "QUESTION", "INTENT"]
 

@@ -31,8 +31,8 @@ from adjourn.state.documents import Tree, by_id, view
 from adjourn.state.ledger import Ledger
 from adjourn.state.machines import Step
 from adjourn.state.record import CRAuthor
-from adjourn.state.redact import preview
 from adjourn.store.base import Store
+from adjourn.text.redact import preview
 
 if TYPE_CHECKING:
     from adjourn.engine.records.store import CRStore

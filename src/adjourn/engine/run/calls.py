@@ -30,7 +30,7 @@ from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.log.strict import count_keys
 from adjourn.state.ledger import Approval
-from adjourn.state.redact import preview
+from adjourn.text.redact import preview
 
 MAX_SHOWN = 20_000
 """Characters of arguments or of a result that an event shows."""

@@ -23,7 +23,7 @@ from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
-from adjourn.state.redact import preview
+from adjourn.text.redact import preview
 
 MAX_WAITING = 200
 """Facts of steps without a call that may wait to be written: a kill loses them, and they are found again."""

@@ -12,9 +12,9 @@ from adjourn.log.canonical import canonical
 from adjourn.state.brief.matter import Item, Matter, author_of, lasting, when
 from adjourn.state.documents import Tree, by_id
 from adjourn.state.interventions import obstacles, usable_resume_points, who
-from adjourn.state.quoting import one_line
 from adjourn.state.sessions import HOUR, STALE_HOURS
 from adjourn.state.versions import Verification
+from adjourn.text.quoting import one_line
 
 
 def node_item(node: Tree, before: str) -> Item:

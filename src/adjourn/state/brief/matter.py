@@ -11,8 +11,8 @@ from typing import NamedTuple
 from adjourn.log.event import timestamp
 from adjourn.state.documents import Tree
 from adjourn.state.interventions import consumption_key
-from adjourn.state.quoting import one_line
 from adjourn.state.sessions import HOUR
+from adjourn.text.quoting import one_line
 
 Item = tuple[str, ...]
 """One thing that is told: one or more parts, each from a new line."""

@@ -17,8 +17,8 @@ from adjourn.errors import InvalidError
 from adjourn.state.brief import going_on, known
 from adjourn.state.brief.matter import Item, Matter
 from adjourn.state.documents import Tree
-from adjourn.state.quoting import quoted
 from adjourn.state.versions import Verification, empty_record
+from adjourn.text.quoting import quoted
 
 BUDGET_BYTES = 32 * 1024
 BYTES_A_TOKEN = 4

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-from adjourn.showing import is_filler
+from adjourn.text.terminal import is_filler
 
 FENCE = "| "
 MAX_INDENT = 8

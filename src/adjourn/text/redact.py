@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.state.secret_shapes import LONG_RUN, SHAPES, Shape
+from adjourn.text.secret_shapes import LONG_RUN, SHAPES, Shape
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""

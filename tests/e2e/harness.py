@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from adjourn.engine import keys
 from adjourn.engine.desk import now
 from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.task import Task, existing
+from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode
 from adjourn.log.kinds import data_of

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from harness import Client, Workspace, refused, run, text_of
 
-from adjourn.engine import keys
 from adjourn.engine.records import CRStore
+from adjourn.host import keys
 from adjourn.log.signing import fingerprint
 from adjourn.state.record import CRAuthor
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import keys
 from adjourn.engine.desk import now
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.people import settle_doubt
@@ -24,6 +23,7 @@ from adjourn.engine.records import CRStore
 from adjourn.engine.records.claims import Call
 from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.engine.task import Task
+from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.state.record import CRAuthor
@@ -37,7 +37,7 @@ ANN = CRAuthor(id="ann", type="human")
 PROGRAM = """
 import os, random, sys, time
 from adjourn.aex.policy import from_text
-from adjourn.engine import decide, keys, process
+from adjourn.engine import decide; from adjourn.host import keys, process
 from adjourn.engine.calls import arguments_digest
 from adjourn.engine.desk import now
 from adjourn.engine.records import CRStore

@@ -20,11 +20,11 @@ import pytest
 from harness import META_TOOLS, Workspace, only
 from requirements import requirement
 
-from adjourn.engine import process
 from adjourn.engine.contract import read_contract
 from adjourn.engine.decide import Call
 from adjourn.engine.desk import Setting, group_of
 from adjourn.engine.visitor import Visitor
+from adjourn.host import process
 from adjourn.log.chain import verify_chain
 
 HOOK = [sys.executable, "-m", "adjourn", "hook"]

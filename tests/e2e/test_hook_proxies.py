@@ -12,8 +12,8 @@ import pytest
 from harness import Client
 from test_hook import Hooked
 
-from adjourn.engine.process import current
 from adjourn.engine.proxies import PROXY
+from adjourn.host.process import current
 
 SEVERAL = ("--proxied", "adjourn,files")
 

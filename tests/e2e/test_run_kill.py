@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import keys
 from adjourn.engine.desk import now, open_at
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.people import settle_doubt
 from adjourn.engine.task import Task
+from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of

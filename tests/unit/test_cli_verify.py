@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine import checkpoint, keys
+from adjourn.engine import checkpoint
 from adjourn.engine.task import Fact, Task
 from adjourn.engine.verify import verify_store, verify_task
 from adjourn.engine.verify_events import CHUNK
 from adjourn.engine.verify_report import CODES
 from adjourn.errors import NotFoundError
+from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp

@@ -24,8 +24,8 @@ from adjourn.engine.knowledge import _record
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.carrying import imported
 from adjourn.engine.resume import import_folder, locate
-from adjourn.engine.workspace import read_lines
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host.workspace import read_lines
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
 

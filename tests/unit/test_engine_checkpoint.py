@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine import checkpoint, folder_verifying, folder_writing, keys, resume
+from adjourn.engine import checkpoint, folder_verifying, folder_writing, resume
 from adjourn.engine.checkpoint import (
     Checkpoint,
     check_signature,
@@ -26,6 +26,7 @@ from adjourn.engine.desk import Desk, Setting, open_at
 from adjourn.engine.session import Session
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import process
 from adjourn.engine.decide import Call, Forward
 from adjourn.engine.desk import Desk, group_of, open_at
-from adjourn.engine.process import Process
 from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
+from adjourn.host import process
+from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore

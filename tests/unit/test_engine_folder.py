@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder, folder_verifying, folder_writing, keys, workspace
+from adjourn.engine import folder, folder_verifying, folder_writing
 from adjourn.engine.audit import MAX_AUDIT_BYTES
 from adjourn.engine.checkpoint import create, document, find
 from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
@@ -26,6 +26,7 @@ from adjourn.engine.folder_writing import write, write_into
 from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
+from adjourn.host import keys, workspace
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, decode, encode
@@ -844,7 +845,7 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
 
 RIVAL = """
 import sys
-from adjourn.engine import desk, folder_writing, keys
+from adjourn.engine import desk, folder_writing; from adjourn.host import keys
 from adjourn.engine.checkpoint import create
 from adjourn.engine.task import Task
 root, name = sys.argv[1:]

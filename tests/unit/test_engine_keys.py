@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import keys, seals
+from adjourn.engine import seals
 from adjourn.engine.desk import open_at
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
+from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key
 
 BOB = public_key(bytes(32))
@@ -99,7 +100,7 @@ def test_threads_that_make_a_key_at_once_agree() -> None:
 
 def test_processes_that_make_a_key_at_once_agree(config: Path) -> None:
     """Two processes that both find no key end with the same one, and leave no other file."""
-    code = "import sys; from adjourn.engine import keys; sys.stdin.readline(); print(keys.secret().hex())"
+    code = "import sys; from adjourn.host import keys; sys.stdin.readline(); print(keys.secret().hex())"
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

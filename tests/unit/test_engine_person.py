@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import keys, person, process
+from adjourn.engine import person
 from adjourn.engine.desk import BOUND, CLIENT, now
 from adjourn.engine.holders import Sitting
-from adjourn.engine.process import Process
 from adjourn.engine.session import Session
 from adjourn.engine.task import Task
 from adjourn.errors import InvalidError, RefusedError
+from adjourn.host import keys, process
+from adjourn.host.process import Process
 from adjourn.store.memory import MemoryStore
 from strategies import policy_of
 

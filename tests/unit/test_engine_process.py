@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from adjourn.engine import process
-from adjourn.engine.process import Process, current, host, lives, parent, started
+from adjourn.host import process
+from adjourn.host.process import Process, current, host, lives, parent, started
 
 HOST, BOOT, NAMESPACE = "box", "1b4e28ba", "4026531836"
 
@@ -122,7 +122,7 @@ def test_a_process_has_one_text() -> None:
 
 def test_the_ancestors_begin_with_the_parent_and_end_before_the_first_process() -> None:
     """Each is the parent of the one before it; none comes twice."""
-    program = "from adjourn.engine.process import ancestors; print(*(one.pid for one in ancestors()))"
+    program = "from adjourn.host.process import ancestors; print(*(one.pid for one in ancestors()))"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = list(map(int, told.stdout.split()))
     assert found[0] == os.getpid()

@@ -14,13 +14,12 @@ import pytest
 from test_engine_checkpoint import ANN, Machine
 from test_engine_folder import EDITS, Forger
 
-from adjourn.engine import folder_verifying, folder_writing, keys, resume
+from adjourn.engine import folder_verifying, folder_writing, resume
 from adjourn.engine.checkpoint import create, find
 from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.decide import Block, Call
 from adjourn.engine.notes import Note, add
 from adjourn.engine.people import settle_doubt
-from adjourn.engine.process import Process
 from adjourn.engine.published import AUDITED
 from adjourn.engine.resume import (
     ANSWER_BYTES,
@@ -39,6 +38,8 @@ from adjourn.errors import (
     NotFoundError,
     RefusedError,
 )
+from adjourn.host import keys
+from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain

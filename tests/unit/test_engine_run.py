@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine import keys
 from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.desk import open_at
 from adjourn.engine.holders import lose_dead
@@ -24,6 +23,7 @@ from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Arguments, Tool, ToolError
 from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
+from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.state.ledger import Approval, Ledger
@@ -124,7 +124,7 @@ class Bench:
 
     def killed(self, *lines: str, **more: Any) -> None:
         """A run that dies in mid-call. Its process is one that is gone."""
-        from adjourn.engine import process  # noqa: PLC0415
+        from adjourn.host import process  # noqa: PLC0415
 
         gone = subprocess.Popen(["true"])
         gone.wait()

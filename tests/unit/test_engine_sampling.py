@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import process, sampling
+from adjourn.engine import sampling
 from adjourn.engine.desk import group_of, now
 from adjourn.engine.models import ModelError
-from adjourn.engine.process import Process
 from adjourn.engine.sampling import Answer, Request, Sampler
+from adjourn.host import process
+from adjourn.host.process import Process
 from adjourn.store import Store, open_store
 
 ROOT = "/srv/here"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex import seal as aex_seal
-from adjourn.engine import keys, seals
+from adjourn.engine import seals
 from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.errors import IntegrityError, InvalidError, UsageError
+from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key
 
 TEXT = b'task look v0\ngoal "look"\nuse file.read\nreturn 1\n'

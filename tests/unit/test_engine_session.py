@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import process
 from adjourn.engine.decide import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
 from adjourn.engine.holders import LEASE_MILLISECONDS, MovedError, Sitting
 from adjourn.engine.people import answer, settle_doubt
-from adjourn.engine.process import Process
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task
 from adjourn.errors import HeldError, NotFoundError, StoreError
+from adjourn.host import process
+from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain

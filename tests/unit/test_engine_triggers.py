@@ -126,7 +126,7 @@ def test_without_its_checkpoint_a_call_goes_nowhere(
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no room")
 
-    monkeypatch.setattr("adjourn.engine.keys.private_key", broken)
+    monkeypatch.setattr("adjourn.host.keys.private_key", broken)
     with pytest.raises(StoreError):
         desk.admit([Call(tool="deploy.run", digest="1" * 64)])
     assert machine.task(desk.task_id()).ledger.calls_used == 1

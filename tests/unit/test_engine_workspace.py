@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.engine import ids, workspace
-from adjourn.engine.workspace import (
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, StoreError
+from adjourn.host import ids, workspace
+from adjourn.host.workspace import (
     check_name,
     create_file,
     inside,
@@ -25,7 +26,6 @@ from adjourn.engine.workspace import (
     remove_file,
     write_file,
 )
-from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, StoreError
 
 
 @pytest.mark.parametrize("name", ["a", "fix-auth", "A_1", "x" * 64, "-", "_"])

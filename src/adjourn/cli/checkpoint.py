@@ -118,7 +118,7 @@ def task_here(place: Place) -> str:
 def _said(source: str) -> Said:
     import msgspec  # noqa: PLC0415  # not for --help
 
-    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.host.workspace import read_file  # noqa: PLC0415
     from adjourn.state.composing import Said, said_by  # noqa: PLC0415
     from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
     from adjourn.state.page_reading import parse  # noqa: PLC0415
@@ -247,7 +247,7 @@ def edit(page: str) -> int:
     What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
     """
     from adjourn.engine import pages  # noqa: PLC0415  # not for --help
-    from adjourn.engine.workspace import create_file, read_file, write_file  # noqa: PLC0415
+    from adjourn.host.workspace import create_file, read_file, write_file  # noqa: PLC0415
     from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
     from adjourn.state.page_reading import parse  # noqa: PLC0415
 
@@ -295,7 +295,7 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
     from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
     from adjourn.engine.pages import names_of_pages  # noqa: PLC0415
-    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.host.workspace import read_file  # noqa: PLC0415
     from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
     from adjourn.state.page_reading import parse  # noqa: PLC0415
 

@@ -124,7 +124,7 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
 
 
 def _folders(root: str) -> list[str]:
-    from adjourn.engine.workspace import CHECKPOINTS, inside  # noqa: PLC0415
+    from adjourn.host.workspace import CHECKPOINTS, inside  # noqa: PLC0415
 
     try:
         return sorted(os.listdir(inside(root, CHECKPOINTS)))

@@ -231,8 +231,8 @@ class Story:
     def _task(self) -> Iterator[Task]:
         """The demonstration's task, of which there is one."""
         from adjourn.engine.desk import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
-        from adjourn.engine.keys import secret  # noqa: PLC0415
         from adjourn.engine.task import Task, tasks_of  # noqa: PLC0415
+        from adjourn.host.keys import secret  # noqa: PLC0415
 
         store = open_at(str(self.folder), DEFAULT_STORE)
         try:

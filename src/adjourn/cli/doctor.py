@@ -103,7 +103,7 @@ def _store(place: Place) -> Iterator[Finding]:
 
 
 def _keys(place: Place) -> Iterator[Finding]:
-    from adjourn.engine import keys  # noqa: PLC0415  # not for --help
+    from adjourn.host import keys  # noqa: PLC0415  # not for --help
 
     folder = keys.folder()
     try:

@@ -30,7 +30,7 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     """
     from adjourn.engine import folder_writing  # noqa: PLC0415  # not for --help
     from adjourn.engine.checkpoint import find  # noqa: PLC0415
-    from adjourn.engine.workspace import locked  # noqa: PLC0415
+    from adjourn.host.workspace import locked  # noqa: PLC0415
 
     found = find(place.store, name)
     with Waiting("writing"):

@@ -82,7 +82,7 @@ def _laid(path: str) -> Laid:
 
 def _write(one: Laid) -> None:
     """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
-    from adjourn.engine.workspace import write_file  # noqa: PLC0415  # not for --help
+    from adjourn.host.workspace import write_file  # noqa: PLC0415  # not for --help
 
     assert one.after is not None
     status = os.lstat(one.path)

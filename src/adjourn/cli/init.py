@@ -58,7 +58,7 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
 
 def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
     """A first policy, a sample task, the skill for coding sessions."""
-    from adjourn.engine.workspace import create_file, make_folder  # noqa: PLC0415  # not for --help
+    from adjourn.host.workspace import create_file, make_folder  # noqa: PLC0415  # not for --help
 
     files, there = _first_files(policy=policy, task=task, code=code)
     written: list[str] = []

@@ -29,7 +29,7 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.engine import keys as engine  # noqa: PLC0415  # not for --help
+    from adjourn.host import keys as engine  # noqa: PLC0415  # not for --help
 
     rows = [_told(name, public) for name, public in engine.trusted().items()]
     if as_json:
@@ -50,7 +50,7 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 @for_machines
 def show(*, as_json: bool) -> None:
     """Print your public key, to give to others. Makes the key when there is none."""
-    from adjourn.engine import keys as engine  # noqa: PLC0415
+    from adjourn.host import keys as engine  # noqa: PLC0415
 
     told = _told("default", engine.own_public_key())
     if as_json:
@@ -68,7 +68,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
 
     Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints at its owner's; or a file that holds it.
     """
-    from adjourn.engine import keys as engine  # noqa: PLC0415
+    from adjourn.host import keys as engine  # noqa: PLC0415
 
     public = _public(key)
     engine.trust(name, public)
@@ -84,7 +84,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
 @for_machines
 def distrust(name: str, *, as_json: bool) -> None:
     """Stop trusting the key of that name. What was resumed stays as it is."""
-    from adjourn.engine import keys as engine  # noqa: PLC0415
+    from adjourn.host import keys as engine  # noqa: PLC0415
 
     engine.distrust(name)
     if as_json:
@@ -105,7 +105,7 @@ def _told(name: str, public: bytes) -> dict[str, Any]:
 
 
 def _public(text: str) -> bytes:
-    from adjourn.engine.keys import KEY_BYTES  # noqa: PLC0415
+    from adjourn.host.keys import KEY_BYTES  # noqa: PLC0415
     from adjourn.log.signing import decode_bytes  # noqa: PLC0415
 
     key = text

@@ -96,8 +96,8 @@ class Place:
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
-        from adjourn.engine import keys  # noqa: PLC0415
         from adjourn.engine.task import existing  # noqa: PLC0415
+        from adjourn.host import keys  # noqa: PLC0415
 
         with Waiting(_READING):
             return existing(self.store, task, clock=self.clock, secret=keys.secret())
@@ -105,7 +105,7 @@ class Place:
 
 def reading_secret() -> bytes:
     """The user's secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
-    from adjourn.engine import keys  # noqa: PLC0415
+    from adjourn.host import keys  # noqa: PLC0415
 
     there = os.path.exists(os.path.join(keys.folder(), "secret"))
     return keys.secret() if there else os.urandom(keys.KEY_BYTES)

@@ -34,7 +34,7 @@ def reflect(*, svg: str, dry_run: bool, as_json: bool) -> None:
     found = engine.reflect(root)
     changed = False if dry_run else engine.remember(root, found)
     if svg:
-        from adjourn.engine.workspace import write_file  # noqa: PLC0415
+        from adjourn.host.workspace import write_file  # noqa: PLC0415
 
         os.makedirs(svg, exist_ok=True)
         for name, picture in engine.draw(found).items():

@@ -145,7 +145,7 @@ def _inputs(file: str) -> dict[str, Any]:
         return {}
     import msgspec  # noqa: PLC0415  # not for --help
 
-    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.host.workspace import read_file  # noqa: PLC0415
 
     text = (
         sys.stdin.buffer.read(MAX_INPUTS + 1)

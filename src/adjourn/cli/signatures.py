@@ -69,7 +69,7 @@ def verify_signature(asked: Asked, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
     from adjourn.aex.seal import MAX_BYTES  # noqa: PLC0415  # not for --help
     from adjourn.engine import seals  # noqa: PLC0415
-    from adjourn.engine.workspace import read_file  # noqa: PLC0415
+    from adjourn.host.workspace import read_file  # noqa: PLC0415
 
     text = contract_text(asked.file)
     path = asked.signature or seals.place(asked.file)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.cli.place import Place, reading_secret
-from adjourn.engine import process
 from adjourn.engine.desk import group_of
 from adjourn.engine.heads import KeptHeads
 from adjourn.engine.holders import is_alive, seat
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.host import process
 from adjourn.log.event import decode, timestamp
 from adjourn.state.ledger import Approval, Call, Ledger, Session, rate_of, rate_used
 from adjourn.store.base import Store

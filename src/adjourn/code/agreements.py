@@ -16,8 +16,8 @@ import yaml
 
 from adjourn.code.repository import FOLDER, Repository
 from adjourn.code.words import split
-from adjourn.engine.workspace import make_folder, read_file, write_file
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.host.workspace import make_folder, read_file, write_file
 
 PREFIX = "agreement:"
 _FOLDER = f"{FOLDER}/agreements"

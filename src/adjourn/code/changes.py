@@ -17,8 +17,8 @@ import msgspec
 
 from adjourn.code import kept
 from adjourn.code.git import WITH_HOOKS, Git, GitError, as_text
-from adjourn.engine.workspace import inside
 from adjourn.errors import AdjournError
+from adjourn.host.workspace import inside
 
 MAX_DIFF = 60_000
 MAX_SHOWN = 8 << 20

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from adjourn.code.repository import FOLDER, Repository
-from adjourn.engine.workspace import locked, make_folder, read_file, write_file
 from adjourn.errors import AdjournError, InvalidError
+from adjourn.host.workspace import locked, make_folder, read_file, write_file
 
 FILE = "context.yml"
 _DOCUMENT_FOLDERS = ("docs/アーキテクチャ", "docs/architecture", "docs/design", "docs")

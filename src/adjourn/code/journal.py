@@ -13,13 +13,14 @@ from adjourn.aex.policy import Policy
 from adjourn.code import gate, phases, restoring
 from adjourn.code.repository import own_folder
 from adjourn.code.state import State
-from adjourn.engine import checkpoint, keys, process
+from adjourn.engine import checkpoint
 from adjourn.engine.decide import Block, Call
 from adjourn.engine.desk import group_of, now
 from adjourn.engine.holders import Sitting, is_alive
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task
 from adjourn.engine.verified import following
+from adjourn.host import keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode

@@ -15,8 +15,8 @@ from adjourn.code import phases, restoring
 from adjourn.code.repository import FOLDER, own_folder
 from adjourn.code.state import State
 from adjourn.engine.desk import now
-from adjourn.engine.workspace import read_file, remove_file, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host.workspace import read_file, remove_file, write_file
 from adjourn.log.event import timestamp
 
 SESSIONS = f"{FOLDER}/sessions"

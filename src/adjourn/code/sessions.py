@@ -27,9 +27,9 @@ from adjourn.code.resuming import fit, is_fresh
 from adjourn.code.state import State, Strictness, ToolCall
 from adjourn.code.status import known, status
 from adjourn.code.work import Client, Work
-from adjourn.engine import ids
 from adjourn.engine.desk import now, open_at
 from adjourn.errors import AdjournError
+from adjourn.host import ids
 from adjourn.store.base import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.engine.heads import KeptHeads
-from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
 from adjourn.errors import AdjournError
+from adjourn.host.workspace import CHECKPOINTS, inside, read_file
 from adjourn.store.base import Store
 
 MAX_FOLDERS = 16

@@ -20,15 +20,8 @@ from adjourn.engine.history import named_in
 from adjourn.engine.page_writing import put_active
 from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
 from adjourn.engine.verified import following
-from adjourn.engine.workspace import (
-    inside,
-    locked,
-    make_folder,
-    read_lines,
-    sync_folder,
-    write_file,
-)
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host.workspace import inside, locked, make_folder, read_lines, sync_folder, write_file
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.state.reflection import Ended, Indexed, Resumed

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.workspace import inside, read_inside
 from adjourn.errors import AdjournError
+from adjourn.host.workspace import inside, read_inside
 from adjourn.log.canonical import digest
 from adjourn.state.page import Artifact
 

@@ -13,8 +13,8 @@ from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
-from adjourn.engine.workspace import read_lines
 from adjourn.errors import IntegrityError
+from adjourn.host.workspace import read_lines
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.base import Entry
 

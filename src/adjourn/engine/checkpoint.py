@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine import keys
 from adjourn.engine.session import Session
 from adjourn.engine.task import SYSTEM, Fact, Task, Written
-from adjourn.engine.workspace import check_name
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import check_name
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode, encode

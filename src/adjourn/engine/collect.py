@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from adjourn.engine.folder import AUDIT_FILE
 from adjourn.engine.task import tasks_of
-from adjourn.engine.workspace import CHECKPOINTS, inside, locked, open_regular
 from adjourn.errors import AdjournError, ConflictError
+from adjourn.host.workspace import CHECKPOINTS, inside, locked, open_regular
 from adjourn.log.event import decode, milliseconds
 from adjourn.store.base import Store
 

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids, keys, process, proxies, triggers
+from adjourn.engine import proxies, triggers
 from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
 from adjourn.engine.heads import KeptHeads
@@ -28,6 +28,7 @@ from adjourn.engine.protect.places import PROTECTED, SIGNATURES, Places, places_
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
+from adjourn.host import ids, keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.store.base import EMPTY, Store

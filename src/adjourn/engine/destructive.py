@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.engine.protect.words import PROGRAM_KEYS, SQL_KEYS
-from adjourn.engine.workspace import read_file
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.host.workspace import read_file
 
 FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024

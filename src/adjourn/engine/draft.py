@@ -19,9 +19,9 @@ from adjourn.aex.templates import safe_name
 from adjourn.engine.contract import Contract
 from adjourn.engine.draft_prompt import again, system_prompt
 from adjourn.engine.models import Completion, Model
-from adjourn.engine.workspace import create_file, make_folder
 from adjourn.errors import InvalidError, StoreError, UsageError
 from adjourn.findings import Finding
+from adjourn.host.workspace import create_file, make_folder
 
 RUNS = ".aex/runs"
 MAX_REQUEST = 100_000

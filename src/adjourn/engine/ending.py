@@ -17,7 +17,7 @@ from adjourn.engine.page_writing import record_of
 from adjourn.engine.pages import is_automatic
 from adjourn.engine.session import Session
 from adjourn.engine.task import Task
-from adjourn.engine.workspace import MAX_NAME
+from adjourn.host.workspace import MAX_NAME
 
 
 def end(

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.engine.published import tool_history_entry
-from adjourn.engine.workspace import CHECKPOINTS, check_name, inside, read_file
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import CHECKPOINTS, check_name, inside, read_file
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of

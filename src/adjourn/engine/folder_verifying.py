@@ -14,7 +14,7 @@ import os
 from collections import deque
 from typing import Any, NamedTuple
 
-from adjourn.engine import keys, knowledge
+from adjourn.engine import knowledge
 from adjourn.engine.audit import Audit, follow
 from adjourn.engine.checkpoint import (
     FORMAT,
@@ -38,6 +38,7 @@ from adjourn.engine.folder import (
 from adjourn.engine.published import tool_history_entry
 from adjourn.engine.task import check_task_id
 from adjourn.errors import IntegrityError, InvalidError
+from adjourn.host import keys
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of

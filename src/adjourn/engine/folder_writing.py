@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine import keys, knowledge
+from adjourn.engine import knowledge
 from adjourn.engine.checkpoint import FORMAT, Checkpoint, document, find
 from adjourn.engine.folder import (
     AUDIT_FILE,
@@ -25,8 +25,9 @@ from adjourn.engine.folder import (
     read_published,
 )
 from adjourn.engine.verified import checked
-from adjourn.engine.workspace import CHECKPOINTS, locked, make_folder, remove_file, write_file
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import CHECKPOINTS, locked, make_folder, remove_file, write_file
 from adjourn.log.canonical import digest
 from adjourn.log.signing import encode_bytes, fingerprint
 from adjourn.store.base import Head, Store

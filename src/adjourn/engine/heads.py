@@ -22,9 +22,9 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.engine import keys
-from adjourn.engine.workspace import read_file
 from adjourn.errors import NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import read_file
 from adjourn.log.canonical import digest
 from adjourn.store.base import Store
 

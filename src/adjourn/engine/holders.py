@@ -11,10 +11,11 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from adjourn.engine import anchors, ids
-from adjourn.engine.process import Process, lives
+from adjourn.engine import anchors
 from adjourn.engine.task import SYSTEM, Fact, Task, Written, contradicted
 from adjourn.errors import ConflictError, HeldError, RefusedError
+from adjourn.host import ids
+from adjourn.host.process import Process, lives
 from adjourn.log import kinds
 from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor

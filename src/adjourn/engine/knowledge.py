@@ -18,10 +18,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.engine import keys
 from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.workspace import read_file, read_lines, remove_file, write_file
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import read_file, read_lines, remove_file, write_file
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import milliseconds
 from adjourn.state.documents import MAX_DOCUMENT_BYTES

@@ -38,8 +38,8 @@ from adjourn.engine.pages import (
     word,
 )
 from adjourn.engine.task import Task
-from adjourn.engine.workspace import create_file, make_folder, sync_folder
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
+from adjourn.host.workspace import create_file, make_folder, sync_folder
 from adjourn.log.event import Actor, milliseconds
 from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
 from adjourn.state.ledger import Ledger

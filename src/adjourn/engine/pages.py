@@ -23,8 +23,8 @@ from msgspec import UNSET
 
 from adjourn.engine import artifacts
 from adjourn.engine.commit import moved
-from adjourn.engine.workspace import inside, locked, make_folder, open_regular
 from adjourn.errors import AdjournError, InvalidError, RefusedError
+from adjourn.host.workspace import inside, locked, make_folder, open_regular
 from adjourn.log.canonical import digest
 from adjourn.state.page import MAX_PAGE_BYTES, MINUTE, Page, render
 from adjourn.state.page_reading import Reading, parse

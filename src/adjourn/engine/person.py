@@ -21,11 +21,11 @@ from contextlib import suppress
 
 import msgspec
 
-from adjourn.engine import keys, process
 from adjourn.engine.desk import BOUND, CLIENT, DEFAULT_STORE, now
-from adjourn.engine.process import Process
 from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, InvalidError, RefusedError
+from adjourn.host import keys, process
+from adjourn.host.process import Process
 from adjourn.store.base import Store
 from adjourn.store.url import open_store
 

@@ -19,9 +19,9 @@ from contextlib import suppress
 
 import msgspec
 
-from adjourn.engine import process
-from adjourn.engine.process import Process
 from adjourn.errors import ConflictError
+from adjourn.host import process
+from adjourn.host.process import Process
 from adjourn.store.base import Store
 
 PROXY = "proxy/"

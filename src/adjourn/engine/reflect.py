@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.engine.archive import MAX_ENTRIES, folder_of, projects, read_index, write_index
-from adjourn.engine.workspace import inside, locked, make_folder, read_file, write_file
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import inside, locked, make_folder, read_file, write_file
 from adjourn.state import plots
 from adjourn.state.reflection import (
     Chain,

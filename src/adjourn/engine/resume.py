@@ -21,8 +21,8 @@ from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.engine.session import Session
 from adjourn.engine.task import Fact, Task, wait_turn
 from adjourn.engine.verified import checked, following
-from adjourn.engine.workspace import check_name
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import check_name
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode

@@ -21,8 +21,8 @@ from adjourn.engine.checkpoint import as_checkpoint
 from adjourn.engine.folder import JSON_FILE, is_as_written, path_of
 from adjourn.engine.pages import Found, changing, read, search
 from adjourn.engine.task import tasks_of
-from adjourn.engine.workspace import locked, remove_file
 from adjourn.errors import AdjournError, ConflictError
+from adjourn.host.workspace import locked, remove_file
 from adjourn.log.event import milliseconds
 from adjourn.store.base import Store
 

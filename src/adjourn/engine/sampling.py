@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine import ids, process
 from adjourn.engine.desk import group_of, now
 from adjourn.engine.models import ModelError
-from adjourn.engine.process import Process
 from adjourn.errors import AdjournError, ConflictError
+from adjourn.host import ids, process
+from adjourn.host.process import Process
 from adjourn.log.canonical import digest
 from adjourn.store.base import Store
 

@@ -15,10 +15,10 @@ import msgspec
 from adjourn.aex import seal as seals
 from adjourn.aex.seal import PublishedSeal, Seal
 from adjourn.aex.text import BLANK
-from adjourn.engine import keys
-from adjourn.engine.workspace import read_file, write_file
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
+from adjourn.host import keys
+from adjourn.host.workspace import read_file, write_file
 from adjourn.log.signing import fingerprint
 
 SUFFIX = ".signature.json"

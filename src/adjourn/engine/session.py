@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import ids, once
+from adjourn.engine import once
 from adjourn.engine.decide import (
     APPROVAL_MILLISECONDS,
     Ask,
@@ -27,6 +27,7 @@ from adjourn.engine.decide import (
 from adjourn.engine.holders import Hold, LostError, Sitting
 from adjourn.engine.task import SYSTEM, Fact, Task
 from adjourn.errors import HeldError, RefusedError
+from adjourn.host import ids
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.state.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key

@@ -12,8 +12,8 @@ from typing import Any
 from adjourn.aex.policy import from_text
 from adjourn.engine import checkpoint, folder
 from adjourn.engine.published import shown_size
-from adjourn.engine.workspace import CHECKPOINTS, inside, read_file
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
+from adjourn.host.workspace import CHECKPOINTS, inside, read_file
 from adjourn.store.base import Store
 
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))

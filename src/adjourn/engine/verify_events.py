@@ -17,7 +17,6 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.engine import keys
 from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.engine.verify_report import (
     CODES,
@@ -29,6 +28,7 @@ from adjourn.engine.verify_report import (
     unknown_signer,
 )
 from adjourn.errors import IntegrityError, InvalidError
+from adjourn.host import keys
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode

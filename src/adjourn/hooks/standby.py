@@ -252,8 +252,8 @@ def _answer(connection: _socket.socket) -> None:
     """Be the hook that asks. Ends the process."""
     from _thread import start_new_thread  # noqa: PLC0415  # the hook's side needs none
 
-    from adjourn.engine import process  # noqa: PLC0415  # loaded long since
     from adjourn.hooks.main import run  # noqa: PLC0415
+    from adjourn.host import process  # noqa: PLC0415  # loaded long since
 
     said = b""
     try:

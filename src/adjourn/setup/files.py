@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 
-from adjourn.engine.workspace import open_regular, remove_file, write_file
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import open_regular, remove_file, write_file
 from adjourn.setup.jsonc import MAX_BYTES
 
 

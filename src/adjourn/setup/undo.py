@@ -23,8 +23,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine import keys
-from adjourn.engine.workspace import (
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import (
     create_file,
     locked,
     make_folder,
@@ -33,7 +34,6 @@ from adjourn.engine.workspace import (
     sync_folder,
     write_file,
 )
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES

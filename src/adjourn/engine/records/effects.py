@@ -16,13 +16,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
 
-from adjourn.engine import keys, once
+from adjourn.engine import once
 from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import claims, noting
 from adjourn.engine.records.claims import Call, Found
 from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.engine.task import Fact, Task
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
+from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor

@@ -17,7 +17,6 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
-from adjourn.engine import ids, process
 from adjourn.engine.calls import encoded
 from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting, group_of, open_at
@@ -28,6 +27,7 @@ from adjourn.engine.run.running import Options, Plan, Run
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
+from adjourn.host import ids, process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 
-from adjourn.engine.workspace import create_file
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import folders
+from adjourn.host.workspace import create_file
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
 KEY_BYTES = 32

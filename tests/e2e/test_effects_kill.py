@@ -38,7 +38,7 @@ PROGRAM = """
 import os, random, sys, time
 from adjourn.aex.policy import from_text
 from adjourn.engine import decide; from adjourn.host import keys, process
-from adjourn.engine.calls import arguments_digest
+from adjourn.policy.calls import arguments_digest
 from adjourn.engine.desk import now
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.claims import Call

@@ -14,7 +14,7 @@ import pytest
 from harness import Done, Workspace, refused, run, text_of, wait_for
 from test_hook import Hooked
 
-from adjourn.engine.speaking import AT_TERMINAL, OUTSIDE_CLIENT
+from adjourn.policy.speaking import AT_TERMINAL, OUTSIDE_CLIENT
 from terminal import at_terminal
 
 COMMAND = [sys.executable, "-m", "adjourn"]

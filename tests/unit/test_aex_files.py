@@ -10,10 +10,10 @@ import pytest
 
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding, summary
 from adjourn.aex.files import load
-from adjourn.engine.contract import BrokenContractError, read_contract, reread_policy
-from adjourn.engine.destructive import read_settings
 from adjourn.errors import InvalidError
 from adjourn.findings import Span
+from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
+from adjourn.policy.destructive import read_settings
 
 POLICY = 'policy work v0\ngoal "work"\nuse file.read\n'
 TASK = 'task look v0\ngoal "look"\nuse file.read\nreturn 1\n'

@@ -20,7 +20,6 @@ from adjourn.engine.checkpoint import (
     names,
     trusted_signer,
 )
-from adjourn.engine.contract import read_contract
 from adjourn.engine.decide import Call
 from adjourn.engine.desk import Desk, Setting, open_at
 from adjourn.engine.session import Session
@@ -33,6 +32,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
+from adjourn.policy.contract import read_contract
 from adjourn.store.base import Entry, Store
 from adjourn.store.memory import MemoryStore
 from strategies import Clock

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.contract import BrokenContractError, Contract, for_task, read_contract
 from adjourn.errors import IntegrityError
 from adjourn.log.canonical import digest
+from adjourn.policy.contract import BrokenContractError, Contract, for_task, read_contract
 from adjourn.store.memory import MemoryStore
 
 POLICY = 'policy work v0\ngoal "do it"\nuse file.read\nuse file.write\ndeny network.*\nbudget calls=20\n'

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.engine.destructive import COMMANDS, DEFAULT, TOOLS, Matcher, Rule, read_settings
 from adjourn.errors import InvalidError
+from adjourn.policy.destructive import COMMANDS, DEFAULT, TOOLS, Matcher, Rule, read_settings
 
 MATCHER = Matcher()
 

@@ -9,7 +9,6 @@ import pytest
 from test_engine_session import World, one, reason
 
 from adjourn.engine import decide
-from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Ask, Forward
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.people import answer, settle_doubt
@@ -22,6 +21,7 @@ from adjourn.errors import RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor
+from adjourn.policy.calls import arguments_digest
 from adjourn.state.documents import Tree
 from adjourn.state.effects import MAX_SETTLED, omitted
 from adjourn.state.record import CRAuthor

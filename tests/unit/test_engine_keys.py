@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import seals
 from adjourn.engine.desk import open_at
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key
+from adjourn.policy import signatures
 
 BOB = public_key(bytes(32))
 
@@ -268,6 +268,6 @@ def test_a_store_is_not_opened_with_keys_in_the_workspace(config: Path, tmp_path
 def test_no_signature_counts_by_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:
     (tmp_path / "look.aex").write_text("task look v0\n")
     (tmp_path / "look.aex.signature.json").write_text("{}")
-    found = seals.required(str(tmp_path), "look.aex", b"task look v0\n", ["default"], "look.aex")
+    found = signatures.required(str(tmp_path), "look.aex", b"task look v0\n", ["default"], "look.aex")
     assert found is not None
     assert "keys are inside the workspace" in found.message

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from test_engine_session import FAR, World, one, reason
 
 from adjourn.engine import once
-from adjourn.engine.calls import arguments_digest
 from adjourn.engine.decide import Ask, Call, Forward, Replay
 from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.session import Admitted, Session
@@ -18,6 +17,7 @@ from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor
+from adjourn.policy.calls import arguments_digest
 from strategies import policy_of
 
 ANN = Actor("ann", "human")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.policy import Policy, from_text
-from adjourn.engine.paths import MAX_PATHS, judge, paths_of
+from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
 from strategies import json_values
 
 NAMES = st.text(

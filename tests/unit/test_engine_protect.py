@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine.protect import calls
-from adjourn.engine.protect.places import FOLDER, PROTECTED, SIGNATURES, places_of
+from adjourn.policy.protected import calls
+from adjourn.policy.protected.places import FOLDER, PROTECTED, SIGNATURES, places_of
 from strategies import json_values
 
 POLICY = ".aex/policy.aex"

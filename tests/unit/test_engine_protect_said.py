@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.engine.protect.calls import protected_path
-from adjourn.engine.protect.places import FOLDER, KEYS, SOCKET, Places, places_of
-from adjourn.engine.protect.shell import TooLongError, simple_commands
 from adjourn.host import folders
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, Places, places_of
+from adjourn.policy.protected.shell import TooLongError, simple_commands
 
 POLICY, STORE, CHECKPOINTS = ".aex/policy.aex", ".aex/adjourn.db", ".aex/checkpoints"
 

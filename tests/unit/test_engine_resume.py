@@ -16,7 +16,6 @@ from test_engine_folder import EDITS, Forger
 
 from adjourn.engine import folder_verifying, folder_writing, resume
 from adjourn.engine.checkpoint import create, find
-from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.decide import Block, Call
 from adjourn.engine.notes import Note, add
 from adjourn.engine.people import settle_doubt
@@ -43,6 +42,7 @@ from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain
+from adjourn.policy.contract import BrokenContractError
 from adjourn.store.base import EMPTY
 from adjourn.store.memory import MemoryStore
 

@@ -14,12 +14,12 @@ from test_engine_checkpoint import ANN, Machine
 
 from adjourn.engine import snapshot_git
 from adjourn.engine.decide import Call
-from adjourn.engine.destructive import DEFAULT
 from adjourn.engine.milestone import make
 from adjourn.engine.pages import find_active
 from adjourn.engine.rollback import carry_out, plan, target_of
 from adjourn.engine.snapshot_git import Change, changes, forget, keep, listed, put_back
 from adjourn.errors import NotFoundError, RefusedError, StoreError
+from adjourn.policy.destructive import DEFAULT
 from adjourn.state.composing import Said
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)

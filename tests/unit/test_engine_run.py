@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.desk import open_at
 from adjourn.engine.holders import lose_dead
 from adjourn.engine.models import Completion, ModelError
@@ -26,6 +25,7 @@ from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError,
 from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
+from adjourn.policy.contract import BrokenContractError
 from adjourn.state.ledger import Approval, Ledger
 from strategies import Clock
 

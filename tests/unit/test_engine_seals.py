@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex import seal as aex_seal
-from adjourn.engine import seals
-from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.errors import IntegrityError, InvalidError, UsageError
 from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key
+from adjourn.policy import signatures
+from adjourn.policy.contract import BrokenContractError, read_contract
 
 TEXT = b'task look v0\ngoal "look"\nuse file.read\nreturn 1\n'
 TIME = "2026-05-02T15:30:12.345Z"
@@ -30,7 +30,7 @@ def by_bob(text: bytes = TEXT, signer: str = "bob") -> bytes:
 
 
 def own(signer: str = "ann", secret: bytes | None = None) -> bytes:
-    return aex_seal.written(seals.seal("a/look.aex", TEXT, signer=signer, signed_at=TIME, secret=secret))
+    return aex_seal.written(signatures.seal("a/look.aex", TEXT, signer=signer, signed_at=TIME, secret=secret))
 
 
 # --- verify
@@ -38,7 +38,7 @@ def own(signer: str = "ann", secret: bytes | None = None) -> bytes:
 
 def test_what_i_signed_holds_under_my_name() -> None:
     """My own key is trusted, and may say any name of me; the file is named without its folder."""
-    held = seals.verify(TEXT, own("ann"), signer="ann")
+    held = signatures.verify(TEXT, own("ann"), signer="ann")
     assert (held.names, held.seal.signer, held.seal.file, held.only_text) == (
         ["default"],
         "ann",
@@ -46,30 +46,30 @@ def test_what_i_signed_holds_under_my_name() -> None:
         False,
     )
     with pytest.raises(IntegrityError, match="by 'ann', not by 'bob'"):
-        seals.verify(TEXT, own("ann"), signer="bob")
+        signatures.verify(TEXT, own("ann"), signer="bob")
 
 
 def test_others_count_by_the_names_that_i_gave_them() -> None:
     """An unknown key is refused; a trusted one holds, and its name is the one that I gave it, not the one it says."""
     with pytest.raises(IntegrityError, match="which you do not trust") as refusal:
-        seals.verify(TEXT, by_bob())
+        signatures.verify(TEXT, by_bob())
     assert "adjourn keys trust" in refusal.value.remedy
     keys.trust("bob", public_key(BOB))
-    assert seals.verify(TEXT, by_bob(), signer="bob").names == ["bob"]
+    assert signatures.verify(TEXT, by_bob(), signer="bob").names == ["bob"]
     with pytest.raises(IntegrityError, match="by 'bob', not by 'ann'"):
-        seals.verify(TEXT, by_bob(signer="ann"), signer="ann")
+        signatures.verify(TEXT, by_bob(signer="ann"), signer="ann")
 
 
 def test_a_secret_is_for_what_a_secret_signed() -> None:
     """Both ways: its signature needs one, and that of a key takes none."""
-    held = seals.verify(TEXT, own("ann", b"s3cret"), secret=b"s3cret", signer="ann")
+    held = signatures.verify(TEXT, own("ann", b"s3cret"), secret=b"s3cret", signer="ann")
     assert (held.names, held.seal.shared) == ([], True)
     with pytest.raises(IntegrityError, match="not by 'bob'"):
-        seals.verify(TEXT, own("ann", b"s3cret"), secret=b"s3cret", signer="bob")
+        signatures.verify(TEXT, own("ann", b"s3cret"), secret=b"s3cret", signer="bob")
     with pytest.raises(UsageError, match="shared secret"):
-        seals.verify(TEXT, own("ann", b"s3cret"))
+        signatures.verify(TEXT, own("ann", b"s3cret"))
     with pytest.raises(UsageError, match="not with a shared secret"):
-        seals.verify(TEXT, own("ann"), secret=b"s3cret")
+        signatures.verify(TEXT, own("ann"), secret=b"s3cret")
 
 
 # --- secrets in files
@@ -80,17 +80,17 @@ def test_a_secret_is_read_without_the_blanks_around_it(tmp_path: Path, text: str
     """As the published tool reads it."""
     path = tmp_path / "secret"
     path.write_text(text, "utf-8")
-    assert seals.read_secret(str(path)) == b"s3cret"
+    assert signatures.read_secret(str(path)) == b"s3cret"
 
 
-@pytest.mark.parametrize("data", [b"", b" \n", b"\xff", b"x" * (seals.MAX_SECRET + 1), None])
+@pytest.mark.parametrize("data", [b"", b" \n", b"\xff", b"x" * (signatures.MAX_SECRET + 1), None])
 def test_what_holds_no_secret_is_refused(tmp_path: Path, data: bytes | None) -> None:
     """An empty, unreadable, huge or missing file: its name is told, not its content."""
     path = tmp_path / "secret"
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(InvalidError, match="secret"):
-        seals.read_secret(str(path))
+        signatures.read_secret(str(path))
 
 
 # --- required

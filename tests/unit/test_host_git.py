@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from adjourn.cli.doctor import doctor
-from adjourn.engine.destructive import DEFAULT
 from adjourn.engine.run.patches import touched
 from adjourn.engine.run.tools import built_in
 from adjourn.engine.snapshot_git import changes, forget, keep, listed, put_back
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
+from adjourn.policy.destructive import DEFAULT
 from hostile_git import arm, arm_filter, git, plain, program, submodule
 
 PATIENT = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)

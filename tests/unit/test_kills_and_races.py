@@ -28,7 +28,6 @@ from adjourn.code.repository import Repository
 from adjourn.engine import archive, collect, folder_verifying, page_writing, reflect, resume, snapshot_git
 from adjourn.engine.checkpoint import create, find
 from adjourn.engine.decide import Forward, Replay
-from adjourn.engine.destructive import DEFAULT
 from adjourn.engine.holders import Sitting
 from adjourn.engine.milestone import make
 from adjourn.engine.notes import Decided, Note, add
@@ -41,6 +40,7 @@ from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedEr
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder
+from adjourn.policy.destructive import DEFAULT
 from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import Change

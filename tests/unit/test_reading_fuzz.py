@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 
 import tools
-from adjourn.engine.calls import arguments_digest
-from adjourn.engine.contract import read_contract
 from adjourn.engine.decide import Call, Forward, decide
 from adjourn.engine.desk import Desk, Setting
 from adjourn.engine.once import key_of
-from adjourn.engine.paths import paths_of, places
-from adjourn.engine.protect.calls import protected_path
-from adjourn.engine.protect.places import places_of
 from adjourn.engine.session import Admitted
 from adjourn.log.canonical import MAX_SAFE_INTEGER
 from adjourn.log.strict import fold_key
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
+from adjourn.policy.arguments import paths_of, places
+from adjourn.policy.calls import arguments_digest
+from adjourn.policy.contract import read_contract
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.protected.places import places_of
 from adjourn.proxy.confirm import Asker
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools

@@ -22,7 +22,6 @@ from adjourn.aex.ir import Permissions, compiled
 from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel
 from adjourn.aex.shape import model as shape
 from adjourn.aex.tree import unparse
-from adjourn.engine.contract import BrokenContractError
 from adjourn.engine.models import Model
 from adjourn.engine.run import begin
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit
@@ -30,6 +29,7 @@ from adjourn.engine.run.running import Options, Outcome
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Tool
 from adjourn.errors import InvalidError, UsageError
+from adjourn.policy.contract import BrokenContractError
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

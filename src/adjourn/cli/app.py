@@ -17,8 +17,8 @@ import click
 
 from adjourn.cli.output import complain, safe
 from adjourn.cli.place import example, speak
-from adjourn.engine.speaking import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 
 
 class Entry(NamedTuple):

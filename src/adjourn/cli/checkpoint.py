@@ -331,7 +331,7 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
 @for_machines
 def rules(*, as_json: bool) -> None:
     """List the rules by which a call counts as destructive, so that a checkpoint is made before it."""
-    from adjourn.engine.destructive import COMMANDS, FILE, TOOLS, read_settings  # noqa: PLC0415  # not for --help
+    from adjourn.policy.destructive import COMMANDS, FILE, TOOLS, read_settings  # noqa: PLC0415  # not for --help
 
     settings = read_settings(os.getcwd())
     off = set(settings.off)

@@ -144,7 +144,7 @@ def _can_make(folder: str) -> Iterator[Finding]:
 
 
 def _policy(place: Place) -> Iterator[Finding]:
-    from adjourn.engine.contract import BrokenContractError, read_contract  # noqa: PLC0415
+    from adjourn.policy.contract import BrokenContractError, read_contract  # noqa: PLC0415
 
     try:
         yield from read_contract(place.root).findings
@@ -228,7 +228,7 @@ def _code(place: Place) -> Iterator[Finding]:
 def _code_refused(place: Place) -> Iterator[Finding]:
     """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
     from adjourn.code.tools import TOOLS  # noqa: PLC0415
-    from adjourn.engine.contract import read_contract  # noqa: PLC0415
+    from adjourn.policy.contract import read_contract  # noqa: PLC0415
     from adjourn.setup.checks import has_code_behind_proxy  # noqa: PLC0415
 
     if not has_code_behind_proxy(place.root):

@@ -43,6 +43,6 @@ def parse(file: str, *, tolerant: bool) -> None:
 def without_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:
     """Raises `BrokenContractError` where a finding is an error."""
     if any(finding.severity == "error" for finding in findings):
-        from adjourn.engine.contract import BrokenContractError  # noqa: PLC0415  # rarely
+        from adjourn.policy.contract import BrokenContractError  # noqa: PLC0415  # rarely
 
         raise BrokenContractError(list(findings), {path: text or ""})

@@ -50,8 +50,8 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 
 
 def _replayed(policy: Policy, place: Place) -> Replay:
-    from adjourn.engine.paths import places  # noqa: PLC0415  # not for --help
     from adjourn.engine.replay import Replay  # noqa: PLC0415
+    from adjourn.policy.arguments import places  # noqa: PLC0415  # not for --help
 
     root = os.path.realpath(place.root)
 

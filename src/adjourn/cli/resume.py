@@ -81,8 +81,8 @@ def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
 
 def _budget(place: Place, store: Any, ledger: Any) -> int | None:
     """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last one's."""
-    from adjourn.engine.contract import for_task, read_contract  # noqa: PLC0415
     from adjourn.errors import AdjournError  # noqa: PLC0415
+    from adjourn.policy.contract import for_task, read_contract  # noqa: PLC0415
 
     try:
         return for_task(read_contract(place.root), store, ledger.contract).policy.budget

@@ -15,7 +15,7 @@ from adjourn.errors import InvalidError, UsageError
 
 if TYPE_CHECKING:
     from adjourn.aex.review import Review
-    from adjourn.engine.contract import Contract
+    from adjourn.policy.contract import Contract
 
 
 @click.command(
@@ -48,7 +48,7 @@ def review(
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
     from adjourn.aex.review import reviewed  # noqa: PLC0415  # not for --help
-    from adjourn.engine.contract import unsigned  # noqa: PLC0415
+    from adjourn.policy.contract import unsigned  # noqa: PLC0415
 
     under = policy_here(policy)
     text = _text(file)
@@ -84,7 +84,7 @@ def review(
 def policy_here(named: str) -> Contract | None:
     """The policy of that name, else the workspace's if it has one. Raises `BrokenContractError`."""
     from adjourn.aex.policy import discover  # noqa: PLC0415  # not for --help
-    from adjourn.engine.contract import read_contract  # noqa: PLC0415
+    from adjourn.policy.contract import read_contract  # noqa: PLC0415
 
     path = named or discover(".")
     return read_contract(os.getcwd(), os.path.normpath(path)) if path else None

@@ -31,15 +31,17 @@ def sign(
     Your own key signs, which `adjourn keys show` gives to others. With --key or --key-file a secret signs that you share with
     those who verify; each of them could have made the signature.
     """
-    from adjourn.engine import seals  # noqa: PLC0415  # not for --help
     from adjourn.engine.desk import now  # noqa: PLC0415
     from adjourn.log.event import timestamp  # noqa: PLC0415
+    from adjourn.policy import signatures  # noqa: PLC0415  # not for --help
 
     secret = secret_of(key, key_file)
     text = contract_text(file)
-    made = seals.seal(file, text, signer=signer or person().id, signed_at=timestamp(now()), secret=secret)
-    path = output or seals.place(file)
-    seals.write(made, path)
+    made = signatures.seal(
+        file, text, signer=signer or person().id, signed_at=timestamp(now()), secret=secret
+    )
+    path = output or signatures.place(file)
+    signatures.write(made, path)
     if as_json:
         say_json({"path": path, "signature": members(made)})
         return

@@ -41,7 +41,7 @@ def secret_of(key: str | None, key_file: str | None) -> bytes | None:
         return key.encode(errors="surrogateescape")
     if key_file is None:
         return None
-    from adjourn.engine.seals import read_secret  # noqa: PLC0415  # not for --help
+    from adjourn.policy.signatures import read_secret  # noqa: PLC0415  # not for --help
 
     return read_secret(key_file)
 
@@ -68,13 +68,13 @@ class Asked(NamedTuple):
 def verify_signature(asked: Asked, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
     from adjourn.aex.seal import MAX_BYTES  # noqa: PLC0415  # not for --help
-    from adjourn.engine import seals  # noqa: PLC0415
     from adjourn.host.workspace import read_file  # noqa: PLC0415
+    from adjourn.policy import signatures  # noqa: PLC0415
 
     text = contract_text(asked.file)
-    path = asked.signature or seals.place(asked.file)
+    path = asked.signature or signatures.place(asked.file)
     try:
-        held = seals.verify(text, read_file(path, MAX_BYTES), secret=asked.secret, signer=asked.signer)
+        held = signatures.verify(text, read_file(path, MAX_BYTES), secret=asked.secret, signer=asked.signer)
     except (InvalidError, NotFoundError) as error:
         remedy = error.remedy or f"have it signed: adjourn sign {asked.file}"
         if as_json:

@@ -19,18 +19,18 @@ from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
 from adjourn.engine import proxies, triggers
-from adjourn.engine.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.engine.decide import Call
 from adjourn.engine.heads import KeptHeads
 from adjourn.engine.holders import MovedError, Sitting
-from adjourn.engine.paths import places
-from adjourn.engine.protect.places import PROTECTED, SIGNATURES, Places, places_of
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.host import ids, keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
+from adjourn.policy.arguments import places
+from adjourn.policy.contract import BrokenContractError, Contract, for_task, reread_policy
+from adjourn.policy.protected.places import PROTECTED, SIGNATURES, Places, places_of
 from adjourn.store.base import EMPTY, Store
 from adjourn.store.url import open_store
 from adjourn.text.redact import beginning

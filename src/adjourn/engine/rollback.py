@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from adjourn.engine import page_writing, snapshot_git
 from adjourn.engine.checkpoint import create
-from adjourn.engine.destructive import read_settings
 from adjourn.engine.ending import name_of
 from adjourn.engine.pages import Found, search
 from adjourn.engine.snapshot_git import Change
@@ -21,6 +20,7 @@ from adjourn.engine.verified import following
 from adjourn.errors import NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
+from adjourn.policy.destructive import read_settings
 
 MAX_EFFECTS = 100
 

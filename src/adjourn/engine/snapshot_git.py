@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.destructive import Settings
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.host.git import GitCommand, distrusting
+from adjourn.policy.destructive import Settings
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")

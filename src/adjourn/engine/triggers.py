@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
 from adjourn.engine.decide import Call, budgets_used
-from adjourn.engine.destructive import DEFAULT, Matcher, Settings, read_settings
 from adjourn.engine.session import Admitted, Session
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import MAX_NAME
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
+from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
 from adjourn.state.ledger import AT_SHARE, Ledger
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "

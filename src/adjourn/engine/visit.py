@@ -29,7 +29,6 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.engine import once, triggers
-from adjourn.engine.contract import Contract
 from adjourn.engine.decide import (
     APPROVAL_MILLISECONDS,
     Ask,
@@ -49,6 +48,7 @@ from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
+from adjourn.policy.contract import Contract
 from adjourn.state.ledger import Call as OpenCall
 from adjourn.state.ledger import Ledger
 

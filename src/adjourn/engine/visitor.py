@@ -14,11 +14,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.engine.contract import for_task
 from adjourn.engine.decide import Call
 from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
 from adjourn.engine.holders import MovedError, Sitting
-from adjourn.engine.paths import places
 from adjourn.engine.proxies import is_listed
 from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.errors import ConflictError
@@ -26,6 +24,8 @@ from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
+from adjourn.policy.arguments import places
+from adjourn.policy.contract import for_task
 from adjourn.store.base import Store
 
 FOLD_EVERY = 64

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from adjourn.engine.contract import read_contract
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
@@ -18,6 +17,7 @@ from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
+from adjourn.policy.contract import read_contract
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of the checkpoints made here; at the end of a session it is the client's own reason."""

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.engine.calls import READING_VERBS, arguments_digest, meta_tool
-from adjourn.engine.contract import BrokenContractError, read_contract
 from adjourn.engine.decide import Ask, Block, Call, Forward
-from adjourn.engine.protect.calls import protected_path, reason_for
-from adjourn.engine.protect.places import places_of
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -19,6 +15,10 @@ from adjourn.hooks.claude_code import CODEX, Answer, Request
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
+from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
+from adjourn.policy.contract import BrokenContractError, read_contract
+from adjourn.policy.protected.calls import protected_path, reason_for
+from adjourn.policy.protected.places import places_of
 from adjourn.text.redact import preview
 
 UNLESS_SAID = ("adjourn",)

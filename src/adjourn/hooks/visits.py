@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 
-from adjourn.engine.contract import Contract
 from adjourn.engine.desk import Setting
 from adjourn.engine.visit import Manners
 from adjourn.engine.visitor import Visitor
 from adjourn.hooks.claude_code import CODEX
 from adjourn.host import process
+from adjourn.policy.contract import Contract
 
 
 def visitor_of(options: dict[str, str], contract: Contract, root: str) -> Visitor:

@@ -13,14 +13,10 @@ import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.aex.policy import Policy
-from adjourn.engine.calls import READING_VERBS, arguments_digest
 from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.engine.desk import Desk
 from adjourn.engine.methods import OF_CLIENT, refusal, rule_name
 from adjourn.engine.methods import judge as judge_method
-from adjourn.engine.paths import judge
-from adjourn.engine.protect.calls import protected_path, reason_for
-from adjourn.engine.protect.words import only_reads
 from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
@@ -28,6 +24,10 @@ from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.stdio import Oversize
+from adjourn.policy.arguments import judge
+from adjourn.policy.calls import READING_VERBS, arguments_digest
+from adjourn.policy.protected.calls import protected_path, reason_for
+from adjourn.policy.protected.words import only_reads
 from adjourn.proxy.confirm import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, beside_request, given_back

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.calls import encoded
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import digest
+from adjourn.policy.calls import encoded
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode

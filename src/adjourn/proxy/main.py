@@ -20,13 +20,13 @@ from select import poll
 from threading import Event, Thread
 from types import FrameType
 
-from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import LineReader
+from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.confirm import POLL_SECONDS, Asker
 from adjourn.proxy.gate import Gate

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.calls import meta_tool, spellings
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
+from adjourn.policy.calls import meta_tool, spellings
 from adjourn.proxy import noting
 from adjourn.proxy.report import Report
 from adjourn.text.redact import in_all, without_secrets
@@ -239,7 +239,7 @@ class MetaTools:
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
         from adjourn.engine import tasks  # noqa: PLC0415
-        from adjourn.engine.contract import unsigned  # noqa: PLC0415
+        from adjourn.policy.contract import unsigned  # noqa: PLC0415
 
         path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         source = os.path.relpath(path, self._desk.setting.root)

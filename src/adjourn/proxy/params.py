@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjourn.engine.calls import arguments_digest
 from adjourn.mcp import frames
+from adjourn.policy.calls import arguments_digest
 
 TASK_META = "dev.adjourn/task"
 GIVEN_BACK = ("inputResponses", "requestState")

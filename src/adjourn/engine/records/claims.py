@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.engine import once
-from adjourn.engine.calls import arguments_digest
 from adjourn.engine.task import Task, check_task_id
 from adjourn.engine.verified import following
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, decode, milliseconds
+from adjourn.policy.calls import arguments_digest
 from adjourn.state import effects
 from adjourn.state.documents import Tree, by_id, without
 from adjourn.state.ledger import Ledger

@@ -17,8 +17,6 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
-from adjourn.engine.calls import encoded
-from adjourn.engine.contract import BrokenContractError, Contract, read_contract
 from adjourn.engine.desk import Desk, Setting, group_of, open_at
 from adjourn.engine.models import ModelError
 from adjourn.engine.run.calls import MAX_NAME
@@ -31,6 +29,8 @@ from adjourn.host import ids, process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
+from adjourn.policy.calls import encoded
+from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.store.base import EMPTY, Store
 
 CLIENT = "adjourn run"

@@ -13,12 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.aex.rules import Policy
-from adjourn.engine.calls import encoded
 from adjourn.engine.decide import Block, Call, Forward, Replay
 from adjourn.engine.models import Model, ModelError
-from adjourn.engine.paths import UNKNOWN, places
-from adjourn.engine.protect.calls import protected_path, reason_for
-from adjourn.engine.protect.places import Places
 from adjourn.engine.run.journal import Journal, call_of
 from adjourn.engine.run.making import Make, make_value
 from adjourn.engine.run.permission import MAKE, Permissions
@@ -29,6 +25,10 @@ from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.log.strict import count_keys
+from adjourn.policy.arguments import UNKNOWN, places
+from adjourn.policy.calls import encoded
+from adjourn.policy.protected.calls import protected_path, reason_for
+from adjourn.policy.protected.places import Places
 from adjourn.state.ledger import Approval
 from adjourn.text.redact import preview
 

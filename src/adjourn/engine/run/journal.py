@@ -13,9 +13,7 @@ import msgspec
 
 from adjourn.aex.rules import Policy
 from adjourn.engine import once, triggers
-from adjourn.engine.calls import arguments_digest, encoded
 from adjourn.engine.decide import Call
-from adjourn.engine.paths import Places
 from adjourn.engine.session import Admitted, Session
 from adjourn.engine.task import SYSTEM, Fact, Task
 from adjourn.engine.verified import following
@@ -23,6 +21,8 @@ from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
+from adjourn.policy.arguments import Places
+from adjourn.policy.calls import arguments_digest, encoded
 from adjourn.text.redact import preview
 
 MAX_WAITING = 200

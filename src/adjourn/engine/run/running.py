@@ -17,7 +17,6 @@ import msgspec
 
 from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
-from adjourn.engine.contract import Contract
 from adjourn.engine.desk import Desk, now
 from adjourn.engine.ending import end
 from adjourn.engine.holders import LEASE_MILLISECONDS
@@ -34,6 +33,7 @@ from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.log import kinds
+from adjourn.policy.contract import Contract
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from adjourn.engine.protect import texts
-from adjourn.engine.protect.places import FOLDER, MAX_PATH, Places
-from adjourn.engine.protect.shell import UNKNOWN, Word
-from adjourn.engine.protect.walking import paths_in, readings
+from adjourn.policy.protected import texts
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, Places
+from adjourn.policy.protected.shell import UNKNOWN, Word
+from adjourn.policy.protected.walking import paths_in, readings
 
 _MAX_GLOB = 256
 """Characters of a pattern for one name."""

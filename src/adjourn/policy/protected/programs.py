@@ -10,9 +10,9 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from adjourn.engine.protect.places import FOLDER
-from adjourn.engine.protect.reach import Reach
-from adjourn.engine.protect.shell import Word
+from adjourn.policy.protected.places import FOLDER
+from adjourn.policy.protected.reach import Reach
+from adjourn.policy.protected.shell import Word
 
 PRINTERS = frozenset(("echo", "printf", ":", "true", "false"))
 GOING = frozenset(("cd", "pushd", "set-location"))

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.protect.words import PROGRAM_KEYS, SQL_KEYS
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.workspace import read_file
+from adjourn.policy.protected.words import PROGRAM_KEYS, SQL_KEYS
 
 FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024

@@ -24,9 +24,9 @@ from typing import NamedTuple
 from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.engine.protect.places import MAX_PATH
-from adjourn.engine.protect.walking import paths_in, readings
-from adjourn.engine.protect.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEYS, argument_key, is_path_key
+from adjourn.policy.protected.places import MAX_PATH
+from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.protected.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEYS, argument_key, is_path_key
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000

@@ -138,9 +138,9 @@ def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> li
     """What keeps the contract in the file `path` from being taken as signed by whom the policy names."""
     if not policy.signers:
         return []
-    from adjourn.engine import seals  # noqa: PLC0415  # few policies require it
+    from adjourn.policy import signatures  # noqa: PLC0415  # few policies require it
 
-    found = seals.required(root, path, text.encode(), policy.signers, source)
+    found = signatures.required(root, path, text.encode(), policy.signers, source)
     return [found] if found else []
 
 

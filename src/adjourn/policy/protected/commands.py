@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from adjourn.engine.protect.personal import OURS, personal
-from adjourn.engine.protect.places import FOLDER, Places
-from adjourn.engine.protect.programs import (
+from adjourn.policy.protected.personal import OURS, personal
+from adjourn.policy.protected.places import FOLDER, Places
+from adjourn.policy.protected.programs import (
     GOING,
     PRINTERS,
     REMOVERS,
@@ -25,8 +25,8 @@ from adjourn.engine.protect.programs import (
     removed,
     without_runners,
 )
-from adjourn.engine.protect.reach import Reach, mentioned
-from adjourn.engine.protect.shell import UNKNOWN, Simple, TooLongError, Word, lists_hidden, simple_commands
+from adjourn.policy.protected.reach import Reach, mentioned
+from adjourn.policy.protected.shell import UNKNOWN, Simple, TooLongError, Word, lists_hidden, simple_commands
 
 MAX_TEXT = 1024 * 1024
 """Characters of a line. A longer one is taken to reach what it likes."""

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from adjourn.engine.protect import texts
-from adjourn.engine.protect.places import FOLDER, KEYS, MAX_PATH, Places
-from adjourn.engine.protect.walking import paths_in, readings
-from adjourn.engine.protect.words import (
+from adjourn.policy.protected import texts
+from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, Places
+from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.protected.words import (
     BASE_KEYS,
     COMMAND_KEYS,
     CONTENT_KEYS,
@@ -33,7 +33,7 @@ from adjourn.engine.protect.words import (
     removes,
     words_of,
 )
-from adjourn.engine.speaking import BY_CLIENT, OUR_COMMAND
+from adjourn.policy.speaking import BY_CLIENT, OUR_COMMAND
 
 _MAX_NAME = 255
 _WILD = frozenset("*?[{")
@@ -119,7 +119,7 @@ class _Search:
         return None
 
     def _words(self, words: list[str]) -> str | None:
-        from adjourn.engine.protect.commands import reached_by_words  # noqa: PLC0415  # few tools run commands
+        from adjourn.policy.protected.commands import reached_by_words  # noqa: PLC0415  # few tools run commands
 
         return reached_by_words(words, self._places, self._bases)
 
@@ -139,7 +139,7 @@ class _Search:
     def _program(self, key: str, text: str) -> str | None:
         if key not in LINE_KEYS and (found := self._places.mentioned(text)):
             return found
-        from adjourn.engine.protect.commands import reached  # noqa: PLC0415  # few tools run commands
+        from adjourn.policy.protected.commands import reached  # noqa: PLC0415  # few tools run commands
 
         return reached(text, self._places, self._bases)
 
@@ -187,7 +187,7 @@ class _Search:
 
     def _matched(self, text: str) -> str | None:
         """The place that a tool may take a pattern for. One that removes is taken to match hidden files, too."""
-        from adjourn.engine.protect.reach import matched  # noqa: PLC0415  # few paths have wildcards
+        from adjourn.policy.protected.reach import matched  # noqa: PLC0415  # few paths have wildcards
 
         found = (
             matched(text, self._places, base, around=self._removes, hidden=self._removes)

@@ -13,8 +13,8 @@ from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
 from adjourn.engine import checkpoint, folder_writing
-from adjourn.engine.task import Task
 from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.task import Task
 
 NAME = "bench"
 

@@ -9,9 +9,9 @@ from sizes import Sizes
 from tables import Table
 
 from adjourn.aex.policy import Policy, from_text
-from adjourn.engine.decide import Block, Call, Forward, decide
 from adjourn.log.canonical import digest
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.decision import Block, Call, Forward, decide
+from adjourn.tasks.ledger import Ledger
 
 KNOWN = 50
 """Different tools that an agent calls again and again."""

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adjourn.engine import triggers
-from adjourn.engine.decide import Call
 from adjourn.engine.desk import Desk, Setting
 from adjourn.engine.ending import end
 from adjourn.engine.milestone import make
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
+from adjourn.tasks.decision import Call
 
 POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
 CALLS = {

@@ -10,8 +10,8 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.engine import checkpoint, resume
-from adjourn.engine.task import FOLD_EVERY, Task
 from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.task import FOLD_EVERY, Task
 
 NAME = "bench"
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.task import Fact, Task
 from adjourn.errors import ConflictError, IntegrityError, SchemaError, StoreError
 from adjourn.log.kinds import TaskOpened
 from adjourn.store import EMPTY, Head, open_store
 from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.migrate import LATEST
 from adjourn.store.postgres import PostgresStore
+from adjourn.tasks.task import Fact, Task
 from strategies import Clock
 
 psycopg = pytest.importorskip("psycopg")

@@ -23,14 +23,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from adjourn.engine.desk import now
-from adjourn.engine.people import answer, settle_doubt
-from adjourn.engine.task import Task, existing
 from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode
 from adjourn.log.kinds import data_of
-from adjourn.state.ledger import Ledger
 from adjourn.store import Store, open_store
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task, existing
 from terminal import at_terminal
 
 ECHO = Path(__file__).with_name("servers") / "echo.py"

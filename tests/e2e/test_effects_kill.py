@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 
 from adjourn.engine.desk import now
-from adjourn.engine.holders import lose_dead
-from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.claims import Call
 from adjourn.engine.records.noting import DONE, NOT_DONE
-from adjourn.engine.task import Task
 from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.state.record import CRAuthor
 from adjourn.store import open_store
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.task import Task
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 30
@@ -37,14 +37,14 @@ ANN = CRAuthor(id="ann", type="human")
 PROGRAM = """
 import os, random, sys, time
 from adjourn.aex.policy import from_text
-from adjourn.engine import decide; from adjourn.host import keys, process
+from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.engine.desk import now
 from adjourn.engine.records import CRStore
 from adjourn.engine.records.claims import Call
-from adjourn.engine.holders import Sitting
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
+from adjourn.tasks.lease import Sitting
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled
 from adjourn.state.record import CRAuthor

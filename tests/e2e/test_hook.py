@@ -20,12 +20,12 @@ import pytest
 from harness import META_TOOLS, Workspace, only
 from requirements import requirement
 
-from adjourn.engine.decide import Call
 from adjourn.engine.desk import Setting, group_of
 from adjourn.engine.visitor import Visitor
 from adjourn.host import process
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
+from adjourn.tasks.decision import Call
 
 HOOK = [sys.executable, "-m", "adjourn", "hook"]
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "hook.md"

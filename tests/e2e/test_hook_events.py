@@ -15,7 +15,7 @@ from harness import PERSON, only
 from test_hook import HOOK, Hooked, Said
 
 from adjourn.engine import checkpoint
-from adjourn.engine.people import answer
+from adjourn.tasks.approvals import answer
 
 SETTLE = "--settle"
 

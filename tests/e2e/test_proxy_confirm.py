@@ -25,7 +25,7 @@ from harness import (
 )
 from requirements import requirement
 
-from adjourn.engine.decide import APPROVAL_MILLISECONDS
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS
 
 POLICY = ("allow *", "confirm before file.write", "budget calls=9")
 ARGUMENTS = {"path": "src/a.py", "text": "hello", "token": "s3cret"}
@@ -478,7 +478,7 @@ def test_an_expired_question_cannot_be_answered(tmp_path: Path) -> None:
 
 _SHORT_LIVED = f"""
 import sys
-from adjourn.engine import session
+from adjourn.tasks import session
 assert session.APPROVAL_MILLISECONDS == {APPROVAL_MILLISECONDS}
 session.APPROVAL_MILLISECONDS = 400
 from adjourn.__main__ import main

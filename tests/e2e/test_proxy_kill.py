@@ -24,8 +24,8 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
 from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of
-from adjourn.state.ledger import Ledger
 from adjourn.store import Store
+from adjourn.tasks.ledger import Ledger
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 20

@@ -10,8 +10,8 @@ import pytest
 from harness import ERAS, META_TOOLS, MODERN, NEW, Client, Workspace, refused, text_of
 from requirements import requirement
 
-from adjourn.engine.task import Fact
 from adjourn.log import kinds
+from adjourn.tasks.task import Fact
 
 LIMITED = ("allow echo", "allow file.*", "limit echo 10 per minute")
 

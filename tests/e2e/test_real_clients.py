@@ -26,12 +26,12 @@ from test_real_servers import command_of, prepare, proxied
 
 from adjourn.engine import checkpoint
 from adjourn.engine.desk import now, open_at
-from adjourn.engine.task import Task, tasks_of
 from adjourn.host.process import Process, lives
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
+from adjourn.tasks.task import Task, tasks_of
 
 GIT = next(server for server in SERVERS if server.name == "git")
 POLICY = """\

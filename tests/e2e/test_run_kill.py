@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from adjourn.engine.desk import now, open_at
-from adjourn.engine.holders import lose_dead
-from adjourn.engine.people import settle_doubt
-from adjourn.engine.task import Task
 from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.task import Task
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 500 if CAMPAIGN else 30

@@ -21,11 +21,11 @@ from test_engine_run import ANN, Bench
 from adjourn.adapters.langgraph import BEGIN, Plan, graph, plan
 from adjourn.aex.ast import For, If, Return, Step
 from adjourn.aex.check import examine
-from adjourn.engine.people import answer
 from adjourn.engine.run.calls import BlockedError
 from adjourn.errors import HeldError, InvalidError, UsageError
 from adjourn.log import kinds
 from adjourn.policy.contract import BrokenContractError
+from adjourn.tasks.approvals import answer
 from strategies_aex import documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"

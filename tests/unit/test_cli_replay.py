@@ -10,10 +10,10 @@ import pytest
 from test_engine_checkpoint import Machine
 
 from adjourn.cli import main as cli
-from adjourn.engine.decide import Call
-from adjourn.engine.task import Fact
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
+from adjourn.tasks.decision import Call
+from adjourn.tasks.task import Fact
 
 OBSERVE = (
     "mode observe",

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adjourn.engine import checkpoint
-from adjourn.engine.task import Fact, Task
 from adjourn.engine.verify import verify_store, verify_task
 from adjourn.engine.verify_events import CHUNK
 from adjourn.engine.verify_report import CODES
@@ -22,6 +21,7 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import Fact, Task
 
 NOON = 1_777_735_812_345
 AGENT = Actor("claude-code", "agent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.cli.view import Holder, state, who
-from adjourn.state.ledger import Session
+from adjourn.tasks.ledger import Session
 
 
 @pytest.mark.parametrize(

@@ -17,20 +17,20 @@ from adjourn.engine import collect as collecting
 from adjourn.engine.archive import archive, project_of, projects, read_index, restore
 from adjourn.engine.checkpoint import names
 from adjourn.engine.collect import collect, share_histories
-from adjourn.engine.decide import Call
 from adjourn.engine.desk import Desk
 from adjourn.engine.folder_verifying import verify
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, find_active, search
 from adjourn.engine.reflect import Reflection, remember
 from adjourn.engine.retention import DAY, Rules, plan, prune
-from adjourn.engine.task import Task
 from adjourn.engine.triggers import settled
 from adjourn.engine.verify import verify_store
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.state.composing import NOTHING_SAID, Said, Step
 from adjourn.state.reflection import Statistic
+from adjourn.tasks.decision import Call
+from adjourn.tasks.task import Task
 
 MINUTE = 60
 
@@ -224,7 +224,7 @@ def test_the_index_tells_what_came_after(one: Machine) -> None:
 
 
 def _lost(session: str) -> Any:
-    from adjourn.engine.task import Fact  # noqa: PLC0415  # beside its only use
+    from adjourn.tasks.task import Fact  # noqa: PLC0415  # beside its only use
 
     return Fact(kinds.SessionLost(calls=[], lost=session, reason="dead"))
 

@@ -20,10 +20,7 @@ from adjourn.engine.checkpoint import (
     names,
     trusted_signer,
 )
-from adjourn.engine.decide import Call
 from adjourn.engine.desk import Desk, Setting, open_at
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.log import kinds
@@ -35,6 +32,9 @@ from adjourn.log.signing import public_key
 from adjourn.policy.contract import read_contract
 from adjourn.store.base import Entry, Store
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.decision import Call
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 from strategies import Clock
 
 POLICY = ("use file.read", "use file.write", "use tests.run", "deny network.*", "budget calls=20")

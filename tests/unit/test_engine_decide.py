@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from adjourn.aex.policy import Policy
 from adjourn.aex.rules import Rule
-from adjourn.engine.decide import (
+from adjourn.log.event import timestamp
+from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
@@ -24,9 +25,8 @@ from adjourn.engine.decide import (
     budgets_used,
     decide,
 )
-from adjourn.log.event import timestamp
-from adjourn.state.ledger import Approval, Ledger, rate_key
-from adjourn.state.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Approval, Ledger, rate_key
+from adjourn.tasks.ledger import Call as OpenCall
 from strategies import NOON, TASK, policy_of
 
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.decide import Call, Forward
 from adjourn.engine.desk import Desk, group_of, open_at
 from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
 from adjourn.host import process
@@ -21,6 +20,7 @@ from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.decision import Call, Forward
 
 READ = Call(tool="file.read", digest="1" * 64, effectful=False)
 

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 from test_engine_session import World, one, reason
 
-from adjourn.engine import decide
-from adjourn.engine.decide import Ask, Forward
-from adjourn.engine.holders import lose_dead
-from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.records import CRStore, current
 from adjourn.engine.records.claims import Call
 from adjourn.engine.records.effects import Claim
 from adjourn.engine.records.noting import DONE, NOT_DONE
-from adjourn.engine.session import Admitted, Session
 from adjourn.errors import RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -25,6 +20,11 @@ from adjourn.policy.calls import arguments_digest
 from adjourn.state.documents import Tree
 from adjourn.state.effects import MAX_SETTLED, omitted
 from adjourn.state.record import CRAuthor
+from adjourn.tasks import decision
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.decision import Ask, Forward
+from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.session import Admitted, Session
 from strategies import policy_of
 
 AGENT, ANN = CRAuthor(id="agent-1", type="agent"), CRAuthor(id="ann", type="human")
@@ -56,8 +56,8 @@ def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doors:
     return Doors()
 
 
-def call(given: Any = GIVEN, tool: str = "payments.charge", **more: Any) -> decide.Call:
-    return decide.Call(
+def call(given: Any = GIVEN, tool: str = "payments.charge", **more: Any) -> decision.Call:
+    return decision.Call(
         tool=tool, digest=arguments_digest(given), given=given, arguments='{"invoice":"A-7"}', **more
     )
 

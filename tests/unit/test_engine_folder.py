@@ -24,7 +24,6 @@ from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
 from adjourn.engine.folder_verifying import verify
 from adjourn.engine.folder_writing import write, write_into
 from adjourn.engine.notes import Decided, Note, add
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys, workspace
 from adjourn.log import kinds
@@ -33,6 +32,7 @@ from adjourn.log.event import Event, decode, encode
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import Task
 from strategies import TASK, Clock, chained, histories
 
 FILES = ("checkpoint.json", "audit.jsonl")
@@ -847,7 +847,7 @@ RIVAL = """
 import sys
 from adjourn.engine import desk, folder_writing; from adjourn.host import keys
 from adjourn.engine.checkpoint import create
-from adjourn.engine.task import Task
+from adjourn.tasks.task import Task
 root, name = sys.argv[1:]
 store = desk.open_at(root)
 task = Task(store, name, clock=desk.now, secret=keys.secret())

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.heads import KeptHead, KeptHeads
-from adjourn.engine.task import Fact, Task
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.log import kinds
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.heads import KeptHead, KeptHeads
+from adjourn.tasks.task import Fact, Task
 from strategies import Clock
 
 SECRET = b"s" * 32

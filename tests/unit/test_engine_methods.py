@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from adjourn.aex.rules import CLOSED
-from adjourn.engine.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, refusal, rule_name
+from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, refusal, rule_name
 from strategies import policy_of
 
 PACKAGE = Path(mcp_types.__file__).parent

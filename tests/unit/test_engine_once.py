@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine_session import FAR, World, one, reason
 
-from adjourn.engine import once
-from adjourn.engine.decide import Ask, Call, Forward, Replay
-from adjourn.engine.people import answer, settle_doubt
-from adjourn.engine.session import Admitted, Session
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
+from adjourn.tasks import idempotency
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.decision import Ask, Call, Forward, Replay
+from adjourn.tasks.session import Admitted, Session
 from strategies import policy_of
 
 ANN = Actor("ann", "human")
@@ -270,11 +270,13 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
             finish(session, made[number % len(made)], outcome, kept=kept)
         elif session.task.ledger.doubts and what == "by hand":
             settle_doubt(session.task, next(iter(session.task.ledger.doubts)), happened=kept, by=ANN)
-    kept_answer = {True: digest(ANSWER), False: once.DONE}
+    kept_answer = {True: digest(ANSWER), False: idempotency.DONE}
     live = {name: value.partition(" ") for name, value in world.store.refs("once/t1/").items()}
-    indexed = {name: value for name, value in once.index("t1", world.events()).items() if value is not None}
+    indexed = {
+        name: value for name, value in idempotency.index("t1", world.events()).items() if value is not None
+    }
     assert set(live) == set(indexed)
     for name, value in indexed.items():
         call, _, recorded = value.partition(" ")
         assert live[name][0] == call
-        assert live[name][2] in {recorded, once.DONE if recorded == kept_answer[True] else recorded}
+        assert live[name][2] in {recorded, idempotency.DONE if recorded == kept_answer[True] else recorded}

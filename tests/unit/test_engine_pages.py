@@ -469,8 +469,8 @@ def test_files_that_calls_have_written_are_listed(machine: Machine) -> None:
     old.write_text("")
     os.utime(old, (1, 1))
     new.write_text("")
-    from adjourn.engine.decide import Call  # noqa: PLC0415  # beside its only use
     from adjourn.log import kinds  # noqa: PLC0415
+    from adjourn.tasks.decision import Call  # noqa: PLC0415  # beside its only use
 
     for name in ("old.md", "new.md", "gone.md", "../out.md"):
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()

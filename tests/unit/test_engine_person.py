@@ -9,13 +9,13 @@ import pytest
 
 from adjourn.engine import person
 from adjourn.engine.desk import BOUND, CLIENT, now
-from adjourn.engine.holders import Sitting
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.host import keys, process
 from adjourn.host.process import Process
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.lease import Sitting
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 from strategies import policy_of
 
 TASK = "20260502-abcdefgh"

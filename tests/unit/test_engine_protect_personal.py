@@ -65,7 +65,7 @@ SPEAKING = [
     "at now <<< 'adjourn approve k'",
     "find . -maxdepth 0 -exec adjourn approve k \\;",
     "python -c \"import subprocess; subprocess.run(['adjourn', 'approve', 'k'])\"",
-    "python - <<'E'\n#from adjourn.engine.people import answer\nE",
+    "python - <<'E'\n#from adjourn.tasks.approvals import answer\nE",
     'python3 -c \'import pty; pty.spawn(["adjourn", "approve", "k"])\'',
     'perl -e \'exec("adjourn", "settle", "a.1", "--done")\'',
     "adjourn answer q1 yes",

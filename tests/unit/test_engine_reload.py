@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.decide import Block, Call, Decision, Forward
 from adjourn.engine.desk import Desk, Setting
-from adjourn.engine.task import Fact
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.policy.protected.places import SIGNATURES
+from adjourn.tasks.decision import Block, Call, Decision, Forward
+from adjourn.tasks.task import Fact
 
 READ = Call(tool="read", digest="1" * 64, effectful=False)
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import Call
-from adjourn.engine.replay import Replay
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import timestamp
+from adjourn.tasks.decision import Call
+from adjourn.tasks.what_if import Replay
 from strategies import NOON, TASK, chained, policy_of
 
 

@@ -16,9 +16,7 @@ from test_engine_folder import EDITS, Forger
 
 from adjourn.engine import folder_verifying, folder_writing, resume
 from adjourn.engine.checkpoint import create, find
-from adjourn.engine.decide import Block, Call
 from adjourn.engine.notes import Note, add
-from adjourn.engine.people import settle_doubt
 from adjourn.engine.published import AUDITED
 from adjourn.engine.resume import (
     ANSWER_BYTES,
@@ -45,6 +43,8 @@ from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import BrokenContractError
 from adjourn.store.base import EMPTY
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.decision import Block, Call
 
 FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
 """A process on a machine that cannot be looked at."""

@@ -13,7 +13,6 @@ import pytest
 from test_engine_checkpoint import ANN, Machine
 
 from adjourn.engine import snapshot_git
-from adjourn.engine.decide import Call
 from adjourn.engine.milestone import make
 from adjourn.engine.pages import find_active
 from adjourn.engine.rollback import carry_out, plan, target_of
@@ -21,6 +20,7 @@ from adjourn.engine.snapshot_git import Change, changes, forget, keep, listed, p
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.state.composing import Said
+from adjourn.tasks.decision import Call
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
 

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from adjourn.engine.desk import open_at
-from adjourn.engine.holders import lose_dead
 from adjourn.engine.models import Completion, ModelError
-from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.run import begin
 from adjourn.engine.run.begin import InputsError
 from adjourn.engine.run.running import Options, Outcome
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Arguments, Tool, ToolError
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
 from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.policy.contract import BrokenContractError
-from adjourn.state.ledger import Approval, Ledger
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.ledger import Approval, Ledger
+from adjourn.tasks.task import Task
 from strategies import Clock
 
 ANN = Actor("ann", "human")

@@ -11,11 +11,6 @@ from typing import Any
 import pytest
 
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
-from adjourn.engine.holders import LEASE_MILLISECONDS, MovedError, Sitting
-from adjourn.engine.people import answer, settle_doubt
-from adjourn.engine.session import Admitted, Session
-from adjourn.engine.task import Task
 from adjourn.errors import HeldError, NotFoundError, StoreError
 from adjourn.host import process
 from adjourn.host.process import Process
@@ -26,6 +21,11 @@ from adjourn.log.event import Actor, decode, timestamp
 from adjourn.log.kinds import Data
 from adjourn.store.base import NO_REFS, Entry, Head
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
+from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError, Sitting
+from adjourn.tasks.session import Admitted, Session
+from adjourn.tasks.task import Task
 from strategies import Clock, policy_of
 
 SECRET = b"s" * 32

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from adjourn.engine import task as module
-from adjourn.engine.task import Fact, Task, check_task_id, existing
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, timestamp
-from adjourn.state.ledger import Ledger
 from adjourn.store.base import NO_REFS, Entry, Head
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks import task as module
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Fact, Task, check_task_id, existing
 from strategies import NOON, Clock
 
 SECRET = b"s" * 32

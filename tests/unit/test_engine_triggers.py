@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
 from adjourn.engine.checkpoint import names
-from adjourn.engine.decide import Block, Call, Forward
 from adjourn.engine.triggers import due_shares, settled
 from adjourn.errors import StoreError
 from adjourn.log import kinds
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.decision import Block, Call, Forward
+from adjourn.tasks.ledger import Ledger
 from strategies import TASK, policy_of
 
 
@@ -138,7 +138,7 @@ def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(machine:
     session = machine.work(desk, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
     other = machine.task(desk.task_id())
-    from adjourn.engine.task import Fact  # noqa: PLC0415
+    from adjourn.tasks.task import Fact  # noqa: PLC0415
 
     other.commit(lambda _: [Fact(lost)])
     _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])

@@ -13,13 +13,13 @@ import pytest
 
 from adjourn.engine import checkpoint
 from adjourn.engine.records import CRStore
-from adjourn.engine.task import Fact, Task
 from adjourn.engine.verify import verify_store, verify_task
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.state.record import CRAuthor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import Fact, Task
 
 NOON = 1_777_735_812_345
 AGENT, AUTHOR = Actor("claude-code", "agent"), CRAuthor(id="agent-1", type="agent")

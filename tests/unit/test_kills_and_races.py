@@ -27,15 +27,11 @@ from adjourn.code.index.index import Index
 from adjourn.code.repository import Repository
 from adjourn.engine import archive, collect, folder_verifying, page_writing, reflect, resume, snapshot_git
 from adjourn.engine.checkpoint import create, find
-from adjourn.engine.decide import Forward, Replay
-from adjourn.engine.holders import Sitting
 from adjourn.engine.milestone import make
 from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.pages import ACTIVE, find_active, search
 from adjourn.engine.resume import import_folder, locate, take_in_later
 from adjourn.engine.retention import Rules, plan, prune
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.host import keys
 from adjourn.host.process import Process
@@ -45,6 +41,10 @@ from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import Change
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.decision import Forward, Replay
+from adjourn.tasks.lease import Sitting
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 
 HERE = Process("here", os.getpid(), 1)
 

@@ -17,10 +17,7 @@ from typing import Any
 import pytest
 
 import tools
-from adjourn.engine.decide import Call, Forward, decide
 from adjourn.engine.desk import Desk, Setting
-from adjourn.engine.once import key_of
-from adjourn.engine.session import Admitted
 from adjourn.log.canonical import MAX_SAFE_INTEGER
 from adjourn.log.strict import fold_key
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
@@ -33,7 +30,10 @@ from adjourn.proxy.confirm import Asker
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.wire import Wire
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.decision import Call, Forward, decide
+from adjourn.tasks.idempotency import key_of
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Admitted
 from hostile import Hostile
 from strategies import NOON, policy_of
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds, merkle
 from adjourn.log.event import timestamp
-from adjourn.state import ledger as module
-from adjourn.state.ledger import Approval, Call, Ledger, Session, rate_key
+from adjourn.tasks import ledger as module
+from adjourn.tasks.ledger import Approval, Call, Ledger, Session, rate_key
 from strategies import NOON, TASK, chained, histories
 
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64

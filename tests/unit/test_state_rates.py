@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from test_state_ledger import LIMIT, ONE, Facts, after, allowed
 
 from adjourn.log import kinds
-from adjourn.state import ledger as module
-from adjourn.state.ledger import PAUSE, Ledger, rate_key, rate_used
+from adjourn.tasks import ledger as module
+from adjourn.tasks.ledger import PAUSE, Ledger, rate_key, rate_used
 from strategies import NOON, TASK, chained, histories
 
 times = st.lists(st.integers(0, 40_000) | st.integers(0, 500), min_size=1, max_size=60)

@@ -12,7 +12,7 @@ from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from adjourn.cli.record_place import Item
-    from adjourn.state.ledger import Approval
+    from adjourn.tasks.ledger import Approval
 
 _RECORD = click.option(
     "--record", metavar="RECORD", default="", help="Which record, where several have that id."
@@ -95,7 +95,7 @@ def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = 
     from adjourn.cli.record_place import items, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import question as as_told  # noqa: PLC0415
     from adjourn.cli.when import left  # noqa: PLC0415
-    from adjourn.engine.people import answer  # noqa: PLC0415
+    from adjourn.tasks.approvals import answer  # noqa: PLC0415
 
     waiting = _open(place)
     points = [

@@ -104,7 +104,7 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
 def task_here(place: Place) -> str:
     """The task that is worked on here: of the newest page, else the only one of the store."""
     from adjourn.engine.pages import find_active  # noqa: PLC0415  # not for --help
-    from adjourn.engine.task import tasks_of  # noqa: PLC0415
+    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
 
     tasks = tasks_of(place.store)
     found = find_active(place.root)

@@ -28,7 +28,7 @@ from adjourn.host import python
 from adjourn.host.executables import find, outside
 
 if TYPE_CHECKING:
-    from adjourn.engine.task import Task
+    from adjourn.tasks.task import Task
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -198,8 +198,8 @@ class Story:
         ).finish()
 
     def _settle(self, call: str) -> None:
-        from adjourn.engine.holders import lose_dead  # noqa: PLC0415  # not for --help
-        from adjourn.engine.people import settle_doubt  # noqa: PLC0415
+        from adjourn.tasks.approvals import settle_doubt  # noqa: PLC0415
+        from adjourn.tasks.lease import lose_dead  # noqa: PLC0415  # not for --help
 
         happened = self._commits() > 1
         self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
@@ -231,8 +231,8 @@ class Story:
     def _task(self) -> Iterator[Task]:
         """The demonstration's task, of which there is one."""
         from adjourn.engine.desk import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
-        from adjourn.engine.task import Task, tasks_of  # noqa: PLC0415
         from adjourn.host.keys import secret  # noqa: PLC0415
+        from adjourn.tasks.task import Task, tasks_of  # noqa: PLC0415
 
         store = open_at(str(self.folder), DEFAULT_STORE)
         try:

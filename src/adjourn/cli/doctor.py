@@ -291,7 +291,7 @@ def _tasks(place: Place) -> Iterator[Finding]:
 def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
     from adjourn.cli.place import reading_secret  # noqa: PLC0415
-    from adjourn.engine.heads import KeptHeads  # noqa: PLC0415
+    from adjourn.tasks.heads import KeptHeads  # noqa: PLC0415
 
     for kept in KeptHeads(place.store, reading_secret()).known():
         if kept.task not in there:

@@ -179,9 +179,9 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
     from adjourn.aex.explain import Call, explain  # noqa: PLC0415
-    from adjourn.engine.methods import is_vendors  # noqa: PLC0415
     from adjourn.policy.arguments import places  # noqa: PLC0415
     from adjourn.policy.calls import meta_tool  # noqa: PLC0415
+    from adjourn.tasks.methods import is_vendors  # noqa: PLC0415
 
     paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
     is_request = tool.startswith("mcp.") and not is_vendors(tool)

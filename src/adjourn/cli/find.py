@@ -14,12 +14,12 @@ from adjourn.engine import folder, folder_verifying
 from adjourn.engine.checkpoint import Checkpoint, as_checkpoint
 from adjourn.engine.checkpoint import find as find_named
 from adjourn.engine.resume import locate, vouched_for
-from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log.canonical import digest
 from adjourn.log.kinds import CheckpointCreated
 from adjourn.store.base import Store
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import Task, tasks_of
 
 MIN_HASH = 6
 _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'

@@ -63,8 +63,8 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
 def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
     from adjourn.engine import folder, folder_writing  # noqa: PLC0415
     from adjourn.engine.resume import import_published  # noqa: PLC0415
-    from adjourn.engine.task import Task  # noqa: PLC0415
     from adjourn.host import ids, keys  # noqa: PLC0415
+    from adjourn.tasks.task import Task  # noqa: PLC0415
 
     store = place.make_store()
     target = folder.path_of(place.root, name)

@@ -42,8 +42,8 @@ def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, 
     is its hash.
     """
     from adjourn.cli.view import current_task  # noqa: PLC0415  # not for --help
-    from adjourn.engine.verified import checked  # noqa: PLC0415
     from adjourn.store.base import Head  # noqa: PLC0415
+    from adjourn.tasks.verified import checked  # noqa: PLC0415
 
     found = current_task(place, task)
     store, head = place.store, Head(found.ledger.seq, found.ledger.hash)

@@ -18,9 +18,9 @@ from adjourn.host.python import leave_working_folder
 from adjourn.host.secrets import check_argument, without_user
 
 if TYPE_CHECKING:
-    from adjourn.engine.task import Task
     from adjourn.log.event import Actor
     from adjourn.store.base import Store
+    from adjourn.tasks.task import Task
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _READING = "reading the history"
@@ -89,15 +89,15 @@ class Place:
 
     def task(self, name: str) -> Task:
         """A task for reading, by its id or a beginning that only it has."""
-        from adjourn.engine.task import existing  # noqa: PLC0415
+        from adjourn.tasks.task import existing  # noqa: PLC0415
 
         with Waiting(_READING):
             return existing(self.store, name, clock=self.clock, secret=reading_secret())
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
-        from adjourn.engine.task import existing  # noqa: PLC0415
         from adjourn.host import keys  # noqa: PLC0415
+        from adjourn.tasks.task import existing  # noqa: PLC0415
 
         with Waiting(_READING):
             return existing(self.store, task, clock=self.clock, secret=keys.secret())

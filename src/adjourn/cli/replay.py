@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from adjourn.aex.policy import Policy
-    from adjourn.engine.decide import Call
-    from adjourn.engine.replay import Replay, Stopped
     from adjourn.log.event import Event
     from adjourn.store.base import Store
+    from adjourn.tasks.decision import Call
+    from adjourn.tasks.what_if import Replay, Stopped
 
 _WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
 MAX_TOOLS = 4
@@ -50,8 +50,8 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 
 
 def _replayed(policy: Policy, place: Place) -> Replay:
-    from adjourn.engine.replay import Replay  # noqa: PLC0415
     from adjourn.policy.arguments import places  # noqa: PLC0415  # not for --help
+    from adjourn.tasks.what_if import Replay  # noqa: PLC0415
 
     root = os.path.realpath(place.root)
 
@@ -67,8 +67,8 @@ def _replayed(policy: Policy, place: Place) -> Replay:
 
 
 def _events(store: Store, task: str) -> Iterator[Event]:
-    from adjourn.engine.verified import following  # noqa: PLC0415  # not for --help
     from adjourn.log.event import decode  # noqa: PLC0415
+    from adjourn.tasks.verified import following  # noqa: PLC0415  # not for --help
 
     return (decode(entry.data) for entry in following(store, task, 0, store.head(task)))
 

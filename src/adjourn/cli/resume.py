@@ -71,7 +71,7 @@ def _description(told: dict[str, Any]) -> str:
 
 def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
     from adjourn.cli.view import Holder  # noqa: PLC0415
-    from adjourn.engine.holders import is_alive  # noqa: PLC0415
+    from adjourn.tasks.lease import is_alive  # noqa: PLC0415
 
     return [
         Holder(session, is_alive(store, ledger.task, session, place.now))

@@ -21,15 +21,15 @@ import click
 from adjourn.cli.output import complain, cut, safe, width
 from adjourn.cli.place import person
 from adjourn.engine.desk import now
-from adjourn.engine.people import answer, settle_doubt
 from adjourn.engine.person import client_of
 from adjourn.engine.run.running import Run
 from adjourn.engine.run.stopping import Stop
-from adjourn.engine.task import Task
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp
-from adjourn.state.ledger import Approval
 from adjourn.store.base import Head
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.ledger import Approval
+from adjourn.tasks.task import Task
 from adjourn.text.redact import in_all
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from adjourn.cli.place import Place, at_store, example, for_machines, person
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from adjourn.state.ledger import Call
+    from adjourn.tasks.ledger import Call
 
 
 @click.command(
@@ -29,8 +29,8 @@ def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as
     A call is in doubt when it was sent and its session ended before an answer came. Look at what it would have changed, then say
     what is true. CALL is its id or a beginning of it.
     """
-    from adjourn.engine.holders import lose_dead  # noqa: PLC0415  # not for --help
-    from adjourn.engine.people import settle_doubt  # noqa: PLC0415  # not for --help
+    from adjourn.tasks.approvals import settle_doubt  # noqa: PLC0415  # not for --help
+    from adjourn.tasks.lease import lose_dead  # noqa: PLC0415  # not for --help
 
     known = _in_doubt(place)
     if not call:

@@ -48,12 +48,12 @@ def _text(found: Any, text_digest: str) -> str | None:
 def _told(place: Place, found: Any) -> dict[str, Any]:
     from adjourn.engine import folder  # noqa: PLC0415
     from adjourn.engine.checkpoint import document_of, known_to  # noqa: PLC0415
-    from adjourn.engine.verified import following  # noqa: PLC0415
     from adjourn.errors import AdjournError  # noqa: PLC0415
     from adjourn.log.event import decode  # noqa: PLC0415
     from adjourn.log.kinds import data_of  # noqa: PLC0415
-    from adjourn.state.ledger import Ledger  # noqa: PLC0415
     from adjourn.store.base import Head  # noqa: PLC0415
+    from adjourn.tasks.ledger import Ledger  # noqa: PLC0415
+    from adjourn.tasks.verified import following  # noqa: PLC0415
 
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)

@@ -20,7 +20,7 @@ def tasks(place: Place, *, as_json: bool) -> int:
     Exit code 1 when a task cannot be read.
     """
     from adjourn.cli.view import as_told, each_task  # noqa: PLC0415  # not for --help
-    from adjourn.engine.task import tasks_of  # noqa: PLC0415
+    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
 
     told: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []

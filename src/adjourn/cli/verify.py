@@ -142,9 +142,9 @@ def _accepted(place: Place, report: Report) -> Report:
 
 def _task_id(place: Place, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be looked at here. One that is missing, too."""
-    from adjourn.engine.heads import KeptHeads  # noqa: PLC0415
-    from adjourn.engine.task import tasks_of  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
+    from adjourn.tasks.heads import KeptHeads  # noqa: PLC0415
+    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
 
     kept = [one.task for one in KeptHeads(place.store, reading_secret()).known()]
     names = list(dict.fromkeys([*tasks_of(place.store), *kept]))

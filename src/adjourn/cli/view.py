@@ -13,14 +13,14 @@ import msgspec
 
 from adjourn.cli.place import Place, reading_secret
 from adjourn.engine.desk import group_of
-from adjourn.engine.heads import KeptHeads
-from adjourn.engine.holders import is_alive, seat
-from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import process
 from adjourn.log.event import decode, timestamp
-from adjourn.state.ledger import Approval, Call, Ledger, Session, rate_of, rate_used
 from adjourn.store.base import Store
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.lease import is_alive, seat
+from adjourn.tasks.ledger import Approval, Call, Ledger, Session, rate_of, rate_used
+from adjourn.tasks.task import Task, tasks_of
 
 
 class Holder(NamedTuple):
@@ -99,7 +99,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 def budgets(store: Store, ledger: Ledger) -> list[Spent]:
     """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
     from adjourn.aex.policy import from_text, merge  # noqa: PLC0415  # parsing, for tasks only that are looked at
-    from adjourn.engine.decide import budgets_used  # noqa: PLC0415
+    from adjourn.tasks.decision import budgets_used  # noqa: PLC0415
 
     policy = None
     for text in (ledger.contract, ledger.policy):

@@ -14,18 +14,18 @@ from adjourn.code import gate, phases, restoring
 from adjourn.code.repository import own_folder
 from adjourn.code.state import State
 from adjourn.engine import checkpoint
-from adjourn.engine.decide import Block, Call
 from adjourn.engine.desk import group_of, now
-from adjourn.engine.holders import Sitting, is_alive
-from adjourn.engine.session import Session
-from adjourn.engine.task import Fact, Task
-from adjourn.engine.verified import following
 from adjourn.host import keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
-from adjourn.state.ledger import Ledger
 from adjourn.store.base import Head, Store
+from adjourn.tasks.decision import Block, Call
+from adjourn.tasks.lease import Sitting, is_alive
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Fact, Task
+from adjourn.tasks.verified import following
 
 MAX_TEXT = 2_000
 _TAIL = 1_000

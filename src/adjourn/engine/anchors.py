@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.heads import KeptHeads
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import CHECKPOINTS, inside, read_file
 from adjourn.store.base import Store
+from adjourn.tasks.heads import KeptHeads
 
 MAX_FOLDERS = 16
 """Folders of a workspace that are looked at, the newest first: what a session's start may cost has a bound."""

@@ -19,13 +19,13 @@ import msgspec
 from adjourn.engine.history import named_in
 from adjourn.engine.page_writing import put_active
 from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
-from adjourn.engine.verified import following
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host.workspace import inside, locked, make_folder, read_lines, sync_folder, write_file
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.state.reflection import Ended, Indexed, Resumed
 from adjourn.store.base import Store
+from adjourn.tasks.verified import following
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
 MAX_INDEX = 64 * 1024 * 1024

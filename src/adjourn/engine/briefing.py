@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from adjourn.engine.checkpoint import document, trusted_signer
 from adjourn.engine.resume import answer, vouched_for
-from adjourn.engine.task import Task
 from adjourn.engine.waiting import Waiting
 from adjourn.errors import ConflictError
 from adjourn.log import kinds
 from adjourn.log.event import decode, timestamp
+from adjourn.tasks.task import Task
 from adjourn.text.quoting import one_line, quoted
 
 BRIEF_BYTES = 8 * 1024

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.session import Session
-from adjourn.engine.task import SYSTEM, Fact, Task, Written
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.host.workspace import check_name
@@ -19,8 +17,10 @@ from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode, encode
 from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
-from adjourn.state.ledger import Ledger
 from adjourn.store.base import Entry, Store
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import SYSTEM, Fact, Task, Written
 from adjourn.text.redact import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"

@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn.engine.folder import AUDIT_FILE
-from adjourn.engine.task import tasks_of
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host.workspace import CHECKPOINTS, inside, locked, open_regular
 from adjourn.log.event import decode, milliseconds
 from adjourn.store.base import Store
+from adjourn.tasks.task import tasks_of
 
 HOUR, DAY = 3_600_000, 86_400_000
 OLD_FOLD = 30 * DAY

@@ -19,11 +19,6 @@ from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
 from adjourn.engine import proxies, triggers
-from adjourn.engine.decide import Call
-from adjourn.engine.heads import KeptHeads
-from adjourn.engine.holders import MovedError, Sitting
-from adjourn.engine.session import Admitted, Session
-from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.host import ids, keys, process
 from adjourn.log import kinds
@@ -33,6 +28,11 @@ from adjourn.policy.contract import BrokenContractError, Contract, for_task, rer
 from adjourn.policy.protected.places import PROTECTED, SIGNATURES, Places, places_of
 from adjourn.store.base import EMPTY, Store
 from adjourn.store.url import open_store
+from adjourn.tasks.decision import Call
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.lease import MovedError, Sitting
+from adjourn.tasks.session import Admitted, Session
+from adjourn.tasks.task import Task, check_task_id
 from adjourn.text.redact import beginning
 
 DEFAULT_STORE = ".aex/adjourn.db"

@@ -15,9 +15,9 @@ from adjourn.engine import checkpoint
 from adjourn.engine.milestone import make
 from adjourn.engine.page_writing import record_of
 from adjourn.engine.pages import is_automatic
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
 from adjourn.host.workspace import MAX_NAME
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 
 
 def end(

@@ -36,14 +36,14 @@ from adjourn.engine.folder import (
     read_published,
 )
 from adjourn.engine.published import tool_history_entry
-from adjourn.engine.task import check_task_id
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.log.signing import decode_bytes, fingerprint
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import check_task_id
 
 _RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
 

@@ -24,13 +24,13 @@ from adjourn.engine.folder import (
     omitted,
     read_published,
 )
-from adjourn.engine.verified import checked
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.host.workspace import CHECKPOINTS, locked, make_folder, remove_file, write_file
 from adjourn.log.canonical import digest
 from adjourn.log.signing import encode_bytes, fingerprint
 from adjourn.store.base import Head, Store
+from adjourn.tasks.verified import checked
 
 _PAGE = 4096
 

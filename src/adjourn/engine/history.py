@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.task import Task
-from adjourn.engine.verified import following
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.policy.arguments import paths_of
+from adjourn.tasks.task import Task
+from adjourn.tasks.verified import following
 
 WINDOW = 500
 """Events that are looked at."""

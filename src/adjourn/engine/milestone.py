@@ -14,11 +14,11 @@ import msgspec
 from adjourn.engine import checkpoint, folder_writing, page_writing
 from adjourn.engine.checkpoint import Checkpoint
 from adjourn.engine.collect import remove_temporaries, share_histories
-from adjourn.engine.session import Session
-from adjourn.engine.task import SYSTEM, Task
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log.event import Actor
 from adjourn.state.composing import NOTHING_SAID, Said
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import SYSTEM, Task
 
 
 class Made(NamedTuple):

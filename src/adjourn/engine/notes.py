@@ -22,8 +22,6 @@ from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.cognition.pages import Pages, head_of
 from adjourn.engine.page_writing import record_of
 from adjourn.engine.records import CRStore
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task, wait_turn
 from adjourn.errors import ConflictError, InvalidError
 from adjourn.log.canonical import digest
 from adjourn.state.documents import Tree, by_id, same, tree_of
@@ -31,6 +29,8 @@ from adjourn.state.machines import Step
 from adjourn.state.record import CRAuthor
 from adjourn.state.replies import Collection, Statement, Tag, apply_reply, normalised
 from adjourn.state.updating import update_record
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task, wait_turn
 from adjourn.text.quoting import clean
 from adjourn.text.redact import without_secrets
 

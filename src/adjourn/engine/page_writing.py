@@ -37,14 +37,14 @@ from adjourn.engine.pages import (
     stem_of,
     word,
 )
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import create_file, make_folder, sync_folder
 from adjourn.log.event import Actor, milliseconds
 from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
-from adjourn.state.ledger import Ledger
 from adjourn.state.page import MAX_PAGE_BYTES, Page, render
 from adjourn.store.base import Store
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100

@@ -22,12 +22,12 @@ from contextlib import suppress
 import msgspec
 
 from adjourn.engine.desk import BOUND, CLIENT, DEFAULT_STORE, now
-from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import keys, process
 from adjourn.host.process import Process
 from adjourn.store.base import Store
 from adjourn.store.url import open_store
+from adjourn.tasks.task import Task, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""

@@ -12,23 +12,24 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from adjourn.engine import folder, knowledge, once
+from adjourn.engine import folder, knowledge
 from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
 from adjourn.engine.desk import Desk
 from adjourn.engine.folder_verifying import VerifiedFolder, verify_named
 from adjourn.engine.pages import Told
 from adjourn.engine.published import AUDITED, audit_entry, shown_size
-from adjourn.engine.session import Session
-from adjourn.engine.task import Fact, Task, wait_turn
-from adjourn.engine.verified import checked, following
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import check_name
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import data_of
-from adjourn.state.ledger import Call, Ledger
 from adjourn.store.base import Entry, Head, Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.ledger import Call, Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Fact, Task, wait_turn
+from adjourn.tasks.verified import checked, following
 
 MAX_CALLS = 10**9
 MAX_ATTEMPTS = 50
@@ -162,7 +163,7 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     name, task = checkpoint.data.name, checkpoint.event.task
     # Of a history that is all here, the store knows more than the folder.
     new = shared < audit.total
-    refs = once.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
+    refs = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:

@@ -20,11 +20,11 @@ from adjourn.engine import snapshot_git
 from adjourn.engine.checkpoint import as_checkpoint
 from adjourn.engine.folder import JSON_FILE, is_as_written, path_of
 from adjourn.engine.pages import Found, changing, read, search
-from adjourn.engine.task import tasks_of
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host.workspace import locked, remove_file
 from adjourn.log.event import milliseconds
 from adjourn.store.base import Store
+from adjourn.tasks.task import tasks_of
 
 DAY = 86_400_000
 KEEP_LAST = 10

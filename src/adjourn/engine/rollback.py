@@ -14,13 +14,13 @@ from adjourn.engine.checkpoint import create
 from adjourn.engine.ending import name_of
 from adjourn.engine.pages import Found, search
 from adjourn.engine.snapshot_git import Change
-from adjourn.engine.task import Task
 from adjourn.engine.triggers import BEFORE
-from adjourn.engine.verified import following
 from adjourn.errors import NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.policy.destructive import read_settings
+from adjourn.tasks.task import Task
+from adjourn.tasks.verified import following
 
 MAX_EFFECTS = 100
 

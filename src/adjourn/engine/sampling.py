@@ -214,7 +214,7 @@ def _nobody(clients: list[tuple[str, str]]) -> ModelError:
 
 def _clients(store: Store, root: str) -> Iterator[tuple[str, str]]:
     """Name and era of the clients whose proxies live in this workspace."""
-    from adjourn.engine.task import Task  # noqa: PLC0415  # only to say why nobody can be asked
+    from adjourn.tasks.task import Task  # noqa: PLC0415  # only to say why nobody can be asked
 
     for task in set(store.refs("client/").values()):
         with suppress(AdjournError):  # one that is broken must not hide the others

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import Call, budgets_used
-from adjourn.engine.session import Admitted, Session
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import MAX_NAME
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
 from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
-from adjourn.state.ledger import AT_SHARE, Ledger
+from adjourn.tasks.decision import Call, budgets_used
+from adjourn.tasks.ledger import AT_SHARE, Ledger
+from adjourn.tasks.session import Admitted, Session
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
 """How the triggers of checkpoints around calls begin: `before deploy.run`, `before shell.exec: rm`."""

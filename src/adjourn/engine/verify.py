@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.engine import anchors, folder, folder_verifying
-from adjourn.engine.heads import KeptHeads
-from adjourn.engine.task import Task, tasks_of
 from adjourn.engine.verify_events import Progress, TaskCheck
 from adjourn.engine.verify_report import (
     Located,
@@ -28,6 +26,8 @@ from adjourn.engine.verify_report import (
 )
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.store.base import Store
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.task import Task, tasks_of
 
 if TYPE_CHECKING:
     from adjourn.engine.records import CRStore

@@ -34,8 +34,8 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import CheckpointCreated, data_of
 from adjourn.log.signing import fingerprint
-from adjourn.state.ledger import Ledger
 from adjourn.store.base import Entry, Store
+from adjourn.tasks.ledger import Ledger
 
 CHUNK = 4096
 

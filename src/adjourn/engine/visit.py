@@ -28,8 +28,14 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import once, triggers
-from adjourn.engine.decide import (
+from adjourn.engine import triggers
+from adjourn.errors import HeldError, RefusedError
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.log.event import timestamp
+from adjourn.policy.contract import Contract
+from adjourn.tasks import idempotency
+from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
@@ -41,16 +47,11 @@ from adjourn.engine.decide import (
     decide,
     usable_approval,
 )
-from adjourn.engine.holders import LEASE_MILLISECONDS, MovedError, Sitting
-from adjourn.engine.session import Session, observed, question, refusal
-from adjourn.engine.task import SYSTEM, Builder, Fact, Task, Written
-from adjourn.errors import HeldError, RefusedError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.log.event import timestamp
-from adjourn.policy.contract import Contract
-from adjourn.state.ledger import Call as OpenCall
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError, Sitting
+from adjourn.tasks.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session, observed, question, refusal
+from adjourn.tasks.task import SYSTEM, Builder, Fact, Task, Written
 
 Outcome = Literal["ok", "tool-error", "error", "no-answer"]
 
@@ -115,8 +116,8 @@ class Visit:
             self._session.check_held(ledger)
             over = list(self._over(ledger, call))
             changes.clear()
-            changes.update(once.keep(self.task, over, {}))
-            claim = once.look_up(self.task, self.policy, ledger, call, changes)
+            changes.update(idempotency.keep(self.task, over, {}))
+            claim = idempotency.look_up(self.task, self.policy, ledger, call, changes)
             paid = self._is_paid(ledger, call)
             decision = decide(self.policy, ledger, call, now=self.task.clock(), spent=-paid, claim=claim)
             made[:] = [decision]
@@ -259,8 +260,8 @@ class Visit:
         """What a call makes of its claim: it is open until the call is settled, or done at once if nobody will see its end."""
         if not isinstance(decision, Forward) and not (isinstance(decision, Ask) and self._manners.asks):
             return {}
-        done = "" if self._manners.settles else f" {once.DONE}"
-        return once.claimed(self.task.id, claim.key, f"{call_id}{done}")
+        done = "" if self._manners.settles else f" {idempotency.DONE}"
+        return idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}")
 
     def _is_paid(self, ledger: Ledger, call: Call) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""

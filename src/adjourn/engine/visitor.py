@@ -14,9 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.engine.decide import Call
 from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
-from adjourn.engine.holders import MovedError, Sitting
 from adjourn.engine.proxies import is_listed
 from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.errors import ConflictError
@@ -27,6 +25,8 @@ from adjourn.log.canonical import digest
 from adjourn.policy.arguments import places
 from adjourn.policy.contract import for_task
 from adjourn.store.base import Store
+from adjourn.tasks.decision import Call
+from adjourn.tasks.lease import MovedError, Sitting
 
 FOLD_EVERY = 64
 """Events between two cached folds. Each visit loads the task anew, so fewer than between those of a session that stays."""

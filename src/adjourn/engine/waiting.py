@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from adjourn.engine.checkpoint import Checkpoint, find
 from adjourn.engine.desk import Desk
-from adjourn.engine.holders import is_alive, lose_dead
-from adjourn.engine.task import Task, tasks_of
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode
 from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.lease import is_alive, lose_dead
+from adjourn.tasks.task import Task, tasks_of
 
 MAX_TASKS = 20
 """Tasks that are looked at, newest first."""

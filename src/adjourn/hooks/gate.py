@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.engine.decide import Ask, Block, Call, Forward
 from adjourn.engine.visitor import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -19,6 +18,7 @@ from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
 from adjourn.policy.contract import BrokenContractError, read_contract
 from adjourn.policy.protected.calls import protected_path, reason_for
 from adjourn.policy.protected.places import places_of
+from adjourn.tasks.decision import Ask, Block, Call, Forward
 from adjourn.text.redact import preview
 
 UNLESS_SAID = ("adjourn",)

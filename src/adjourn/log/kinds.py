@@ -1,6 +1,6 @@
 """The registry of event kinds: the type of each kind's data, and what the kind means (spec/events.md, section 4).
 
-Owns: the types. Must never: interpret them (`adjourn.state.ledger` does). Kinds are added, never changed: stored
+Owns: the types. Must never: interpret them (`adjourn.tasks.ledger` does). Kinds are added, never changed: stored
 bytes keep their meaning for ever. A reader keeps and verifies kinds it does not know.
 
 Fields are declared in alphabetical order, so that encoding a type in its own order *is* its canonical form; a test

@@ -13,8 +13,6 @@ import msgspec
 
 from adjourn.engine import triggers
 from adjourn.engine.desk import Desk
-from adjourn.engine.once import MAX_ANSWER
-from adjourn.engine.session import Session
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -27,6 +25,8 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Pending, Wire
+from adjourn.tasks.idempotency import MAX_ANSWER
+from adjourn.tasks.session import Session
 from adjourn.text.redact import beginning
 
 UNSET = msgspec.UNSET

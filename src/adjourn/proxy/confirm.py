@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.engine.decide import Block, Call, Continue, Forward
 from adjourn.engine.desk import Desk
-from adjourn.engine.people import answer
-from adjourn.engine.session import Admitted, Session
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.proxy.wire import NO_ANSWER, Wire
-from adjourn.state.ledger import Approval
+from adjourn.tasks.approvals import answer
+from adjourn.tasks.decision import Block, Call, Continue, Forward
+from adjourn.tasks.ledger import Approval
+from adjourn.tasks.session import Admitted, Session
 from adjourn.text.redact import without_secrets
 from adjourn.text.terminal import visible_line
 

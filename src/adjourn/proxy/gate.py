@@ -13,11 +13,7 @@ import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.engine.desk import Desk
-from adjourn.engine.methods import OF_CLIENT, refusal, rule_name
-from adjourn.engine.methods import judge as judge_method
-from adjourn.engine.session import MAX_SHOWN_TOOL, Admitted, Session
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -34,6 +30,10 @@ from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, besi
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
+from adjourn.tasks.decision import Ask, Block, Call, Continue, Decision, Replay
+from adjourn.tasks.methods import OF_CLIENT, refusal, rule_name
+from adjourn.tasks.methods import judge as judge_method
+from adjourn.tasks.session import MAX_SHOWN_TOOL, Admitted, Session
 from adjourn.text.redact import beginning, preview
 from adjourn.text.terminal import visible_lines
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.decide import Block
 from adjourn.engine.desk import Desk
-from adjourn.engine.methods import OF_SERVER, refusal, rule_name
-from adjourn.engine.session import MAX_SHOWN_TOOL
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.proxy.report import is_kept
 from adjourn.proxy.wire import Wire
+from adjourn.tasks.decision import Block
+from adjourn.tasks.methods import OF_SERVER, refusal, rule_name
+from adjourn.tasks.session import MAX_SHOWN_TOOL
 
 MAX_OPEN = 1000
 """Requests of a server that its client has not answered."""

@@ -12,10 +12,10 @@ from select import PIPE_BUF
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
-from adjourn.engine.session import Session
 from adjourn.mcp import frames
 from adjourn.mcp.stdio import write_all
 from adjourn.proxy.report import Report
+from adjourn.tasks.session import Session
 
 if TYPE_CHECKING:
     from queue import SimpleQueue

@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds
-from adjourn.state.ledger import Ledger
 from adjourn.state.page import MINUTE, Artifact, Page, Progress
+from adjourn.tasks.ledger import Ledger
 from adjourn.text.quoting import clean
 from adjourn.text.redact import without_secrets
 

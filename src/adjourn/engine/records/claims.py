@@ -12,9 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.engine import once
-from adjourn.engine.task import Task, check_task_id
-from adjourn.engine.verified import following
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
@@ -22,8 +19,11 @@ from adjourn.log.event import Event, decode, milliseconds
 from adjourn.policy.calls import arguments_digest
 from adjourn.state import effects
 from adjourn.state.documents import Tree, by_id, without
-from adjourn.state.ledger import Ledger
 from adjourn.store.base import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task, check_task_id
+from adjourn.tasks.verified import following
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
@@ -100,7 +100,9 @@ def names_of(task: Task, ledger: Ledger, call: Call) -> list[str]:
     own = key if _HASH.fullmatch(key) else digest(f"key {key}".encode())
     if call.replayable:
         return [own]
-    return list(dict.fromkeys([own, *_ruled(task, ledger, call), once.call_key(call.name, call.digest)]))
+    return list(
+        dict.fromkeys([own, *_ruled(task, ledger, call), idempotency.call_key(call.name, call.digest)])
+    )
 
 
 def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
@@ -111,12 +113,12 @@ def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
             from adjourn.aex.policy import from_text  # noqa: PLC0415  # few tasks have such rules
 
             rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
-            yield from filter(None, (once.key_of(rule, call.inputs) for rule in rules))
+            yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))
 
 
 def look_up(task: Task, ledger: Ledger, call: Call, names: Sequence[str]) -> Found | None:
     """What the chain knows of an effect; None where that is nothing. A name of the call itself is for the proxy to look at."""
-    known = [once.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
+    known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
     for state in ("open", "done", "doubt"):
         for claim in known:
             let_again = state == "doubt" and claim.call not in ledger.doubts  # by a person, as another call

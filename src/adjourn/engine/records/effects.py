@@ -16,12 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import uuid4
 
-from adjourn.engine import once
-from adjourn.engine.people import settle_doubt
 from adjourn.engine.records import claims, noting
 from adjourn.engine.records.claims import Call, Found
 from adjourn.engine.records.noting import DONE, NOT_DONE
-from adjourn.engine.task import Fact, Task
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
 from adjourn.log import kinds
@@ -29,10 +26,13 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor
 from adjourn.state import effects, interventions
 from adjourn.state.documents import Tree, by_id, view
-from adjourn.state.ledger import Ledger
 from adjourn.state.machines import Step
 from adjourn.state.record import CRAuthor
 from adjourn.store.base import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Fact, Task
 from adjourn.text.redact import preview
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Effects:
             changes.clear()
             if not known.writes:
                 return []
-            changes.update(once.claimed(task.id, " ".join(names), known.call))
+            changes.update(idempotency.claimed(task.id, " ".join(names), known.call))
             by = _actor(author)
             opened = [] if ledger.exists else [Fact(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
             return [*opened, Fact(_intent(known.call, call, names), by)]
@@ -234,11 +234,13 @@ class Effects:
             if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
                 known = claims.from_chain(task, settled.call)["status"]
                 raise RefusedError(f"effect {settled.call} is {known} already", "claim it anew")
-            changes.update(once.ended(ledger, settled, once.DONE, task.store.ref))
+            changes.update(idempotency.ended(ledger, settled, idempotency.DONE, task.store.ref))
             return [Fact(settled, _actor(author))]
 
         task.refresh()
-        task.commit(build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= once.MAX_ANSWER else [])
+        task.commit(
+            build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= idempotency.MAX_ANSWER else []
+        )
 
 
 def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:

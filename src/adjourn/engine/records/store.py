@@ -28,7 +28,6 @@ from adjourn.engine.records.proofs import (
     sign_head,
 )
 from adjourn.engine.records.walks import Ancestry, verify_line
-from adjourn.engine.task import wait_turn
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
 from adjourn.state import diff, merge, updating
 from adjourn.state.documents import Tree, same, view, without
@@ -49,6 +48,7 @@ from adjourn.state.versions import (
     store_form,
 )
 from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.task import wait_turn
 
 MAX_ATTEMPTS = 50
 _OnLine = Callable[[Line, int], Step]

@@ -22,7 +22,6 @@ from adjourn.engine.models import ModelError
 from adjourn.engine.run.calls import MAX_NAME
 from adjourn.engine.run.journal import History, name_of, value_of
 from adjourn.engine.run.running import Options, Plan, Run
-from adjourn.engine.task import Task, check_task_id
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import ids, process
@@ -32,6 +31,7 @@ from adjourn.log.event import timestamp
 from adjourn.policy.calls import encoded
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.task import Task, check_task_id
 
 CLIENT = "adjourn run"
 

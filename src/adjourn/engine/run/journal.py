@@ -12,17 +12,18 @@ from typing import Any
 import msgspec
 
 from adjourn.aex.rules import Policy
-from adjourn.engine import once, triggers
-from adjourn.engine.decide import Call
-from adjourn.engine.session import Admitted, Session
-from adjourn.engine.task import SYSTEM, Fact, Task
-from adjourn.engine.verified import following
+from adjourn.engine import triggers
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import decode
 from adjourn.policy.arguments import Places
 from adjourn.policy.calls import arguments_digest, encoded
+from adjourn.tasks import idempotency
+from adjourn.tasks.decision import Call
+from adjourn.tasks.session import Admitted, Session
+from adjourn.tasks.task import SYSTEM, Fact, Task
+from adjourn.tasks.verified import following
 from adjourn.text.redact import preview
 
 MAX_WAITING = 200
@@ -131,7 +132,7 @@ class Journal:
         facts: list[kinds.Data] = [settled, msgspec.structs.replace(result, result=name)]
         if isinstance(result, kinds.MakeResult) and (tokens := result.input_tokens + result.output_tokens):
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
-        refs = once.keep(self.task, [settled], {result.call: document})
+        refs = idempotency.keep(self.task, [settled], {result.call: document})
         self._write(facts, document, refs, durable=isinstance(result, kinds.ToolResult))
         self._say(triggers.settled(self.session, [settled]))
 

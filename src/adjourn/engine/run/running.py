@@ -19,7 +19,6 @@ from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.engine.desk import Desk, now
 from adjourn.engine.ending import end
-from adjourn.engine.holders import LEASE_MILLISECONDS
 from adjourn.engine.models import Model
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
 from adjourn.engine.run.journal import History, Journal, value_of
@@ -28,12 +27,13 @@ from adjourn.engine.run.steps import Interpreter
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Tool, built_in
 from adjourn.engine.run.values import Names
-from adjourn.engine.session import Session
-from adjourn.engine.task import Task
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.log import kinds
 from adjourn.policy.contract import Contract
+from adjourn.tasks.lease import LEASE_MILLISECONDS
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()

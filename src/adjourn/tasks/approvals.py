@@ -5,12 +5,12 @@ Owns: writing that down, in the same step as what it makes of claims. Must never
 
 from __future__ import annotations
 
-from adjourn.engine import once
-from adjourn.engine.task import Fact, Task
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import Actor, timestamp
-from adjourn.state.ledger import Approval, Ledger
+from adjourn.tasks import idempotency
+from adjourn.tasks.ledger import Approval, Ledger
+from adjourn.tasks.task import Fact, Task
 
 
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
@@ -45,7 +45,7 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
             known = ", ".join(ledger.doubts) or "none is"
             raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
         settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
-        changes.update(once.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
+        changes.update(idempotency.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
         return [Fact(settled, by)]
 
     changes: dict[str, str | None] = {}

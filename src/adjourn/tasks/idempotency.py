@@ -16,14 +16,14 @@ import msgspec
 from adjourn.aex.policy import Policy
 from adjourn.aex.rules import Rule
 from adjourn.aex.where import values_at
-from adjourn.engine.decide import Call, Claim
-from adjourn.engine.task import Task
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event
-from adjourn.state.ledger import Call as OpenCall
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.decision import Call, Claim
+from adjourn.tasks.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""

@@ -19,8 +19,8 @@ from adjourn.aex.rules import Rule, Verdict
 from adjourn.aex.where import PathMatcher
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
-from adjourn.state.ledger import Approval, Ledger, definition_key, rate_key, rate_used
-from adjourn.state.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Approval, Ledger, definition_key, rate_key, rate_used
+from adjourn.tasks.ledger import Call as OpenCall
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and a yes be used."""

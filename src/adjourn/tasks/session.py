@@ -10,8 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import once
-from adjourn.engine.decide import (
+from adjourn.errors import HeldError, RefusedError
+from adjourn.host import ids
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from adjourn.tasks import idempotency
+from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
@@ -24,13 +28,9 @@ from adjourn.engine.decide import (
     decide,
     shown_params,
 )
-from adjourn.engine.holders import Hold, LostError, Sitting
-from adjourn.engine.task import SYSTEM, Fact, Task
-from adjourn.errors import HeldError, RefusedError
-from adjourn.host import ids
-from adjourn.log import kinds
-from adjourn.log.event import timestamp
-from adjourn.state.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
+from adjourn.tasks.lease import Hold, LostError, Sitting
+from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
+from adjourn.tasks.task import SYSTEM, Fact, Task
 from adjourn.text.redact import preview
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Session(Hold):
             asked: list[Approval] = []
             changes.clear()
             for call in calls:
-                claim = once.look_up(self.task, self.policy, ledger, call, changes)
+                claim = idempotency.look_up(self.task, self.policy, ledger, call, changes)
                 decision = decide(
                     self.policy,
                     ledger,
@@ -127,7 +127,7 @@ class Session(Hold):
                     for limit in decision.limits:
                         counted[limit] = counted.get(limit, 0) + 1
                     if claim is not None:
-                        changes.update(once.claimed(self.task.id, claim.key, admitted.call))
+                        changes.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
                 elif isinstance(decision, Continue):
                     admitted = Admitted(decision, decision.call)
                     self._go_on(facts, call, decision)
@@ -202,7 +202,7 @@ class Session(Hold):
             self.task.commit(
                 lambda _: facts,
                 durable=bool(answers),
-                refs=lambda _: once.keep(self.task, settled, answers),
+                refs=lambda _: idempotency.keep(self.task, settled, answers),
                 blobs=list(answers.values()),
             )
 

@@ -9,7 +9,7 @@ Owns: the lists and that rule. Must never: forward anything.
 from __future__ import annotations
 
 from adjourn.aex.policy import Policy, Verdict
-from adjourn.engine.decide import Block
+from adjourn.tasks.decision import Block
 
 UNGATED = frozenset((
     "initialize", "ping", "server/discover", "tools/list", "notifications/initialized", "notifications/cancelled",

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine.decide import Ask, Block, Call, Forward, decide
-from adjourn.engine.methods import is_vendors
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, milliseconds
-from adjourn.state.ledger import Ledger
+from adjourn.tasks.decision import Ask, Block, Call, Forward, decide
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.methods import is_vendors
 
 Place = Callable[[Call], Call]
 """Adds the places that a call leads to (`engine.paths`)."""

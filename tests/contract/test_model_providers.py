@@ -14,8 +14,8 @@ import pytest
 
 from adjourn.adapters import asking
 from adjourn.adapters.models import PROVIDERS, choose
-from adjourn.engine.models import Completion, Model, ModelError
 from adjourn.errors import UsageError
+from adjourn.models.model import Completion, Model, ModelError
 from model_server import Reply, serving
 
 VARIABLES = (
@@ -167,7 +167,7 @@ def test_a_model_that_cannot_be_chosen_is_wrong_usage(name: str) -> None:
 
 HANDLER = """\
 import sys, time
-from adjourn.engine.models import Completion
+from adjourn.models.model import Completion
 def echo(system, prompt): return f"{system}|{prompt}"
 def whole(system, prompt): return Completion(text="hello", model="own", input_tokens=1, output_tokens=2)
 def number(system, prompt): return 5

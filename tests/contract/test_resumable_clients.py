@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI, Store, open_store
-from adjourn.engine.models import ModelError
 from adjourn.errors import NotFoundError, UsageError
+from adjourn.models.model import ModelError
 from adjourn.state.brief import INTRODUCTION, REPLY_TAGS
 from model_server import Asked, ModelServer, Reply, serving
 

@@ -15,10 +15,10 @@ from adjourn.aex.policy import from_text
 from adjourn.aex.templates import POLICY, sample_task
 from adjourn.aex.text import LETTERS, NAME, only
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
-from adjourn.engine.draft import Draft, draft, headed, name_for, save, unfenced
-from adjourn.engine.draft_prompt import SECOND_EXAMPLE, STATEMENTS, system_prompt
-from adjourn.engine.models import Completion
 from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
+from adjourn.models.draft import Draft, draft, headed, name_for, save, unfenced
+from adjourn.models.draft_prompt import SECOND_EXAMPLE, STATEMENTS, system_prompt
+from adjourn.models.model import Completion
 from adjourn.policy.contract import Contract
 
 GOOD = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from adjourn.engine.desk import open_at
-from adjourn.engine.models import Completion, ModelError
 from adjourn.engine.run import begin
 from adjourn.engine.run.begin import InputsError
 from adjourn.engine.run.running import Options, Outcome
@@ -22,6 +21,7 @@ from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError,
 from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
+from adjourn.models.model import Completion, ModelError
 from adjourn.policy.contract import BrokenContractError
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.lease import lose_dead

@@ -14,7 +14,7 @@ from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_o
 from adjourn.adapters.resumable import Resumable, read
 from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.middleware import INTERVAL, Middleware, Said
-from adjourn.engine.models import Completion
+from adjourn.models.model import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 _SERVICE = Service("anthropic", "Anthropic", DEFAULT_MODEL)

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from adjourn.adapters.asking import SECONDS, Bounded
-from adjourn.engine.models import Completion, ModelError
 from adjourn.errors import UsageError
+from adjourn.models.model import Completion, ModelError
 
 
 class Handler(Bounded):

@@ -22,13 +22,13 @@ from adjourn.aex.ir import Permissions, compiled
 from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel
 from adjourn.aex.shape import model as shape
 from adjourn.aex.tree import unparse
-from adjourn.engine.models import Model
 from adjourn.engine.run import begin
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit
 from adjourn.engine.run.running import Options, Outcome
 from adjourn.engine.run.stopping import Stop
 from adjourn.engine.run.tools import Tool
 from adjourn.errors import InvalidError, UsageError
+from adjourn.models.model import Model
 from adjourn.policy.contract import BrokenContractError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from adjourn.engine.models import Model
 from adjourn.errors import UsageError
+from adjourn.models.model import Model
 
 PROVIDERS = {
     "anthropic": "adjourn.adapters.anthropic:Anthropic",

@@ -15,7 +15,7 @@ from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_o
 from adjourn.adapters.resumable import Kept, Resumable, read
 from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.middleware import INTERVAL, Middleware, Said, joined
-from adjourn.engine.models import Completion
+from adjourn.models.model import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
 _SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)

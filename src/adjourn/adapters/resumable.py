@@ -11,8 +11,8 @@ from typing import Any
 from adjourn.adapters.asking import MAX_TOKENS
 from adjourn.engine.cognition import CognitiveStore
 from adjourn.engine.middleware import Middleware, Said, then
-from adjourn.engine.models import ModelError
 from adjourn.errors import UsageError
+from adjourn.models.model import ModelError
 
 MAX_TOKENS_TOLD = 10**9
 """Of one answer. What a provider tells beyond it is not believed."""

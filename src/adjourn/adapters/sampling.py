@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, checked, cut_off
-from adjourn.engine import sampling
 from adjourn.engine.desk import open_at
-from adjourn.engine.models import Completion
-from adjourn.engine.sampling import Request
+from adjourn.models import client_model
+from adjourn.models.client_model import Request
+from adjourn.models.model import Completion
 from adjourn.store.base import Store
 
 
@@ -28,7 +28,7 @@ class Sampling:
         self._store = store
         self._seconds = seconds
         with self._opened() as opened:
-            sampling.sampler_of(opened, self._root)  # says at once when there is nobody to ask
+            client_model.sampler_of(opened, self._root)  # says at once when there is nobody to ask
 
     def __str__(self) -> str:
         return f"mcp:{self.model}" if self.model else "mcp"
@@ -36,7 +36,7 @@ class Sampling:
     def complete(self, system: str, prompt: str) -> Completion:
         request = Request(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
         with self._opened() as opened:
-            answer = sampling.ask(opened, self._root, request, seconds=self._seconds)
+            answer = client_model.ask(opened, self._root, request, seconds=self._seconds)
         if answer.stop == "maxTokens":
             raise cut_off(str(self))
         return checked(Completion(text=answer.text, model=answer.model), str(self))

@@ -14,7 +14,7 @@ from adjourn.cli.place import example, for_machines, in_folder
 from adjourn.errors import InvalidError
 
 if TYPE_CHECKING:
-    from adjourn.engine.draft import Draft
+    from adjourn.models.draft import Draft
 
 
 @click.command(
@@ -66,7 +66,7 @@ def draft(
     """
     from adjourn.adapters.models import choose  # noqa: PLC0415  # not for --help
     from adjourn.cli.review import policy_here  # noqa: PLC0415
-    from adjourn.engine import draft as drafting  # noqa: PLC0415
+    from adjourn.models import draft as drafting  # noqa: PLC0415
 
     under = policy_here(policy)
     request = "\n\n".join(part for part in (_plan(from_plan), " ".join(prompt)) if part)

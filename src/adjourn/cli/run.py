@@ -14,8 +14,8 @@ from adjourn.errors import InvalidError, UsageError
 
 if TYPE_CHECKING:
     from adjourn.adapters.otlp import Exporter
-    from adjourn.engine.models import Model
     from adjourn.engine.run.running import Outcome
+    from adjourn.models.model import Model
 
 MAX_INPUTS = 10_000_000
 

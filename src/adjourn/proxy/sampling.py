@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine import sampling
 from adjourn.engine.desk import Desk
-from adjourn.engine.sampling import Answer, Request
 from adjourn.errors import AdjournError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
+from adjourn.models import client_model
+from adjourn.models.client_model import Answer, Request
 from adjourn.proxy.wire import Wire
 
 MAX_OPEN = 8
@@ -56,10 +56,12 @@ class Sampler:
         store, root, own = self._desk.store, self._desk.setting.root, self._desk.process
         try:
             if not self._offered:
-                sampling.offer(store, root, sampling.Sampler(own, self._desk.group, self._desk.client))
+                client_model.offer(
+                    store, root, client_model.Sampler(own, self._desk.group, self._desk.client)
+                )
                 self._offered = True
             with self._lock:
-                waiting = sampling.questions(store, root, own, self._desk.clock())
+                waiting = client_model.questions(store, root, own, self._desk.clock())
                 for request_id, name in list(self._open.items()):
                     if name not in waiting:
                         del self._open[request_id]
@@ -74,9 +76,9 @@ class Sampler:
             self._wire.report.event("store.error", str(error))
 
     def _put(self, name: str) -> None:
-        request = sampling.take(self._desk.store, name)
+        request = client_model.take(self._desk.store, name)
         if request is None:
-            sampling.reply(self._desk.store, name, Answer(error="the question cannot be read"))
+            client_model.reply(self._desk.store, name, Answer(error="the question cannot be read"))
             return
         self._count += 1
         request_id = f"{self._nonce}{self._count}"
@@ -97,7 +99,7 @@ class Sampler:
     def _reply(self, name: str, answer: Answer) -> None:
         self._wire.report.event("sampling.answered", answer.error or "the client's model has answered")
         try:
-            sampling.reply(self._desk.store, name, answer)
+            client_model.reply(self._desk.store, name, answer)
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
 
@@ -105,7 +107,7 @@ class Sampler:
         """The client goes: it cannot be asked any more."""
         if self._offered:
             try:
-                sampling.withdraw(self._desk.store, self._desk.setting.root, self._desk.process)
+                client_model.withdraw(self._desk.store, self._desk.setting.root, self._desk.process)
             except AdjournError as error:
                 self._wire.report.event("store.error", str(error))
 

@@ -18,7 +18,6 @@ from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
 from adjourn.engine.desk import Desk, Setting, group_of, open_at
-from adjourn.engine.models import ModelError
 from adjourn.engine.run.calls import MAX_NAME
 from adjourn.engine.run.journal import History, name_of, value_of
 from adjourn.engine.run.running import Options, Plan, Run
@@ -28,6 +27,7 @@ from adjourn.host import ids, process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp
+from adjourn.models.model import ModelError
 from adjourn.policy.calls import encoded
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.store.base import EMPTY, Store

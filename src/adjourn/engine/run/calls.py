@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.aex.rules import Policy
-from adjourn.engine.models import Model, ModelError
 from adjourn.engine.run.journal import Journal, call_of
 from adjourn.engine.run.making import Make, make_value
 from adjourn.engine.run.permission import MAKE, Permissions
@@ -23,6 +22,7 @@ from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.log.strict import count_keys
+from adjourn.models.model import Model, ModelError
 from adjourn.policy.arguments import UNKNOWN, places
 from adjourn.policy.calls import encoded
 from adjourn.policy.protected.calls import protected_path, reason_for

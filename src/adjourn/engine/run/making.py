@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from adjourn.aex.types import is_of, known_type
-from adjourn.engine.models import Completion, Model, ModelError
+from adjourn.models.model import Completion, Model, ModelError
 
 MAX_PROMPT = 2_000_000
 SYSTEM = """You carry out one step of a contract that is run by a program. The program takes your whole answer as the value \

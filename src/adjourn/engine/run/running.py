@@ -19,7 +19,6 @@ from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.engine.desk import Desk, now
 from adjourn.engine.ending import end
-from adjourn.engine.models import Model
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
 from adjourn.engine.run.journal import History, Journal, value_of
 from adjourn.engine.run.permission import Permissions
@@ -30,6 +29,7 @@ from adjourn.engine.run.values import Names
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.log import kinds
+from adjourn.models.model import Model
 from adjourn.policy.contract import Contract
 from adjourn.tasks.lease import LEASE_MILLISECONDS
 from adjourn.tasks.session import Session

@@ -16,11 +16,11 @@ from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import render
 from adjourn.aex.review import refused_of
 from adjourn.aex.templates import safe_name
-from adjourn.engine.draft_prompt import again, system_prompt
-from adjourn.engine.models import Completion, Model
 from adjourn.errors import InvalidError, StoreError, UsageError
 from adjourn.findings import Finding
 from adjourn.host.workspace import create_file, make_folder
+from adjourn.models.draft_prompt import again, system_prompt
+from adjourn.models.model import Completion, Model
 from adjourn.policy.contract import Contract
 
 RUNS = ".aex/runs"

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.engine.desk import group_of, now
-from adjourn.engine.models import ModelError
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import ids, process
 from adjourn.host.process import Process
 from adjourn.log.canonical import digest
+from adjourn.models.model import ModelError
 from adjourn.store.base import Store
 
 MAX_DOCUMENT = 16 * 1024 * 1024

@@ -14,17 +14,14 @@ from typing import Any
 
 import msgspec
 
-from adjourn.log import merkle
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.signing import encode_bytes, public_key
-from adjourn.state.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
-from adjourn.state.diff import diff
-from adjourn.state.documents import Part, Tree, tree_of, view
-from adjourn.state.machines import EDGES
-from adjourn.state.merge import merge
-from adjourn.state.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
-from adjourn.state.snapshots import diff_checkpoints
-from adjourn.state.versions import (
+from adjourn.knowledge.cognition.deltas import diff_checkpoints
+from adjourn.knowledge.cognition.transitions import EDGES
+from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
+from adjourn.knowledge.model.documents import Part, Tree, tree_of, view
+from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
+from adjourn.knowledge.records.diff import diff
+from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.versions import (
     Stored,
     empty_record,
     first_version,
@@ -34,6 +31,9 @@ from adjourn.state.versions import (
     sealed,
     store_form,
 )
+from adjourn.log import merkle
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.signing import encode_bytes, public_key
 from strategies_cognition import ANN, sample
 
 SPEC = Path(__file__).parent.parent / "spec"

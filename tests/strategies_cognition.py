@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from adjourn.state.cognition import CognitiveCheckpoint
-from adjourn.state.documents import Part, Tree
-from adjourn.state.record import COLLECTIONS, RecordContent
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Part, Tree
+from adjourn.knowledge.model.record import COLLECTIONS, RecordContent
 
 NOW = 1_777_735_812_345
 HASH = "ab" * 32

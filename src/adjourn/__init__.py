@@ -7,9 +7,6 @@ TYPE_CHECKING = False  # type checkers take it for true; to import it from typin
 if TYPE_CHECKING:
     from adjourn.adapters.anthropic import ResumableAnthropic
     from adjourn.adapters.openai import ResumableOpenAI
-    from adjourn.engine.cognition import CognitiveStore
-    from adjourn.engine.middleware import Dialect, Middleware
-    from adjourn.engine.records import CRStore
     from adjourn.errors import (
         AdjournError,
         ConflictError,
@@ -20,16 +17,19 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
     )
-    from adjourn.state.brief import brief, format_state_for_prompt
-    from adjourn.state.cognition import (
+    from adjourn.knowledge.brief import brief, format_state_for_prompt
+    from adjourn.knowledge.cognition import CognitiveStore
+    from adjourn.knowledge.cognition.middleware import Dialect, Middleware
+    from adjourn.knowledge.cognition.replies import parse_reply
+    from adjourn.knowledge.model.cognition import (
         CognitiveCheckpoint,
         CognitiveNode,
         CognitiveSession,
         EpistemicState,
         IntentGraph,
     )
-    from adjourn.state.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
-    from adjourn.state.replies import parse_reply
+    from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
+    from adjourn.knowledge.records import CRStore
     from adjourn.store import MemoryStore, PostgresStore, SqliteStore, Store, open_store
 
 __version__ = "0.1.0"
@@ -71,24 +71,24 @@ __all__ = [
 
 _HOMES = {
     "AdjournError": "errors",
-    "CRAuthor": "state.record",
-    "CRDiff": "state.record",
-    "CREvent": "state.record",
-    "CRMergeResult": "state.record",
-    "CRStore": "engine.records",
-    "CognitiveCheckpoint": "state.cognition",
-    "CognitiveNode": "state.cognition",
-    "CognitiveSession": "state.cognition",
-    "CognitiveStore": "engine.cognition",
+    "CRAuthor": "knowledge.model.record",
+    "CRDiff": "knowledge.model.record",
+    "CREvent": "knowledge.model.record",
+    "CRMergeResult": "knowledge.model.record",
+    "CRStore": "knowledge.records",
+    "CognitiveCheckpoint": "knowledge.model.cognition",
+    "CognitiveNode": "knowledge.model.cognition",
+    "CognitiveSession": "knowledge.model.cognition",
+    "CognitiveStore": "knowledge.cognition",
     "ConflictError": "errors",
-    "ContinuationRecord": "state.record",
-    "Dialect": "engine.middleware",
-    "EpistemicState": "state.cognition",
+    "ContinuationRecord": "knowledge.model.record",
+    "Dialect": "knowledge.cognition.middleware",
+    "EpistemicState": "knowledge.model.cognition",
     "IntegrityError": "errors",
-    "IntentGraph": "state.cognition",
+    "IntentGraph": "knowledge.model.cognition",
     "InvalidError": "errors",
     "MemoryStore": "store",
-    "Middleware": "engine.middleware",
+    "Middleware": "knowledge.cognition.middleware",
     "NotFoundError": "errors",
     "PostgresStore": "store",
     "RefusedError": "errors",
@@ -98,10 +98,10 @@ _HOMES = {
     "Store": "store",
     "StoreError": "errors",
     "UsageError": "errors",
-    "brief": "state.brief",
-    "format_state_for_prompt": "state.brief",
+    "brief": "knowledge.brief",
+    "format_state_for_prompt": "knowledge.brief",
     "open_store": "store",
-    "parse_reply": "state.replies",
+    "parse_reply": "knowledge.cognition.replies",
 }
 
 

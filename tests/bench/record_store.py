@@ -14,13 +14,13 @@ import msgspec
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.lines import Lines
+from adjourn.knowledge.model.documents import Tree, without
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.version_log import Lines
+from adjourn.knowledge.records.versions import SEAL, Stored, store_form
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import Frontier
-from adjourn.state.documents import Tree, without
-from adjourn.state.record import CRAuthor
-from adjourn.state.versions import SEAL, Stored, store_form
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.sqlite import SqliteStore
 

@@ -10,14 +10,13 @@ import msgspec
 from sizes import Sizes
 from tables import Table, median
 
-from adjourn.log.canonical import canonical
-from adjourn.log.merkle import Frontier
-from adjourn.state.diff import diff
-from adjourn.state.documents import Tree
-from adjourn.state.merge import merge
-from adjourn.state.record import CRAuthor, RecordContent
-from adjourn.state.updating import update_record
-from adjourn.state.versions import (
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor, RecordContent
+from adjourn.knowledge.records.diff import diff
+from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.updating import update_record
+from adjourn.knowledge.records.versions import (
     SEAL,
     Stored,
     empty_record,
@@ -29,7 +28,8 @@ from adjourn.state.versions import (
     store_form,
     verify_sealed,
 )
-from adjourn.state.written import Written
+from adjourn.log.canonical import canonical
+from adjourn.log.merkle import Frontier
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 NOW = 1_777_735_812_345

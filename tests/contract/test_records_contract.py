@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.carrying import exported, imported
-from adjourn.engine.records.lines import FOLD_VERSIONS
 from adjourn.errors import ConflictError, RefusedError, StoreError
-from adjourn.state.documents import Tree, tree_of
-from adjourn.state.record import CRAuthor
+from adjourn.knowledge.model.documents import Tree, tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.transfer import exported, imported
+from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.store import Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.postgres import PostgresStore

@@ -20,8 +20,8 @@ import pytest
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI, Store, open_store
 from adjourn.errors import NotFoundError, UsageError
+from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS
 from adjourn.models.model import ModelError
-from adjourn.state.brief import INTRODUCTION, REPLY_TAGS
 from model_server import Asked, ModelServer, Reply, serving
 
 VARIABLES = [

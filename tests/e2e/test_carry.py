@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from harness import Client, Workspace, refused, run, text_of
 
-from adjourn.engine.records import CRStore
 from adjourn.host import keys
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
 from adjourn.log.signing import fingerprint
-from adjourn.state.record import CRAuthor
 
 POLICY = ("use file.read", "use file.write", "use echo", "deny network.*", "budget calls=20")
 CONTRACT = 'task fix v0\ngoal "Fix the login."\nuse file.read, file.write\nbudget calls=9\nreturn 1\n'

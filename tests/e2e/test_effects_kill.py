@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from adjourn.engine.desk import now
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.claims import Call
-from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.host import keys
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
-from adjourn.state.record import CRAuthor
 from adjourn.store import open_store
 from adjourn.tasks.approvals import settle_doubt
 from adjourn.tasks.lease import lose_dead
@@ -40,14 +40,14 @@ from adjourn.aex.policy import from_text
 from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.engine.desk import now
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.claims import Call
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.effect_lookup import Call
 from adjourn.tasks.lease import Sitting
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled
-from adjourn.state.record import CRAuthor
+from adjourn.knowledge.model.record import CRAuthor
 from adjourn.store import open_store
 
 folder, first, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3]

@@ -11,8 +11,8 @@ import pytest
 from harness import MODERN, NEW, OLD, Workspace, refused, run, text_of
 from requirements import requirement
 
-from adjourn.engine.records import CRStore
-from adjourn.state.record import CRAuthor
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
 
 NOTING = ("adjourn.note", "adjourn.record", "adjourn.ask")
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from adjourn.cli.app import main
-from adjourn.engine.records import CRStore
-from adjourn.state.documents import Tree
-from adjourn.state.record import CRAuthor
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
 from adjourn.store.sqlite import SqliteStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

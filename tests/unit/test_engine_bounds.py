@@ -21,11 +21,11 @@ from adjourn.engine.audit import follow
 from adjourn.engine.folder import MAX_JSON_BYTES, read_published
 from adjourn.engine.folder_verifying import verify
 from adjourn.engine.knowledge import _record
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.carrying import imported
 from adjourn.engine.resume import import_folder, locate
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host.workspace import read_lines
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.transfer import imported
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
 

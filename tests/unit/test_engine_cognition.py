@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.cognition.pages import Pages
 from adjourn.errors import (
     ConflictError,
     IntegrityError,
@@ -20,10 +18,11 @@ from adjourn.errors import (
     RefusedError,
     UsageError,
 )
-from adjourn.state import machines
-from adjourn.state.cognition import CognitiveSession
-from adjourn.state.documents import Tree, same, view
-from adjourn.state.snapshots import MAX_DIFFS
+from adjourn.knowledge.cognition import CognitiveStore, transitions
+from adjourn.knowledge.cognition.deltas import MAX_DIFFS
+from adjourn.knowledge.cognition.repository import Pages
+from adjourn.knowledge.model.cognition import CognitiveSession
+from adjourn.knowledge.model.documents import Tree, same, view
 from adjourn.store import MemoryStore, SqliteStore, Store
 from strategies_cognition import node, sample
 
@@ -180,7 +179,7 @@ def test_several_triggers_in_one_change_make_one_checkpoint(store: Store) -> Non
     """It names them all, and also the count of answers where that is due."""
     memory = CognitiveStore(store, "job", clock=Clock())
     memory.change(with_nodes(node("n1", type="tool-call", status="active", confidence=0.2)))
-    memory.change(lambda state, now: machines.move_node(state, "n1", "completed", now))
+    memory.change(lambda state, now: transitions.move_node(state, "n1", "completed", now))
     memory.update_from_response("nothing new", every=1)
     labels = [_label(memory, name) for name in memory.checkpoint_ids()]
     assert labels == ["Phase: planning", "Tool: n1", "Auto-checkpoint #1"]

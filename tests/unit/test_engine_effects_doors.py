@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from test_engine_session import World, one, reason
 
-from adjourn.engine.records import CRStore, current
-from adjourn.engine.records.claims import Call
-from adjourn.engine.records.effects import Claim
-from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.errors import RefusedError
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore, current
+from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
+from adjourn.knowledge.records.effects import Claim
+from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
-from adjourn.state.documents import Tree
-from adjourn.state.effects import MAX_SETTLED, omitted
-from adjourn.state.record import CRAuthor
 from adjourn.tasks import decision
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Forward

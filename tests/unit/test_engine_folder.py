@@ -23,9 +23,9 @@ from adjourn.engine.checkpoint import create, document, find
 from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
 from adjourn.engine.folder_verifying import verify
 from adjourn.engine.folder_writing import write, write_into
-from adjourn.engine.notes import Decided, Note, add
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys, workspace
+from adjourn.knowledge.records.agent_notes import Decided, Note, add
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, decode, encode

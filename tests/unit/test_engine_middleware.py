@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import Middleware
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.state.brief import INTRODUCTION, REPLY_TAGS
+from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.middleware import Middleware
 from adjourn.store import MemoryStore, Store
 
 

@@ -11,20 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder_verifying, notes, recall, resume
+from adjourn.engine import folder_verifying, recall, resume
 from adjourn.engine.checkpoint import document
-from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.notes import MAX_AT_ONCE, MAX_KEPT, MAX_OPTIONS, MAX_STATEMENT, Note, Question
 from adjourn.engine.published import shown_size
 from adjourn.engine.recall import SECTIONS, Wanted, cut_to, read_wanted, told
-from adjourn.engine.records import CRStore
 from adjourn.engine.resume import ANSWER_BYTES
 from adjourn.engine.verify import verify_task
 from adjourn.errors import HeldError, IntegrityError, InvalidError
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.replies import Statement, apply_reply
+from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore, agent_notes
+from adjourn.knowledge.records.agent_notes import (
+    MAX_AT_ONCE,
+    MAX_KEPT,
+    MAX_OPTIONS,
+    MAX_STATEMENT,
+    Note,
+    Question,
+)
 from adjourn.proxy import noting
-from adjourn.state.documents import tree_of
-from adjourn.state.record import CRAuthor
-from adjourn.state.replies import Statement, apply_reply
 
 ANN = CRAuthor(id="ann", type="human")
 EVERYTHING = {
@@ -42,12 +49,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-def add(machine: Machine, desk: Any, **said: Any) -> notes.Noted:
-    return notes.add(desk.session(), notes.read_note(said))
+def add(machine: Machine, desk: Any, **said: Any) -> agent_notes.Noted:
+    return agent_notes.add(desk.session(), agent_notes.read_note(said))
 
 
 def ask(desk: Any, **said: Any) -> dict[str, Any]:
-    return notes.ask(desk.session(), notes.read_question(said)).question
+    return agent_notes.ask(desk.session(), agent_notes.read_question(said)).question
 
 
 def section(machine: Machine, task: str, name: str) -> list[dict[str, Any]]:
@@ -95,7 +102,7 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     """The state of mind was written and the record was not: the next note names it all."""
     desk = machine.desk()
     add(machine, desk, facts=["one"])
-    notes._remember(desk.session().task, Note(facts=("two",)), {})
+    agent_notes._remember(desk.session().task, Note(facts=("two",)), {})
     assert len(section(machine, desk.task_id(), "facts")) == 1
     add(machine, desk, learnings=[{"content": "three"}])
     assert len(section(machine, desk.task_id(), "facts")) == 2
@@ -170,7 +177,7 @@ json_values = st.recursive(
 )
 def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
     """Whatever a client sends, it is a note or question, or an `InvalidError`."""
-    for read in (notes.read_note, notes.read_question, read_wanted):
+    for read in (agent_notes.read_note, agent_notes.read_question, read_wanted):
         try:
             read(arguments)
         except InvalidError:
@@ -203,8 +210,8 @@ def test_a_session_that_was_fenced_off_writes_nothing(machine: Machine) -> None:
     machine.desk("g2", task="t", take_over=True).session()
     before = CRStore(machine.store).of_task("t")
     for write in (
-        lambda: notes.add(session, Note(facts=("two",))),
-        lambda: notes.ask(session, Question(question="two?")),
+        lambda: agent_notes.add(session, Note(facts=("two",))),
+        lambda: agent_notes.ask(session, Question(question="two?")),
     ):
         with pytest.raises(HeldError):
             write()
@@ -254,7 +261,7 @@ def test_the_schemas_say_what_is_read() -> None:
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
     note = noting.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
-    for name, kind in (("decisions", notes.Decided), ("learnings", notes.Learned)):
+    for name, kind in (("decisions", agent_notes.Decided), ("learnings", agent_notes.Learned)):
         item = note[name]["items"]
         assert set(item["properties"]) == set(kind.__struct_fields__)
         definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]

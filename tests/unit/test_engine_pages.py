@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import artifacts, notes, page_writing, pages
+from adjourn.engine import artifacts, page_writing, pages
 from adjourn.engine.ending import end
 from adjourn.engine.milestone import Made, make
 from adjourn.engine.pages import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.state import composing
@@ -116,7 +117,7 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
     assert end(desk.session(), "client-eof", str(machine.root)) == ""
     desk = machine.desk()
     session = desk.session()
-    notes.add(session, notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
+    agent_notes.add(session, agent_notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
     folder = end(session, "client-eof", str(machine.root))
     assert (machine.root / folder / "checkpoint.json").exists()
     last = kinds.data_of(machine.events(session.task.id)[-1])

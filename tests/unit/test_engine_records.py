@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.lines import FOLD_BYTES, FOLD_VERSIONS, Lines
-from adjourn.engine.records.proofs import read_proof
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
+from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
+from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord, CRAuthor, CREvent
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.proofs import read_proof
+from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, Lines
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
-from adjourn.state.documents import Tree, same, tree_of, view, without
-from adjourn.state.record import COLLECTIONS, ContinuationRecord, CRAuthor, CREvent
 from adjourn.store.memory import MemoryStore
 from strategies_cognition import forks
 

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.carrying import Fork, exported, imported
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.transfer import Fork, exported, imported
 from adjourn.log.canonical import canonical
 from adjourn.log.signing import public_key
-from adjourn.state.documents import Tree
-from adjourn.state.record import CRAuthor
 from adjourn.store.memory import MemoryStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.claims import Call
-from adjourn.engine.records.effects import Claim
-from adjourn.engine.records.noting import DONE, NOT_DONE
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.state.documents import Tree
-from adjourn.state.record import CRAuthor
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
+from adjourn.knowledge.records.effects import Claim
 from adjourn.store.memory import MemoryStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.lines import FOLD_VERSIONS
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.log.canonical import canonical, digest
-from adjourn.state.documents import Tree
-from adjourn.state.record import CRAuthor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore

@@ -16,7 +16,6 @@ from test_engine_folder import EDITS, Forger
 
 from adjourn.engine import folder_verifying, folder_writing, resume
 from adjourn.engine.checkpoint import create, find
-from adjourn.engine.notes import Note, add
 from adjourn.engine.published import AUDITED
 from adjourn.engine.resume import (
     ANSWER_BYTES,
@@ -37,6 +36,7 @@ from adjourn.errors import (
 )
 from adjourn.host import keys
 from adjourn.host.process import Process
+from adjourn.knowledge.records.agent_notes import Note, add
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain

@@ -12,11 +12,11 @@ from random import Random
 import pytest
 
 from adjourn.engine import checkpoint
-from adjourn.engine.records import CRStore
 from adjourn.engine.verify import verify_store, verify_task
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
 from adjourn.log import kinds
 from adjourn.log.event import Actor
-from adjourn.state.record import CRAuthor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Fact, Task

@@ -28,7 +28,6 @@ from adjourn.code.repository import Repository
 from adjourn.engine import archive, collect, folder_verifying, page_writing, reflect, resume, snapshot_git
 from adjourn.engine.checkpoint import create, find
 from adjourn.engine.milestone import make
-from adjourn.engine.notes import Decided, Note, add
 from adjourn.engine.pages import ACTIVE, find_active, search
 from adjourn.engine.resume import import_folder, locate, take_in_later
 from adjourn.engine.retention import Rules, plan, prune
@@ -36,6 +35,7 @@ from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedEr
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder
+from adjourn.knowledge.records.agent_notes import Decided, Note, add
 from adjourn.policy.destructive import DEFAULT
 from adjourn.setup import undo
 from adjourn.setup.places import home

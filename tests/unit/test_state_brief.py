@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.state.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
-from adjourn.state.cognition import CognitiveCheckpoint
-from adjourn.state.documents import Tree
-from adjourn.state.interventions import consumption_key
-from adjourn.state.versions import Verification
+from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.records.interventions import consumption_key
+from adjourn.knowledge.records.versions import Verification
 from strategies_cognition import (
     ANN,
     BOB,

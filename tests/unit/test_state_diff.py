@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from adjourn.errors import InvalidError
-from adjourn.state.diff import apply, changes_between, diff
-from adjourn.state.documents import Tree, accept, same, tree_of
-from adjourn.state.record import COLLECTIONS, CRChange, CRDiff
+from adjourn.knowledge.model.documents import Tree, accept, same, tree_of
+from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRDiff
+from adjourn.knowledge.records.diff import apply, changes_between, diff
 from strategies_cognition import forks, records, sample
 
 Fork = tuple[Tree, Tree, Tree]

@@ -13,20 +13,11 @@ from hypothesis import strategies as st
 
 import make_record_vectors
 from adjourn.errors import InvalidError
+from adjourn.knowledge.model import documents
+from adjourn.knowledge.model.cognition import CognitiveNode, CognitiveSession
+from adjourn.knowledge.model.documents import Tree, accept, parts_of, pointer, read, same, view, write
+from adjourn.knowledge.model.record import ContinuationRecord, RecordContent
 from adjourn.log.canonical import canonical
-from adjourn.state import documents
-from adjourn.state.cognition import CognitiveNode, CognitiveSession
-from adjourn.state.documents import (
-    Tree,
-    accept,
-    parts_of,
-    pointer,
-    read,
-    same,
-    view,
-    write,
-)
-from adjourn.state.record import ContinuationRecord, RecordContent
 from strategies import json_values, texts
 from strategies_cognition import records, sample, structs
 

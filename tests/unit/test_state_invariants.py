@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError
-from adjourn.state.documents import Tree
-from adjourn.state.invariants import (
+from adjourn.knowledge.cognition.invariants import (
     check_record,
     check_working_state,
     find_cycle,
     has_circular_references,
     require,
 )
+from adjourn.knowledge.model.documents import Tree
 from strategies_cognition import ANN, NOW, goal, node, sample, state
 
 

@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from adjourn.state import interventions as use
-from adjourn.state.decisions import contest_decision, override_decision, settle_decision
-from adjourn.state.documents import MAX_ID, Tree, view, without, write
-from adjourn.state.invariants import check_record, require
-from adjourn.state.machines import (
+from adjourn.knowledge.cognition.invariants import check_record, require
+from adjourn.knowledge.cognition.transitions import (
     EDGES,
     Step,
     check_invariant,
@@ -26,9 +23,12 @@ from adjourn.state.machines import (
     require_edge,
     resolve_blocker,
 )
-from adjourn.state.record import CRAuthor, RecordContent
-from adjourn.state.timing import tick
-from adjourn.state.updating import update_record
+from adjourn.knowledge.model.documents import MAX_ID, Tree, view, without, write
+from adjourn.knowledge.model.record import CRAuthor, RecordContent
+from adjourn.knowledge.records import interventions as use
+from adjourn.knowledge.records.decisions import contest_decision, override_decision, settle_decision
+from adjourn.knowledge.records.expiry import tick
+from adjourn.knowledge.records.updating import update_record
 from strategies_cognition import AGENT, ANN, NOW, goal, node, records, sample, state
 
 PERSON, ROBOT = view(ANN, CRAuthor), view(AGENT, CRAuthor)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from adjourn.state.diff import changes_between
-from adjourn.state.documents import Tree, accept, by_id, same, view, without, write
-from adjourn.state.invariants import check_record, require
-from adjourn.state.merge import Merged, merge, resolve_conflict
-from adjourn.state.record import COLLECTIONS, CRAuthor, RecordContent, Strategy
-from adjourn.state.versions import ENVELOPE
+from adjourn.knowledge.cognition.invariants import check_record, require
+from adjourn.knowledge.model.documents import Tree, accept, by_id, same, view, without, write
+from adjourn.knowledge.model.record import COLLECTIONS, CRAuthor, RecordContent, Strategy
+from adjourn.knowledge.records.diff import changes_between
+from adjourn.knowledge.records.merge import Merged, merge, resolve_conflict
+from adjourn.knowledge.records.versions import ENVELOPE
 from strategies_cognition import AGENT, ANN, BOB, NOW, forks, sample
 
 Fork = tuple[Tree, Tree, Tree]

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.state import machines
-from adjourn.state.documents import MAX_TEXT, Tree
-from adjourn.state.occasions import TRIGGERS, Occasion, Watched, decided, occasions, together, watching
-from adjourn.state.sessions import fork_branch, new_session
+from adjourn.knowledge.cognition import transitions
+from adjourn.knowledge.cognition.checkpoints import fork_branch, new_session
+from adjourn.knowledge.cognition.triggers import (
+    TRIGGERS,
+    Occasion,
+    Watched,
+    decided,
+    occasions,
+    together,
+    watching,
+)
+from adjourn.knowledge.model.documents import MAX_TEXT, Tree
 from strategies_cognition import NOW, node, sample
 
 EMPTY = new_session("s", NOW, session_id="s")
@@ -94,7 +102,7 @@ def test_a_recovery_from_an_error() -> None:
     working = session(node("n1", status="active"))["workingState"]
     states = [working]
     for status in ("failed", "active", "completed"):
-        states.append(machines.move_node(states[-1], "n1", status, NOW))
+        states.append(transitions.move_node(states[-1], "n1", status, NOW))
     steps = [{**EMPTY, "workingState": one} for one in states]
     assert follow(*steps) == [[], [], ["error_recovery"]]
     assert fired(steps[1], steps[3]) == ["error_recovery"]

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.state.brief import REPLY_TAGS, format_state_for_prompt
-from adjourn.state.cognition import CognitiveCheckpoint, WorkingState
-from adjourn.state.documents import Tree, accept, same
-from adjourn.state.invariants import check_working_state
-from adjourn.state.replies import MAX_STATEMENT, MAX_STATEMENTS, Statement, apply_reply, parse_reply
+from adjourn.knowledge.brief import REPLY_TAGS, format_state_for_prompt
+from adjourn.knowledge.cognition.invariants import check_working_state
+from adjourn.knowledge.cognition.replies import (
+    MAX_STATEMENT,
+    MAX_STATEMENTS,
+    Statement,
+    apply_reply,
+    parse_reply,
+)
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint, WorkingState
+from adjourn.knowledge.model.documents import Tree, accept, same
 from strategies_cognition import NOW, checkpoints, goal, state
 
 TAGS = ("FACT", "ASSUMPTION", "QUESTION", "INTENT")

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.log.canonical import canonical, digest
-from adjourn.state.cognition import CognitiveCheckpoint, CognitiveSession
-from adjourn.state.documents import Tree, accept
-from adjourn.state.invariants import check_working_state
-from adjourn.state.sessions import (
+from adjourn.knowledge.cognition.checkpoints import (
     HOUR,
     create_checkpoint,
     estimate_tokens,
@@ -22,6 +18,10 @@ from adjourn.state.sessions import (
     restore_checkpoint,
     validate_checkpoint,
 )
+from adjourn.knowledge.cognition.invariants import check_working_state
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint, CognitiveSession
+from adjourn.knowledge.model.documents import Tree, accept
+from adjourn.log.canonical import canonical, digest
 from strategies_cognition import NOW, checkpoints, goal, node, sample, state
 
 DAY = 24 * HOUR

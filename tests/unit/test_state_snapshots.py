@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError, InvalidError
+from adjourn.knowledge.cognition.deltas import (
+    MAX_DIFFS,
+    Snapshot,
+    apply,
+    diff_checkpoints,
+    pack,
+    rebase,
+    unpack,
+)
+from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Tree, accept, same, view
 from adjourn.log.canonical import canonical, digest
-from adjourn.state.cognition import CheckpointDiff, CognitiveCheckpoint
-from adjourn.state.documents import Tree, accept, same, view
-from adjourn.state.snapshots import MAX_DIFFS, Snapshot, apply, diff_checkpoints, pack, rebase, unpack
 from strategies_cognition import checkpoints, structs
 
 

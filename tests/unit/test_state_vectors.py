@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import make_record_vectors
+from adjourn.knowledge.cognition.deltas import apply
+from adjourn.knowledge.model.documents import accept, same, tree_of
+from adjourn.knowledge.model.record import ContinuationRecord
+from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.versions import unsealed, verify_sealed
 from adjourn.log import merkle
-from adjourn.state.documents import accept, same, tree_of
-from adjourn.state.merge import merge
-from adjourn.state.record import ContinuationRecord
-from adjourn.state.snapshots import apply
-from adjourn.state.versions import unsealed, verify_sealed
 
 VECTORS: dict[str, Any] = json.loads(make_record_vectors.VECTORS.read_text("utf-8"))
 VERSIONS = VECTORS["versions"]

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.merkle import Frontier, root
-from adjourn.state.documents import Tree, same, tree_of, view, without
-from adjourn.state.record import ContinuationRecord, CRAuthor, RecordContent
-from adjourn.state.versions import (
+from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
+from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, RecordContent
+from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.versions import (
     ENVELOPE,
     Stored,
     ancestors,
@@ -35,7 +34,8 @@ from adjourn.state.versions import (
     updated,
     verify_sealed,
 )
-from adjourn.state.written import Written
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.merkle import Frontier, root
 from strategies_cognition import ANN, NOW, record_of, records, sample
 
 AGENT = CRAuthor(id="agent-1", type="agent")

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 
 from adjourn.errors import InvalidError
+from adjourn.knowledge.model import documents
+from adjourn.knowledge.model.documents import MAX_ITEMS, Part, Tree, load, same, write
+from adjourn.knowledge.model.record import ContinuationRecord
+from adjourn.knowledge.records import encoding
+from adjourn.knowledge.records.encoding import Written
 from adjourn.log.canonical import canonical
-from adjourn.state import documents, written
-from adjourn.state.documents import MAX_ITEMS, Part, Tree, load, same, write
-from adjourn.state.record import ContinuationRecord
-from adjourn.state.written import Written
 from strategies import json_values
 from strategies_cognition import forks, sample
 
@@ -102,7 +103,7 @@ def test_the_bounds_hold(monkeypatch: pytest.MonkeyPatch) -> None:
             assert _outcome(lambda tree=tree: now.follow(tree).content) == _outcome(
                 lambda tree=tree: write(tree, Anything)
             )
-    for module in (documents, written):
+    for module in (documents, encoding):
         monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", 1000)
     with pytest.raises(InvalidError, match="1014 bytes, more than 1000"):
         now.follow({"a": ["x" * 998], "b": 1})

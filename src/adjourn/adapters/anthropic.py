@@ -12,8 +12,8 @@ import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Resumable, read
-from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import INTERVAL, Middleware, Said
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, Said
 from adjourn.models.model import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"

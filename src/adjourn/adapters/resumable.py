@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from adjourn.adapters.asking import MAX_TOKENS
-from adjourn.engine.cognition import CognitiveStore
-from adjourn.engine.middleware import Middleware, Said, then
 from adjourn.errors import UsageError
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.middleware import Middleware, Said, then
 from adjourn.models.model import ModelError
 
 MAX_TOKENS_TOLD = 10**9

@@ -12,7 +12,7 @@ from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
     from adjourn.cli.record_place import Item
-    from adjourn.state.documents import Tree
+    from adjourn.knowledge.model.documents import Tree
 
 
 @click.command(

@@ -59,7 +59,7 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
     """
     from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.record_view import say_record  # noqa: PLC0415
-    from adjourn.engine.records import current  # noqa: PLC0415
+    from adjourn.knowledge.records import current  # noqa: PLC0415
 
     store = records_at(place)
     found = find_version(store, name)
@@ -83,7 +83,7 @@ def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
     """List the versions of a record, the newest last: who wrote each, and what it changed."""
     from adjourn.cli.record_place import find_id, newest, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.record_view import summary  # noqa: PLC0415
-    from adjourn.state.diff import diff as differ  # noqa: PLC0415
+    from adjourn.knowledge.records.diff import diff as differ  # noqa: PLC0415
 
     store = records_at(place)
     versions = newest(store, find_id(store, name), tail + 1)

@@ -12,7 +12,7 @@ from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.errors import AdjournError, InvalidError, UsageError
 
 if TYPE_CHECKING:
-    from adjourn.engine.records import ConsistencyProof, InclusionProof, SignedRecordHead
+    from adjourn.knowledge.records import ConsistencyProof, InclusionProof, SignedRecordHead
 
 _MAX_PROOF = 64 * 1024
 
@@ -94,7 +94,7 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
     """
     from adjourn.cli.record_place import find_id, find_version, records_at  # noqa: PLC0415  # not for --help
     from adjourn.host import keys  # noqa: PLC0415
-    from adjourn.state.documents import tree_of  # noqa: PLC0415
+    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
     del as_json  # a proof is a document
     if since and sign:
@@ -118,9 +118,9 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
     from adjourn.cli.record_place import find_id, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.engine.records.carrying import exported  # noqa: PLC0415
     from adjourn.host import keys  # noqa: PLC0415
     from adjourn.host.workspace import write_file  # noqa: PLC0415
+    from adjourn.knowledge.records.transfer import exported  # noqa: PLC0415
 
     store = records_at(place)
     cr_id = find_id(store, name)
@@ -157,12 +157,12 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
     Where its signature is by a key that you do not trust, that is said.
     """
     from adjourn.cli.record_place import author, written  # noqa: PLC0415  # not for --help
-    from adjourn.engine.records import CRStore  # noqa: PLC0415
-    from adjourn.engine.records.carrying import MAX_BYTES, Fork, imported  # noqa: PLC0415
     from adjourn.host import keys  # noqa: PLC0415
     from adjourn.host.workspace import read_lines  # noqa: PLC0415
+    from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES  # noqa: PLC0415
+    from adjourn.knowledge.records import CRStore  # noqa: PLC0415
+    from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, imported  # noqa: PLC0415
     from adjourn.log.signing import fingerprint  # noqa: PLC0415
-    from adjourn.state.documents import MAX_DOCUMENT_BYTES  # noqa: PLC0415
 
     trusted = keys.trusted()
     store = CRStore(place.make_store(), clock=place.clock)
@@ -182,8 +182,8 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
 def _verify_proof(path: str, *, as_json: bool) -> int:
     import json  # noqa: PLC0415
 
-    from adjourn.engine.records.proofs import SignedRecordHead, read_proof  # noqa: PLC0415
     from adjourn.host.workspace import read_file  # noqa: PLC0415
+    from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof  # noqa: PLC0415
 
     try:
         value = json.loads(read_file(path, _MAX_PROOF))

@@ -15,9 +15,9 @@ from adjourn.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adjourn.engine.records import CRStore
-    from adjourn.state.documents import Tree
-    from adjourn.state.record import CRConflict, Strategy
+    from adjourn.knowledge.model.documents import Tree
+    from adjourn.knowledge.model.record import CRConflict, Strategy
+    from adjourn.knowledge.records import CRStore
 
     Side = Literal["a", "b", "base"]
 
@@ -37,7 +37,7 @@ def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one, what its newest version has changed."""
     from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.record_view import say_diff, summary  # noqa: PLC0415
-    from adjourn.state.documents import tree_of  # noqa: PLC0415
+    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
     store = records_at(place)
     one = find_version(store, a)
@@ -97,7 +97,7 @@ def merge(
     """
     from adjourn.cli.record_place import author, find_id, find_version, records_at, written  # noqa: PLC0415
     from adjourn.cli.record_view import say_conflicts  # noqa: PLC0415
-    from adjourn.state.documents import tree_of  # noqa: PLC0415
+    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
     chosen = [*map(_taken, take), *map(_given, values)]
     store = records_at(place)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjourn.cli.place import Place, person
-from adjourn.engine.records import CRStore
-from adjourn.engine.records.lines import checked
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
+from adjourn.knowledge.cognition.transitions import COLLECTION
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.version_log import checked
+from adjourn.knowledge.records.versions import sealed
 from adjourn.log.event import timestamp
-from adjourn.state.documents import Tree
-from adjourn.state.machines import COLLECTION
-from adjourn.state.record import CRAuthor
-from adjourn.state.versions import sealed
 
 
 class Item(NamedTuple):

@@ -14,9 +14,9 @@ from msgspec import UNSET
 from adjourn.cli.output import cut, facts, safe, say, width
 from adjourn.cli.record_place import stamp
 from adjourn.cli.when import ago
-from adjourn.state.documents import Tree, parts_of
-from adjourn.state.effects import OPERATION, THROUGH, omitted
-from adjourn.state.record import COLLECTIONS, CRChange, CRConflict, CRDiff
+from adjourn.knowledge.model.documents import Tree, parts_of
+from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRConflict, CRDiff
+from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted
 
 _TITLES = {
     "task": "Mission",

@@ -118,8 +118,8 @@ def _known(task: Task) -> Known:
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
-    from adjourn.engine.cognition.pages import Pages  # noqa: PLC0415  # few tasks have one
-    from adjourn.engine.records import CRStore  # noqa: PLC0415
+    from adjourn.knowledge.cognition.repository import Pages  # noqa: PLC0415  # few tasks have one
+    from adjourn.knowledge.records import CRStore  # noqa: PLC0415
 
     with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
         record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])

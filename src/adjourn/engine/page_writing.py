@@ -185,7 +185,7 @@ def record_of(store: Store, task: str) -> dict[str, Any] | None:
     names = store.refs("record/")
     if not names:
         return None
-    from adjourn.engine.records import CRStore, current  # noqa: PLC0415  # few tasks have one
+    from adjourn.knowledge.records import CRStore, current  # noqa: PLC0415  # few tasks have one
 
     records = CRStore(store)
     for name in dict.fromkeys([f"record/{task}", *list(names)[:50]]):

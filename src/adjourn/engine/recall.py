@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.cognition.pages import Pages
 from adjourn.engine.page_writing import record_of
 from adjourn.engine.published import shown_size
-from adjourn.engine.records import CRStore
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.state.brief import brief
-from adjourn.state.documents import Tree
-from adjourn.state.record import COLLECTIONS
-from adjourn.state.timing import tick
+from adjourn.knowledge.brief import brief
+from adjourn.knowledge.cognition.repository import Pages
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import COLLECTIONS
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.expiry import tick
 from adjourn.store.base import Store
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import preview

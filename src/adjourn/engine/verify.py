@@ -30,7 +30,7 @@ from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.task import Task, tasks_of
 
 if TYPE_CHECKING:
-    from adjourn.engine.records import CRStore
+    from adjourn.knowledge.records import CRStore
 
 _NO_RECORD = "do not go on from it; compare with an export of the record, or a backup"
 
@@ -113,7 +113,7 @@ def _records(store: Store, task: str = "") -> list[RecordReport]:
     """The lines of all Continuation Records, or of those of one task."""
     if not any(name.startswith("record/") for name in store.streams()):
         return []
-    from adjourn.engine.records import CRStore  # noqa: PLC0415  # few stores have one
+    from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have one
 
     records = CRStore(store)
     return [_record(records, name) for name in records.ids() if not task or _is_of(records, name, task)]

@@ -213,12 +213,13 @@ class MetaTools:
         return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.engine import notes, pages, recall, resume  # noqa: PLC0415  # as above
+        from adjourn.engine import pages, recall, resume  # noqa: PLC0415  # as above
+        from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
         session = resumed.session
-        notes.let_due(session)
+        agent_notes.let_due(session)
         ledger = session.task.refresh()
         return resume.answer(
             self._desk.store,

@@ -143,10 +143,10 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
 
 
 def note(desk: Desk, arguments: Arguments) -> Any:
-    from adjourn.engine import notes  # noqa: PLC0415  # not on the start path
+    from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # not on the start path
 
-    said = notes.read_note(arguments)
-    record, added = notes.add(desk.session(), said)
+    said = agent_notes.read_note(arguments)
+    record, added = agent_notes.add(desk.session(), said)
     return {"record": record["id"], "version": record["sequence"], "added": added}
 
 
@@ -158,10 +158,10 @@ def record(desk: Desk, arguments: Arguments) -> Any:
 
 
 def ask(desk: Desk, arguments: Arguments) -> Any:
-    from adjourn.engine import notes  # noqa: PLC0415  # as above
+    from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
 
-    said = notes.read_question(arguments)
-    kept, question = notes.ask(desk.session(), said)
+    said = agent_notes.read_question(arguments)
+    kept, question = agent_notes.ask(desk.session(), said)
     answer = {"record": kept["id"], "question": question["id"], "status": question["status"]}
     if question["status"] == "answered":
         return answer | {"answer": question["answer"], "answeredBy": question["answeredBy"]["id"]}

@@ -1,0 +1,202 @@
+"""Sections 1 to 6 of a brief: what this is, what to beware of, where to go, what not to do again, what to look at first.
+
+Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text where it could pass
+for ours (`text` does both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from adjourn.knowledge.brief.context import Item, Matter, author_of, lasting, when
+from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
+from adjourn.knowledge.model.documents import Tree, by_id
+from adjourn.knowledge.records.interventions import obstacles, usable_resume_points, who
+from adjourn.knowledge.records.versions import Verification
+from adjourn.log.canonical import canonical
+from adjourn.text.quoting import one_line
+
+
+def node_item(node: Tree, before: str) -> Item:
+    first = f"{before}{node['label']} ({node['type']}, {node['phase']})"
+    if node["status"] == "completed":
+        return (first,)
+    return (
+        first,
+        *((node["description"],) if node.get("description") else ()),
+        *(f"assumes: {text}" for text in node["assumptions"]),
+        *(f"open: {text}" for text in node["openQuestions"]),
+    )
+
+
+# --- 1, 2: what this is, and what to beware of
+
+
+def header(matter: Matter, verified: Verification | None) -> Iterator[Item]:
+    record, checkpoint = matter.record, matter.checkpoint
+    if checkpoint:
+        yield (f"checkpoint {checkpoint['id']}: {checkpoint['label']} (branch {checkpoint['branchId']})",)
+    if matter.has_record:
+        yield (f"record {record['id']}, version {record['sequence']} ({record['contentHash'][:12]})",)
+        yield (f"written by {author_of(record['lastModifiedBy'])}",)
+    yield (f"written at {when(matter.written_at)}, {_age(matter.now - matter.written_at)}",)
+    if matter.has_record:
+        yield (f"chain verified: {_verified(verified)}",)
+
+
+def warnings(matter: Matter, verified: Verification | None, given: Sequence[str]) -> Iterator[Item]:
+    record, hours = matter.record, (matter.now - matter.written_at) / HOUR
+    if verified is not None and not verified.valid:
+        yield (f"the record's chain does not hold ({verified.reason}): do not rely on it, and tell a person",)
+    if hours > STALE_HOURS:
+        yield (f"this is older than {STALE_HOURS} hours: verify the state outside before anything else",)
+    elif hours < 0:
+        yield ("this is from the future: a clock is wrong",)
+    yield from ((text,) for text in given)
+    if record.get("conflicts"):
+        yield (
+            f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you build on them",
+        )
+    for item in record["invariants"]:
+        if item["status"] == "violated":
+            yield (f"invariant {item['id']} ({item['severity']}) is violated: {item['description']}",)
+    for question in record["questionsForUser"]:
+        if question["status"] in ("expired", "skipped") and question["priority"] != "blocking":
+            yield (
+                f"question {question['id']} was {question['status']}, not answered: {question['question']}",
+            )
+
+
+# --- 3, 4: where to go
+
+
+def mission(matter: Matter) -> Iterator[Item]:
+    goals = by_id(matter.graph["goals"])
+    root = goals.get(matter.graph["rootIntentId"], {})
+    task = matter.record["task"]
+    yield (task["goal"] or root.get("description", "not recorded"),)
+    yield from ((f"done when: {criterion}",) for criterion in task["successCriteria"])
+
+
+def next_step(matter: Matter) -> list[Item]:
+    record = matter.record
+    if record["task"]["status"] == "completed":
+        return [("nothing: the task is completed",)]
+    usable = usable_resume_points(record, consumed=matter.consumed)
+    if usable:
+        return [_steps(point) for point in usable]
+    return list(_awaited(matter)) or _from_nodes(matter)
+
+
+def _steps(point: Tree) -> Item:
+    how = f"{point['approvalStatus']} by {author_of(point['approvedBy'])}"
+    return (
+        f"resume point {point['id']}: {point['label']} ({how})",
+        *((point["description"],) if point["description"] else ()),
+        *(f"make sure: {text}" for text in (point["when"], *point["preconditions"]) if text),
+        *(f"{number}. {step}" for number, step in enumerate(point["nextSteps"], 1)),
+    )
+
+
+def _awaited(matter: Matter) -> Iterator[Item]:
+    """Why no resume point can be used, and whose turn it is."""
+    for point in matter.record["resumePoints"]:
+        name = f"resume point {point['id']}: {point['label']}"
+        why = "; ".join(obstacles(matter.record, point["id"]))
+        if point["approvalStatus"] == "pending":
+            waits = f"{name} waits for the approval of {who(point['requiredAuthority'])}"
+            yield (waits + (f"; before that: {why}" if why else ""),)
+        elif point["approvalStatus"] == "denied":
+            yield (f"{name} was denied: {point.get('deniedReason', '')}", *_alternatives(point))
+        elif not matter.is_consumed(point):
+            yield (f"{name} is approved, but: {why}",)
+
+
+def _alternatives(point: Tree) -> Iterator[str]:
+    for path in point.get("alternativePaths", ()):
+        yield f"instead, if {path['condition']}: {'; '.join(path['steps'])}"
+
+
+def _from_nodes(matter: Matter) -> list[Item]:
+    """Without resume points: what was being done, else what is next, else the mission."""
+    for status in ("active", "paused", "pending"):
+        found = [node for node in matter.nodes if node["status"] == status]
+        if found:
+            return [
+                node_item(node, f"go on with what is {status}: ")
+                for node in (found[:1] if status == "pending" else found)
+            ]
+    return [("no step is recorded: go on towards the mission",)]
+
+
+# --- 5, 6: what is done, and what may be
+
+
+def do_not_repeat(matter: Matter) -> Iterator[Item]:
+    for effect in matter.record["toolEffects"]:
+        if effect.get("status", "completed") != "completed" or _is_unnamed(effect):
+            continue
+        if not effect["isReplayable"]:
+            yield (f"done: {_effect(effect)}", *(f"changed: {text}" for text in effect["sideEffects"]))
+        else:
+            yield from ((f"exists: {text}",) for text in effect["sideEffects"])
+
+
+def verify_first(matter: Matter) -> Iterator[Item]:
+    for effect in matter.record["toolEffects"]:
+        error = (effect["error"],) if effect.get("error") else ()
+        if effect.get("status") in ("claimed", "unknown"):
+            yield (
+                f"begun, and not known whether it happened ({effect['status']}): {_effect(effect)}",
+                *error,
+            )
+        elif effect.get("status") == "failed" and not effect["isReplayable"] and not _is_unnamed(effect):
+            yield (f"failed, ask before you try again: {_effect(effect)}", *error)
+    for point in matter.record["resumePoints"]:
+        if matter.is_consumed(point):
+            yield ("these steps were begun: look how far they came", *_steps(point))
+    for node in matter.nodes:
+        if "toolBinding" in node and not node["toolBinding"]["inputsComplete"]:
+            yield _binding(node)
+    for item in matter.record["invariants"]:
+        if item["status"] == "unknown" or item.get("lastCheckedAt", -1) < matter.written_at:
+            yield (
+                f"invariant {item['id']} ({item['severity']}) was not checked since: {item['description']}",
+            )
+
+
+def _is_unnamed(effect: Tree) -> bool:
+    """Whether it is a call that a session made and that no rule lets happen only once: it may be made again."""
+    return "session" in effect and "idempotencyKey" not in effect
+
+
+def _binding(node: Tree) -> Item:
+    binding = node["toolBinding"]
+    return (
+        f"node {node['id']} has an incomplete call of {binding['toolName']}, with {_json(binding['inputs'])}",
+        *(f"not {one['toolName']}: {one['reason']}" for one in binding.get("rejectedAlternatives", ())),
+    )
+
+
+# --- words
+
+
+def _effect(effect: Tree) -> str:
+    key = f", key {effect['idempotencyKey']}" if "idempotencyKey" in effect else ""
+    return f"{effect['toolName']} {effect['operation']} with {_json(effect['inputs'])} (effect {effect['id']}{key})"
+
+
+def _json(value: Tree) -> str:
+    return one_line(canonical(value).decode())
+
+
+def _verified(verified: Verification | None) -> str:
+    if verified is None:
+        return "not looked at"
+    if verified.valid:
+        return f"yes, {verified.checked} versions"
+    return f"no: {verified.reason} at {(verified.broken_at or '')[:12]}"
+
+
+def _age(milliseconds: int) -> str:
+    return "in the future" if milliseconds < 0 else f"{lasting(milliseconds)} ago"

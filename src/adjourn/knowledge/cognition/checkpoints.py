@@ -1,0 +1,286 @@
+"""Checkpoints of cognitive state: taking, validating and restoring them, and the branches they lie on.
+
+Owns: how a session changes by a checkpoint and by a restore. Must never: read a clock, make an id, or change its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import floor
+from typing import Any, NamedTuple
+
+from adjourn.errors import InvalidError, NotFoundError
+from adjourn.findings import Finding
+from adjourn.knowledge.cognition.invariants import check_working_state
+from adjourn.knowledge.cognition.transitions import is_unanswered
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint, TotalMetrics
+from adjourn.knowledge.model.documents import Tree, accept, tree_of, view
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import timestamp
+
+HOUR = 3_600_000
+STALE_HOURS = 24
+_WORKING = ("nodes", "epistemicState", "intentGraph")
+_ONLY_WARNED = {"confidence", "one-sided", "dangling", "missing-root", "active-sub-goal"}
+"""What does not keep a checkpoint from being restored, though it may not be written anew."""
+
+
+class Validity(NamedTuple):
+    """Whether a checkpoint can be restored."""
+
+    valid: bool
+    errors: list[str]
+    warnings: list[str]
+
+
+class Restored(NamedTuple):
+    """The session that goes on from a checkpoint, and what to look at first."""
+
+    success: bool
+    session: Tree
+    warnings: list[str]
+    forked: str = ""
+    """The id of the branch that was made for it, if one was."""
+
+
+def estimate_tokens(value: object, tokenizer: Callable[[str], int] | None = None) -> int:
+    """How many tokens a value takes: by a tokenizer, else four bytes of canonical JSON each."""
+    data = canonical(value)
+    return tokenizer(data.decode()) if tokenizer else -(-len(data) // 4)
+
+
+def new_session(name: str, now: int, *, session_id: str, branch_id: str = "main", goal: str = "") -> Tree:
+    """An empty session on one branch, with `goal` as its root intent."""
+    root = {"id": "root", "description": goal or name, "status": "active", "subGoalIds": [], "priority": 1}
+    return {
+        "id": session_id,
+        "name": name,
+        "createdAt": now,
+        "lastModifiedAt": now,
+        "currentBranchId": branch_id,
+        "branches": {branch_id: {"id": branch_id, "name": branch_id, "createdAt": now, "status": "active"}},
+        "checkpoints": {},
+        "workingState": {
+            "nodes": [],
+            "epistemicState": {"facts": [], "assumptions": [], "openQuestions": [], "beliefs": []},
+            "intentGraph": {"goals": [root], "rootIntentId": "root"},
+        },
+        "totalMetrics": tree_of(TotalMetrics()),
+    }
+
+
+def create_checkpoint(
+    session: Tree,
+    label: str,
+    now: int,
+    *,
+    new_id: str,
+    description: str = "",
+    tokenizer: Callable[[str], int] | None = None,
+) -> tuple[Tree, Tree]:
+    """`(session, checkpoint)`: the checkpoint is stored in the session and is the head of its branch."""
+    branch = session["branches"].get(session["currentBranchId"])
+    if branch is None:
+        raise NotFoundError(
+            f"session {session['id']} has no branch {session['currentBranchId']}", "fork one first"
+        )
+    if new_id in session["checkpoints"]:
+        raise InvalidError(f"session {session['id']} has a checkpoint {new_id}", "give a new id")
+    state = session["workingState"]
+    made = {
+        "id": new_id,
+        "timestamp": now,
+        "label": label,
+        **({"description": description} if description else {}),
+        **{name: state[name] for name in _WORKING},
+        "branchId": branch["id"],
+        **({"parentCheckpointId": branch["headCheckpointId"]} if "headCheckpointId" in branch else {}),
+        "metrics": {
+            "totalNodes": len(state["nodes"]),
+            "completedNodes": _completed(state),
+            "tokenEstimate": estimate_tokens(state, tokenizer),
+            "elapsedMs": max(0, now - session["createdAt"]),
+        },
+    }
+    checkpoint = accept(made, CognitiveCheckpoint)
+    metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
+    changed = {
+        **session,
+        "lastModifiedAt": now,
+        "checkpoints": {**session["checkpoints"], new_id: checkpoint},
+        "branches": {**session["branches"], branch["id"]: {**branch, "headCheckpointId": new_id}},
+        "totalMetrics": {
+            **metrics,
+            "checkpointCount": metrics["checkpointCount"] + 1,
+            "elapsedMs": max(0, now - session["createdAt"]),
+        },
+    }
+    return changed, checkpoint
+
+
+def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_id: str = "") -> Tree:
+    """The session on a new branch, which begins at a checkpoint: that one, or the head of the current branch."""
+    if new_id in session["branches"]:
+        raise InvalidError(f"session {session['id']} has a branch {new_id}", "give a new id")
+    old = session["branches"].get(session["currentBranchId"], {})
+    start = checkpoint_id or old.get("headCheckpointId", "")
+    if checkpoint_id and checkpoint_id not in session["checkpoints"]:
+        raise NotFoundError(
+            f"session {session['id']} has no checkpoint {checkpoint_id}", "take one of its own"
+        )
+    branch = {
+        "id": new_id,
+        "name": name,
+        **({"headCheckpointId": start, "forkedFromCheckpointId": start} if start else {}),
+        **({"parentBranchId": old["id"]} if old else {}),
+        "createdAt": now,
+        "status": "active",
+    }
+    branches = {**session["branches"], new_id: branch}
+    return {**session, "branches": branches, "currentBranchId": new_id, "lastModifiedAt": now}
+
+
+def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "") -> Validity:
+    """Whether a checkpoint is whole: what keeps it from being restored, and what to be careful about."""
+    missing = {"id": "Missing checkpoint ID", "label": "Missing label", "branchId": "Missing branch ID"}
+    errors = [message for name, message in missing.items() if not checkpoint.get(name)]
+    if expected_hash:
+        errors += _hash_errors(checkpoint, expected_hash)
+    try:
+        view(
+            {**dict.fromkeys(missing, "-"), **{k: v for k, v in checkpoint.items() if v != ""}},
+            CognitiveCheckpoint,
+        )
+    except InvalidError as error:
+        return Validity(False, [*errors, str(error)], [])
+    tree = dict(checkpoint)
+    findings = check_working_state(tree)
+    errors += [found.message for found in findings if not _is_warning(found)]
+    warnings = [found.message for found in findings if _is_warning(found)]
+    metrics = tree["metrics"]
+    if (metrics["totalNodes"], metrics["completedNodes"]) != (len(tree["nodes"]), _completed(tree)):
+        warnings.append("The metrics do not agree with the nodes")
+    return Validity(not errors, errors, warnings)
+
+
+def restore_checkpoint(
+    checkpoint: Tree,
+    now: int,
+    *,
+    session: Tree | None = None,
+    record: Tree | None = None,
+    new_session_id: str,
+    move_head: bool = False,
+) -> Restored:
+    """The session that goes on from a checkpoint. `InvalidError` when it is not valid.
+
+    Where the checkpoint is not the head of its branch, the session goes on on a new branch `restore-<id>`; with
+    `move_head`, its own branch goes back to it instead. `record` adds what the record says is uncertain.
+    """
+    validity = validate_checkpoint(checkpoint)
+    if not validity.valid:
+        raise InvalidError(f"Invalid checkpoint: {', '.join(validity.errors)}", "restore another one")
+    warnings = [*_age_warnings(checkpoint, now), *validity.warnings, *_outside_warnings(checkpoint)]
+    if record is not None:
+        warnings += _record_warnings(record, checkpoint)
+    old = session or {}
+    metrics = {**tree_of(TotalMetrics()), **old.get("totalMetrics", {})}
+    branches, branch_id, forked = _branches(checkpoint, old.get("branches", {}), now, move_head=move_head)
+    kept = {name: old[name] for name in old if name not in ("activeNodeId", "description")}
+    restored = {
+        **kept,
+        "id": old.get("id", new_session_id),
+        "name": f"Restored: {checkpoint['label']}",
+        "description": f"Restored from checkpoint at {timestamp(checkpoint['timestamp'])}",
+        "createdAt": old.get("createdAt", now),
+        "lastModifiedAt": now,
+        "currentBranchId": branch_id,
+        "branches": branches,
+        "checkpoints": {**old.get("checkpoints", {}), checkpoint["id"]: checkpoint},
+        "workingState": {name: checkpoint[name] for name in _WORKING},
+        "totalMetrics": {**metrics, "resumeCount": metrics["resumeCount"] + 1},
+    }
+    return Restored(True, restored, warnings, forked)
+
+
+def _branches(
+    checkpoint: Tree, branches: Mapping[str, Tree], now: int, *, move_head: bool
+) -> tuple[dict[str, Tree], str, str]:
+    """The branches after a restore, the one to go on, and the new one's id."""
+    name, head = checkpoint["branchId"], checkpoint["id"]
+    branch = branches.get(name) or {"id": name, "name": name, "createdAt": now, "status": "active"}
+    if branch.get("headCheckpointId", head) == head or move_head:
+        return {**branches, name: {**branch, "headCheckpointId": head}}, name, ""
+    forked = base = f"restore-{head[:8]}"
+    number = 1
+    while forked in branches:
+        number += 1
+        forked = f"{base}-{number}"
+    fork = {
+        "id": forked,
+        "name": forked,
+        "headCheckpointId": head,
+        "parentBranchId": name,
+        "forkedFromCheckpointId": head,
+        "createdAt": now,
+        "status": "active",
+    }
+    return {**branches, forked: fork}, forked, forked
+
+
+# --- warnings
+
+
+def _is_warning(found: Finding) -> bool:
+    return found.severity == "warning" or found.code in _ONLY_WARNED
+
+
+def _hash_errors(checkpoint: Mapping[str, Any], expected: str) -> list[str]:
+    try:
+        actual = digest(canonical(dict(checkpoint)))
+    except InvalidError as error:
+        return [str(error)]
+    return [] if actual == expected else [f"Hash mismatch: {actual[:12]} instead of {expected[:12]}"]
+
+
+def _age_warnings(checkpoint: Tree, now: int) -> list[str]:
+    hours = (now - checkpoint["timestamp"]) / HOUR
+    if hours > STALE_HOURS:
+        return [f"Checkpoint is {floor(hours + 0.5)} hours old"]
+    return ["Checkpoint is from the future: a clock is wrong"] if hours < 0 else []
+
+
+def _outside_warnings(checkpoint: Tree) -> list[str]:
+    """What the world may have done with since: a checkpoint does not hold the state outside."""
+    found = []
+    for node in checkpoint["nodes"]:
+        if node["status"] == "active":
+            found.append(f"Node {node['id']} was active: verify what it did outside first")
+        binding = node.get("toolBinding")
+        if binding is not None and not binding["inputsComplete"]:
+            found.append(f"Node {node['id']} has an incomplete call of {binding['toolName']}")
+    return found
+
+
+def _record_warnings(record: Tree, checkpoint: Tree) -> list[str]:
+    doubtful = [effect for effect in record["toolEffects"] if effect.get("status") in ("claimed", "unknown")]
+    blocking: Sequence[Tree] = [
+        question
+        for question in record["questionsForUser"]
+        if question["priority"] == "blocking" and is_unanswered(record, question)
+    ]
+    unchecked = [
+        item for item in record["invariants"] if item.get("lastCheckedAt", -1) < checkpoint["timestamp"]
+    ]
+    return [
+        *(
+            f"Effect {effect['id']} of {effect['toolName']} is {effect['status']}: verify whether it happened"
+            for effect in doubtful
+        ),
+        *(f"Question {question['id']} is unanswered and blocks" for question in blocking),
+        *(f"Invariant {item['id']} was not checked since the checkpoint" for item in unchecked),
+    ]
+
+
+def _completed(state: Mapping[str, Any]) -> int:
+    return sum(node["status"] == "completed" for node in state["nodes"])

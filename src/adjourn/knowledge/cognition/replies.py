@@ -1,0 +1,159 @@
+"""What a model says of its state in a reply, read back: lines that begin with FACT, ASSUMPTION, QUESTION or INTENT.
+
+A line counts outside code fences, with or without a list mark and emphasis. What a model claims is an inference, never more.
+
+Owns: reading replies, and what they make of a working state. Must never: believe a reply more than that, or fail on one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, cast
+
+from adjourn.knowledge.model.documents import Tree
+from adjourn.log.canonical import digest
+from adjourn.text.quoting import clean
+
+Tag = Literal["FACT", "ASSUMPTION", "QUESTION", "INTENT"]
+
+MAX_STATEMENTS = 200
+"""Of one reply. What comes after is not read."""
+MAX_STATEMENT = 2_000
+"""Characters of one. The rest is cut."""
+SOURCE, CONFIDENCE = "inference", 0.7
+"""Of a fact that only the model vouches for."""
+
+_EMPHASIS = r"(?:\*\*|__)?"
+_LINE = re.compile(
+    rf" {{0,8}}(?:(?:[-*+•]|\d{{1,4}}[.)])[ \t]+)?{_EMPHASIS}"
+    rf"(FACT|ASSUMPTION|QUESTION|INTENT){_EMPHASIS}[ \t]?:{_EMPHASIS}[ \t]*(\S.*)"
+)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+
+
+class Statement(NamedTuple):
+    """One line of a reply."""
+
+    tag: Tag
+    text: str
+
+
+def parse_reply(text: str) -> list[Statement]:
+    """The statements of a reply, in order. Never raises."""
+    found: list[Statement] = []
+    fence = ""
+    for line in clean(text).split("\n"):
+        fence, is_fence = _fence_after(fence, line)
+        match = None if fence or is_fence else _LINE.fullmatch(line)
+        if match is None:
+            continue
+        said = match[2].strip().removesuffix("**").removesuffix("__").strip()[:MAX_STATEMENT]
+        if said:
+            found.append(Statement(cast("Tag", match[1]), said))
+        if len(found) == MAX_STATEMENTS:
+            break
+    return found
+
+
+def _fence_after(fence: str, line: str) -> tuple[str, bool]:
+    """The code fence that is open after a line (empty: none), and whether the line is one."""
+    match = _FENCE.fullmatch(line)
+    if match is None:
+        return fence, False
+    mark, rest = match[1], match[2]
+    if fence:
+        closes = mark[0] == fence[0] and len(mark) >= len(fence) and not rest.strip()
+        return ("", True) if closes else (fence, False)
+    if mark[0] == "`" and "`" in rest:
+        return "", False  # a code span
+    return mark, True
+
+
+def apply_reply(state: Tree, statements: Iterable[Statement], now: int) -> Tree:
+    """The working state with what a reply states; the same one where it states nothing new.
+
+    A FACT that says what an assumption says validates it. What is known in the same words already is not added again.
+    """
+    known, graph = state["epistemicState"], state["intentGraph"]
+    facts = Collection(known["facts"], "content", "fact")
+    assumptions = Collection(known["assumptions"], "content", "assumption")
+    questions = Collection(known["openQuestions"], "question", "question")
+    goals = Collection(graph["goals"], "description", "goal")
+    for tag, text in statements:
+        if tag == "FACT":
+            facts.add(text, source=SOURCE, confidence=CONFIDENCE)
+            assumptions.change(text, "validatedAt", now)
+        elif tag == "ASSUMPTION" and not facts.has(text):
+            assumptions.add(text)
+        elif tag == "QUESTION":
+            questions.add(text, priority="medium", blocksNodes=[])
+        elif tag == "INTENT":
+            _add_goal(goals, text, graph["rootIntentId"])
+    if not any(one.changed for one in (facts, assumptions, questions, goals)):
+        return state
+    return {
+        **state,
+        "epistemicState": {
+            **known, "facts": facts.items, "assumptions": assumptions.items, "openQuestions": questions.items,
+        },
+        "intentGraph": {**graph, "goals": goals.items},
+    }  # fmt: skip
+
+
+class Collection:
+    """Items with a text, and which texts there are. The list that was given stays as it is."""
+
+    def __init__(self, items: Iterable[Tree], name: str, kind: str) -> None:
+        self.items = list(items)
+        self.changed = False
+        self._name = name
+        self._kind = kind
+        self._places = {
+            normalised(item[name]): place for place, item in reversed(list(enumerate(self.items)))
+        }
+        self._ids = {item["id"] for item in self.items}
+
+    def has(self, text: str) -> bool:
+        return normalised(text) in self._places
+
+    def add(self, text: str, **members: object) -> str:
+        """The id of the new item; empty where the text is there."""
+        key = normalised(text)
+        if key in self._places:
+            return ""
+        name = self._new_id(key)
+        self._places[key] = len(self.items)
+        self._ids.add(name)
+        self.items.append({"id": name, self._name: text, **members})
+        self.changed = True
+        return name
+
+    def change(self, text: str, member: str, value: object) -> None:
+        """Give the item with that text a member, unless it has it."""
+        place = self._places.get(normalised(text))
+        if place is not None and member not in self.items[place]:
+            self.items[place] = {**self.items[place], member: value}
+            self.changed = True
+
+    def _new_id(self, key: str) -> str:
+        """Made from the text: the same reply gives the same state."""
+        whole = digest(key.encode())
+        name = f"{self._kind}-{whole[:12]}"
+        return name if name not in self._ids else f"{self._kind}-{whole}"
+
+
+def _add_goal(goals: Collection, text: str, root: str) -> None:
+    place = next((place for place, goal in enumerate(goals.items) if goal["id"] == root), None)
+    under = {} if place is None else {"parentGoalId": root}
+    name = goals.add(text, status="active", subGoalIds=[], priority=1, **under)
+    if name and place is not None:
+        parent = goals.items[place]
+        goals.items[place] = {**parent, "subGoalIds": [*parent["subGoalIds"], name]}
+
+
+def normalised(text: str) -> str:
+    """Whether two texts say the same: without regard to case, blanks, a full stop, and how letters are composed."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split()).rstrip(" .")

@@ -1,0 +1,283 @@
+"""Cognitive sessions and their checkpoints in a store.
+
+The stream `cognition/SESSION` has one page for each change; its last page is the session, and its compare-and-swap lets only one process
+go on with it. A page names the blob that the working state is kept in, as a difference against the last checkpoint of its branch. The ref
+`snapshot/CHECKPOINT` says in which blob a checkpoint is, whole or as a difference against another (`state.snapshots`). What belongs to one
+change is written at once.
+
+Owns: these streams, refs and blobs. Must never: decide what a session becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
+from adjourn.knowledge.cognition.checkpoints import create_checkpoint
+from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
+from adjourn.knowledge.cognition.triggers import Watched, watching
+from adjourn.knowledge.model.cognition import CognitiveSession
+from adjourn.knowledge.model.documents import Id, Ids, Part, Sha256, Tree, tree_of, view, without
+from adjourn.log.canonical import canonical, digest
+from adjourn.store.base import EMPTY, Entry, Head, Store
+
+_WORKING_STATE = "working-state"
+_WORKING = ("nodes", "epistemicState", "intentGraph")
+
+
+class Place(Part, frozen=True, kw_only=True):
+    """Where a snapshot is: its blob, and the checkpoint it is a difference against, which has `depth` - 1 of them below it."""
+
+    session: Id
+    blob: Sha256
+    base: Id | UnsetType = UNSET
+    depth: int = 0
+
+
+class _Page(Part, frozen=True, kw_only=True):
+    """A session after a change. `session` is without its working state and its checkpoints; `made` are new checkpoints."""
+
+    session: dict[str, Any]
+    working: Place
+    failed: Ids = ()
+    confident: Ids = ()
+    resumed_from: Id | UnsetType = UNSET
+    made: Ids = ()
+
+
+class Kept(NamedTuple):
+    """A session as it is kept at a head. Of its checkpoints, it has the last one of its branch."""
+
+    session: Tree
+    watched: Watched
+    resumed_from: str
+    at: Head
+
+
+class Pages:
+    """The sessions of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def ids(self) -> list[str]:
+        """The ids of all sessions."""
+        return [
+            name.removeprefix("cognition/") for name in self.store.streams() if name.startswith("cognition/")
+        ]
+
+    def open(self, session_id: str) -> Kept | None:
+        """A session at its head; None where there is none of that id. Raises `IntegrityError`."""
+        at = self.store.head(_stream(session_id))
+        if at == EMPTY:
+            return None
+        page = next((page for page in self._pages(session_id, at.seq, at.seq + 1)), None)
+        if page is None:
+            raise IntegrityError(f"the last page of session {session_id} is missing", _RESTORE)
+        session = self._session(page)
+        watched = watching(session)
+        watched = Watched(watched.failed.union(page.failed), watched.confident.union(page.confident))
+        return Kept(session, watched, page.resumed_from or "", at)
+
+    def save(self, kept: Kept, made: Sequence[Tree] = ()) -> Kept:
+        """Write a session over the head that it says, with new checkpoints where some were made, the last one last.
+
+        Raises `ConflictError` where another process went on with it: nothing is written then.
+        """
+        session, refs, blobs = kept.session, dict[str, str | None](), list[bytes]()
+        depths: dict[str, int] = {}
+        for tree in made:
+            depths[tree["id"]] = self._keep(tree, session, depths, refs, blobs)
+        depth = self._depth(head_of(session), depths) if head_of(session) else 0
+        snapshot = pack(
+            as_checkpoint(session), session["checkpoints"].get(head_of(session)), base_depth=depth
+        )
+        blobs.append(snapshot.data)
+        known = watching(session)
+        page = _Page(
+            session=without(session, "workingState", "checkpoints"),
+            working=_place(snapshot, session["id"]),
+            failed=tuple(sorted(kept.watched.failed - known.failed)),
+            confident=tuple(sorted(kept.watched.confident - known.confident)),
+            resumed_from=kept.resumed_from or UNSET,
+            made=tuple(tree["id"] for tree in made),
+        )
+        data = canonical(tree_of(page))
+        try:
+            at = self.store.append(
+                _stream(session["id"]), [Entry(digest(data), data)], expect=kept.at, refs=refs, blobs=blobs
+            )
+        except ConflictError as error:
+            raise ConflictError(
+                f"session {session['id']} has gone on in another process; nothing was written",
+                "open it again, or go on in a session of your own",
+            ) from error
+        return kept._replace(at=at)
+
+    def checkpoint(self, checkpoint_id: str) -> Tree | None:
+        """A checkpoint of any session; None where there is none of that id. Raises `IntegrityError`."""
+        line: list[Snapshot] = []
+        name = checkpoint_id
+        while name:
+            place = self._find(name)
+            if place is None or len(line) > MAX_DIFFS:
+                if not line:
+                    return None
+                raise IntegrityError(f"the base {name} of checkpoint {checkpoint_id} is missing", _RESTORE)
+            line.append(self._snapshot(name, place))
+            name = place.base or ""
+        tree = unpack(reversed(line)) if line else None
+        if tree is not None and tree["id"] != checkpoint_id:
+            raise IntegrityError(f"checkpoint {checkpoint_id} is {tree['id']} in the store", _RESTORE)
+        return tree
+
+    def made(self, session_id: str) -> Iterator[str]:
+        """The ids of the checkpoints that a session has made, oldest first."""
+        return (name for page in self._pages(session_id) for name in page.made)
+
+    def delete(self, checkpoint_id: str) -> None:
+        """Delete a checkpoint for good, when those that are differences against it have been kept anew.
+
+        Raises `NotFoundError`, and `RefusedError` for what a session would go on from.
+        """
+        place = self._find(checkpoint_id)
+        if place is None:
+            raise NotFoundError(
+                f"there is no checkpoint {checkpoint_id}", "name one that was made in this store"
+            )
+        for session_id in self.ids():
+            if checkpoint_id in self._heads(session_id):
+                raise RefusedError(
+                    f"checkpoint {checkpoint_id} is the last one of a branch of session {session_id}",
+                    "take another one there first",
+                )
+        base = self.checkpoint(place.base) if place.base else None
+        for ref, value in self.store.refs("snapshot/").items():
+            name = ref.removeprefix("snapshot/")
+            other = self._find(name)
+            if other is None or other.base != checkpoint_id:
+                continue
+            dependant = self.checkpoint(name)
+            assert dependant is not None
+            (snapshot,) = rebase([dependant], base, base_depth=place.depth - 1)
+            self.store.put_blob(snapshot.data)
+            self.store.swap(ref, _written(_place(snapshot, other.session)), expect=value)
+            self.store.forget(other.blob)
+        self.store.swap(_ref(checkpoint_id), None, expect=_written(place))
+        self.store.forget(place.blob)
+
+    # --- the parts
+
+    def _heads(self, session_id: str) -> set[str]:
+        """The last checkpoints of all branches of a session."""
+        at = self.store.head(_stream(session_id))
+        return {
+            branch.get("headCheckpointId", "")
+            for page in self._pages(session_id, at.seq, at.seq + 1)
+            for branch in page.session["branches"].values()
+        }
+
+    def _pages(self, session_id: str, start: int = 0, stop: int | None = None) -> Iterator[_Page]:
+        for entry in self.store.read(_stream(session_id), start, stop):
+            if not isinstance(entry.data, bytes) or digest(entry.data) != entry.hash:
+                raise IntegrityError(f"a page of session {session_id} was changed in the store", _RESTORE)
+            try:
+                yield msgspec.json.decode(entry.data, type=_Page)
+            except msgspec.DecodeError as error:
+                raise IntegrityError(
+                    f"not a page of session {session_id}: {error}", "update adjourn"
+                ) from error
+
+    def _session(self, page: _Page) -> Tree:
+        base_id = page.working.base or ""
+        base = self.checkpoint(base_id) if base_id else None
+        working = self._snapshot(_WORKING_STATE, page.working)
+        whole = Snapshot(base["id"], canonical(base)) if base else None
+        state = unpack([*([whole] if whole else []), working])
+        head = head_of(page.session)
+        last = base if base_id == head else self.checkpoint(head)
+        session = {
+            **page.session,
+            "workingState": {name: state[name] for name in _WORKING},
+            "checkpoints": {head: last} if last else {},
+        }
+        view(session, CognitiveSession)
+        return session
+
+    def _keep(
+        self,
+        made: Tree,
+        session: Tree,
+        depths: Mapping[str, int],
+        refs: dict[str, str | None],
+        blobs: list[bytes],
+    ) -> int:
+        """Add what keeps a new checkpoint; how many differences it is made of."""
+        if self._find(made["id"]) is not None:
+            raise InvalidError(f"there is a checkpoint {made['id']} already", "give a new id")
+        parent = made.get("parentCheckpointId", "")
+        base = session["checkpoints"].get(parent)
+        snapshot = pack(made, base, base_depth=self._depth(parent, depths) if base else 0)
+        blobs.append(snapshot.data)
+        refs[_ref(made["id"])] = _written(_place(snapshot, session["id"]))
+        return snapshot.depth
+
+    def _find(self, checkpoint_id: str) -> Place | None:
+        value = self.store.ref(_ref(checkpoint_id))
+        if value is None:
+            return None
+        try:
+            return msgspec.json.decode(value, type=Place)
+        except msgspec.DecodeError as error:
+            raise IntegrityError(f"the place of checkpoint {checkpoint_id} was changed", _RESTORE) from error
+
+    def _depth(self, checkpoint_id: str, depths: Mapping[str, int]) -> int:
+        place = None if checkpoint_id in depths else self._find(checkpoint_id)
+        if place is None and checkpoint_id not in depths:
+            raise IntegrityError(f"checkpoint {checkpoint_id} is missing", _RESTORE)
+        return place.depth if place else depths[checkpoint_id]
+
+    def _snapshot(self, name: str, place: Place) -> Snapshot:
+        data = self.store.get_blob(place.blob)
+        if data is None:
+            raise IntegrityError(f"the bytes of {name} are missing", _RESTORE)
+        return Snapshot(name, data, place.base or "", place.depth)
+
+
+_RESTORE = "restore the store from a backup, or resume from another checkpoint"
+
+
+def head_of(session: Tree) -> str:
+    """The last checkpoint of the current branch; empty where there is none."""
+    head: str = session["branches"][session["currentBranchId"]].get("headCheckpointId", "")
+    return head
+
+
+def as_checkpoint(session: Tree) -> Tree:
+    """What a session has in mind, in the form of a checkpoint that is not kept."""
+    head = head_of(session)
+    label = f"after checkpoint {head}" if head else "before the first checkpoint"
+    _, draft = create_checkpoint(session, label, session["lastModifiedAt"], new_id=_WORKING_STATE)
+    return draft
+
+
+def _place(snapshot: Snapshot, session_id: str) -> Place:
+    return Place(
+        session=session_id, blob=digest(snapshot.data), base=snapshot.base or UNSET, depth=snapshot.depth
+    )
+
+
+def _written(place: Place) -> str:
+    return msgspec.json.encode(place).decode()
+
+
+def _stream(session_id: str) -> str:
+    return f"cognition/{session_id}"
+
+
+def _ref(checkpoint_id: str) -> str:
+    return f"snapshot/{checkpoint_id}"

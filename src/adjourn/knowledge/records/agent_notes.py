@@ -1,0 +1,337 @@
+"""What an agent notes while it works, and what it asks a person: kept in its task's Continuation Record.
+
+A note has two layers. Facts, assumptions, open questions and goals are the agent's state of mind: the cognitive session
+that has the task's id, with a checkpoint for each note. Decisions, learnings and questions for a person are in the
+record, whose `checkpointId` names that checkpoint. The state of mind is written first: a process that dies between the two
+leaves a record that names an older one, which the next note brings up.
+
+Owns: what a note makes of both, and its bounds. Must never: write for a session that does not hold the task, or keep a secret
+that is known for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from adjourn.engine.page_writing import record_of
+from adjourn.errors import ConflictError, InvalidError
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
+from adjourn.knowledge.cognition.repository import Pages, head_of
+from adjourn.knowledge.cognition.transitions import Step
+from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.updating import update_record
+from adjourn.log.canonical import digest
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task, wait_turn
+from adjourn.text.quoting import clean
+from adjourn.text.redact import without_secrets
+
+MAX_STATEMENT = 2_000
+"""Characters of one thing that is noted or asked."""
+MAX_AT_ONCE = 100
+"""Things of one kind in one note."""
+MAX_KEPT = 1_000
+"""Things of one kind that a record or a state of mind gets by notes."""
+MAX_OPTIONS = 20
+MAX_ATTEMPTS = 50
+_WORKING = ("nodes", "epistemicState", "intentGraph")
+
+Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
+Sayings = Annotated[tuple[Saying, ...], Meta(max_length=MAX_AT_ONCE)]
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A choice that was made, and why."""
+
+    decision: Saying
+    because: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+    status: Literal["accepted", "tentative", "rejected"] = "accepted"
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that the work has taught."""
+
+    content: Saying
+    type: Literal["insight", "constraint", "pattern", "warning"] = "insight"
+    source: Literal["observation", "failure", "success", "feedback"] = "observation"
+    confidence: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is noted in one call: the input of `adjourn.note`."""
+
+    facts: Sayings = ()
+    assumptions: Sayings = ()
+    questions: Sayings = ()
+    goals: Sayings = ()
+    decisions: Annotated[tuple[Decided, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    learnings: Annotated[tuple[Learned, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person is asked: the input of `adjourn.ask`."""
+
+    question: Saying
+    context: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+    options: Annotated[tuple[Saying, ...], Meta(max_length=MAX_OPTIONS)] = ()
+    priority: Literal["blocking", "high", "medium", "low"] = "medium"
+
+
+Input = TypeVar("Input", Note, Question)
+
+
+class Noted(NamedTuple):
+    """The record after a note, and how many things of each kind were new."""
+
+    record: Tree
+    added: dict[str, int]
+
+
+class Asked(NamedTuple):
+    """The record after a question, and the question in it: a new one, or the one that said the same."""
+
+    record: Tree
+    question: Tree
+
+
+def read_note(arguments: Mapping[str, Any]) -> Note:
+    """A note from outside. Raises `InvalidError` for what is none, and for one that says nothing."""
+    note = _read(arguments, Note)
+    if note == Note():
+        raise InvalidError("nothing is noted", f"give one or more of {', '.join(Note.__struct_fields__)}")
+    return note
+
+
+def read_question(arguments: Mapping[str, Any]) -> Question:
+    """A question from outside. Raises `InvalidError`."""
+    return _read(arguments, Question)
+
+
+def add(session: Session, note: Note) -> Noted:
+    """Add what is noted to the task's record, which is begun where there is none. What is known in the same words is not added again.
+
+    Raises `HeldError` when another client has the task, `InvalidError` when there would be too much.
+    """
+    session.hold()
+    records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
+    record = _own(records, session.task, author)
+    noted(record, note, author, session.task.clock())  # what is refused is refused before anything is written
+    added = dict[str, int]()
+    _remember(session.task, note, added)
+
+    def said(before: Tree, at: int) -> Tree:
+        members = noted(before, note, author, at)
+        added.update({name: len(items) - len(before[name]) for name, items in members.items()})
+        return members | _newest_of_mind(session.task)
+
+    after = _change(records, record["id"], said, author)
+    return Noted(after, {name: count for name, count in added.items() if count})
+
+
+def ask(session: Session, question: Question) -> Asked:
+    """Put a question for a person into the task's record. One that says the same and is open, or answered, is given back."""
+    session.hold()
+    records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
+    record = _own(records, session.task, author)
+
+    def said(before: Tree, at: int) -> Tree:
+        return {} if asked_before(before, question) else asked(before, question, at)
+
+    after = _change(records, record["id"], said, author)
+    found = asked_before(after, question)
+    assert found is not None  # it was there, or was just put there
+    return Asked(after, found)
+
+
+def let_due(session: Session) -> None:
+    """Let what is due in the task's record take effect: who resumes goes on from what is so now (`state.timing`)."""
+    found = record_of(session.task.store, session.task.id)
+    if found is not None:
+        CRStore(session.task.store, clock=session.task.clock).tick(found["id"])
+
+
+def author_of(session: Session) -> CRAuthor:
+    """The client as an author of records."""
+    return CRAuthor(id=clean(session.actor.id)[:100] or "agent", type="agent", session_id=session.id)
+
+
+# --- what becomes of a record
+
+
+def noted(record: Tree, note: Note, author: CRAuthor, now: int) -> Tree:
+    """The members of a record that a note changes, as they are then."""
+    by = tree_of(author)
+    decisions = Collection(record["decisions"], "description", "decision")
+    for one in note.decisions:
+        decisions.add(
+            one.decision,
+            status=one.status,
+            rationale=one.because,
+            madeBy=by,
+            madeAt=now,
+            affects=[],
+            overridableBy=["human", "agent"],
+        )
+    learnings = Collection(record["learnings"], "content", "learning")
+    for each in note.learnings:
+        sure = {} if each.confidence is UNSET else {"confidence": each.confidence}
+        learnings.add(
+            each.content,
+            type=each.type,
+            source=each.source,
+            learnedBy=by,
+            learnedAt=now,
+            affects=[],
+            **sure,
+        )
+    changed = {"decisions": decisions, "learnings": learnings}
+    return {name: _bounded(name, record, of.items) for name, of in changed.items() if of.changed}
+
+
+def asked(record: Tree, question: Question, now: int) -> Tree:
+    """The member of a record that a new question changes, as it is then."""
+    questions = record["questionsForUser"]
+    item = {
+        "id": _free_id(normalised(question.question), by_id(questions)),
+        "type": "question",
+        "question": question.question,
+        "context": question.context,
+        "status": "open",
+        "blocksResumePoints": [],
+        "priority": question.priority,
+        "askedAt": now,
+        **({"options": list(question.options)} if question.options else {}),
+    }
+    return {"questionsForUser": _bounded("questionsForUser", record, [*questions, item])}
+
+
+def asked_before(record: Tree, question: Question) -> Tree | None:
+    """The newest question of a record that says the same, and is open or answered."""
+    text = normalised(question.question)
+    same_words = (
+        one
+        for one in reversed(record["questionsForUser"])
+        if one["status"] in ("open", "answered") and normalised(one["question"]) == text
+    )
+    return next(same_words, None)
+
+
+def statements(note: Note) -> list[Statement]:
+    """The part of a note that is about the state of mind, as statements of a reply."""
+    told: tuple[tuple[Tag, tuple[str, ...]], ...] = (
+        ("FACT", note.facts),
+        ("ASSUMPTION", note.assumptions),
+        ("QUESTION", note.questions),
+        ("INTENT", note.goals),
+    )
+    return [Statement(tag, text) for tag, texts in told for text in texts]
+
+
+# --- the parts
+
+
+def _read(arguments: Mapping[str, Any], kind: type[Input]) -> Input:
+    try:
+        return msgspec.convert(_said(arguments), kind)
+    except msgspec.ValidationError as error:
+        raise InvalidError(str(error), "see the tool's input schema") from error
+
+
+def _said(value: Any) -> Any:
+    """What is said, without what cannot be seen and without secrets: a text of nothing else is empty then."""
+    if isinstance(value, str):
+        return without_secrets(clean(value)).strip()
+    if isinstance(value, dict):
+        return {name: _said(item) for name, item in value.items()}
+    return [_said(item) for item in value] if isinstance(value, list) else value
+
+
+def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
+    """The task's record; begun where there is none."""
+    found = record_of(task.store, task.id)
+    if found is not None:
+        return found
+    about = {"id": task.id, "goal": task.ledger.goal or f"Task {task.id}", "status": "in-progress"}
+    try:
+        return records.create({"task": about}, author=author, cr_id=task.id)
+    except ConflictError:  # a sister proxy was faster
+        return records.resolve(task.id)
+
+
+def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], author: CRAuthor) -> Tree:
+    def operation(record: Tree, at: int) -> Step:
+        return update_record(record, said(record, at), author, at)
+
+    return records.act(name, operation, author)
+
+
+def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
+    """Add a note to the state of mind, where it is about that, and take a checkpoint of it."""
+    about = statements(note)
+    if not about:
+        return
+    for attempt in range(MAX_ATTEMPTS):
+        mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), clock=task.clock)
+        old = _sizes(mind.session)
+        with suppress(ConflictError):  # a sister proxy was faster
+            mind.change(lambda state, at: _minded(state, about, at))
+            added.update({name: size - old[name] for name, size in _sizes(mind.session).items()})
+            if not _is_kept(mind.session):
+                mind.create_checkpoint("Note")
+            return
+        wait_turn(attempt)
+    raise ConflictError(f"task {task.id} is noted for by too many at once", "try again")
+
+
+def _newest_of_mind(task: Task) -> Tree:
+    """The member of a record that names its state of mind. A sister proxy may have made a newer one than this: it has both notes."""
+    kept = Pages(task.store).open(task.id)
+    head = head_of(kept.session) if kept else ""
+    return {"checkpointId": head} if head else {}
+
+
+def _minded(state: Tree, about: Iterable[Statement], now: int) -> Tree:
+    after = apply_reply(state, about, now)
+    for name, size in _sizes({"workingState": after}).items():
+        _check_size(name, size, _sizes({"workingState": state})[name])
+    return after
+
+
+def _sizes(session: Tree) -> dict[str, int]:
+    known, graph = session["workingState"]["epistemicState"], session["workingState"]["intentGraph"]
+    return {
+        "facts": len(known["facts"]),
+        "assumptions": len(known["assumptions"]),
+        "questions": len(known["openQuestions"]),
+        "goals": len(graph["goals"]),
+    }
+
+
+def _is_kept(session: Tree) -> bool:
+    """Whether the last checkpoint says what the state of mind says."""
+    last = session["checkpoints"].get(head_of(session))
+    return last is not None and all(same(last[name], session["workingState"][name]) for name in _WORKING)
+
+
+def _bounded(name: str, record: Tree, items: list[Tree]) -> list[Tree]:
+    _check_size(name, len(items), len(record[name]))
+    return items
+
+
+def _check_size(name: str, size: int, before: int) -> None:
+    if size > max(MAX_KEPT, before):
+        raise InvalidError(f"there would be {size} {name}", f"{MAX_KEPT} are kept; note what matters most")
+
+
+def _free_id(text: str, known: Container[str]) -> str:
+    """An id for a person to type, made from the text."""
+    whole = f"q-{digest(text.encode())}"
+    return next(whole[:length] for length in range(8, len(whole) + 1) if whole[:length] not in known)

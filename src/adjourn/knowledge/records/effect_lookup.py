@@ -1,0 +1,235 @@
+"""What a task's chain knows of an effect that somebody wants to have: the reading side of `effects`.
+
+Owns: what a call is, the names under which its effect is looked for, and the finding of it. Must never: write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from adjourn.errors import IntegrityError, InvalidError
+from adjourn.knowledge.model.documents import Tree, by_id, without
+from adjourn.knowledge.records import effects_model
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import Event, decode, milliseconds
+from adjourn.policy.calls import arguments_digest
+from adjourn.store.base import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task, check_task_id
+from adjourn.tasks.verified import following
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
+"""Of the bytes of an event: whether it may tell something of an effect."""
+
+
+class Call(NamedTuple):
+    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
+
+    A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
+    """
+
+    tool: str
+    operation: str
+    inputs: dict[str, Any]
+    key: str = ""
+    replayable: bool = False
+    reversible: bool = False
+    side_effects: Sequence[str] = ()
+
+    @property
+    def idempotency_key(self) -> str:
+        named = {"inputs": self.inputs, "operation": self.operation, "toolName": self.tool}
+        return self.key or digest(canonical(named))
+
+    @property
+    def name(self) -> str:
+        """The tool, as the events of the task name it."""
+        return effects_model.event_name(self.tool, self.operation)
+
+    @property
+    def digest(self) -> str:
+        return arguments_digest(self.inputs)
+
+
+class Found(NamedTuple):
+    """An effect as it is known: the call that has it, and how that stands. `free`: nobody has claimed it.
+
+    `keyed` is that it was found by the claim's own key, `writes` that the chain does not know of it yet.
+    """
+
+    call: str
+    state: Literal["free", "open", "doubt", "done"]
+    keyed: bool = False
+    writes: bool = False
+    stamp: str = ""
+
+
+def current(store: Store, record: Tree) -> Tree:
+    """A record with what its task's chain says of effects since it was written: the same one where that is nothing."""
+    try:
+        task = check_task_id(record["task"]["id"])
+    except InvalidError:  # no task of a chain can have that name
+        return record
+    return effects_model.folded(record, _events(store, task, effects_model.through(record) + 1))
+
+
+def _events(store: Store, task: str, start: int) -> Iterator[Event]:
+    for entry in following(store, task, start, store.head(task)):
+        if any(tells in entry.data for tells in _TELLS):
+            with suppress(InvalidError):  # of a later format: it tells nothing that is understood here
+                yield decode(entry.data)
+
+
+# --- looking for an effect
+
+
+def names_of(task: Task, ledger: Ledger, call: Call) -> list[str]:
+    """The names of an effect in the refs of its task: that of its key first.
+
+    What is not replayable has further ones, which a proxy looks for: those of the `once` rules that it came under, and that of the call itself.
+    """
+    key = call.idempotency_key
+    own = key if _HASH.fullmatch(key) else digest(f"key {key}".encode())
+    if call.replayable:
+        return [own]
+    return list(
+        dict.fromkeys([own, *_ruled(task, ledger, call), idempotency.call_key(call.name, call.digest)])
+    )
+
+
+def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
+    """The names by the `once` rules of the task's last policy, and of its contract, as far as their own texts state them."""
+    for text_digest in (ledger.policy, ledger.contract):
+        text = (task.store.get_blob(text_digest) if text_digest else None) or b""
+        if b"once" in text:
+            from adjourn.aex.policy import from_text  # noqa: PLC0415  # few tasks have such rules
+
+            rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
+            yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))
+
+
+def look_up(task: Task, ledger: Ledger, call: Call, names: Sequence[str]) -> Found | None:
+    """What the chain knows of an effect; None where that is nothing. A name of the call itself is for the proxy to look at."""
+    known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
+    for state in ("open", "done", "doubt"):
+        for claim in known:
+            let_again = state == "doubt" and claim.call not in ledger.doubts  # by a person, as another call
+            if claim.state == state and not let_again:
+                return Found(claim.call, claim.state, keyed=claim.key == names[0])
+    if call.replayable:
+        return None
+    for one in (*ledger.open_calls.values(), *ledger.doubts.values()):
+        if one.session and (one.tool, one.digest) == (call.name, call.digest):
+            return Found(one.call, "doubt" if one.call in ledger.doubts else "open")
+    done = _done_by_others(task, ledger, call)
+    return Found(done, "done") if done else None
+
+
+def _done_by_others(task: Task, ledger: Ledger, call: Call) -> str:
+    """The last call through a door of the task that did the same: tool and arguments. Reads the chain."""
+    if not ledger.calls_used:
+        return ""
+    done = ""
+    wanted: dict[str, bytes] = {"": call.digest.encode()}
+    for entry in following(task.store, task.id, 0, task.head):
+        if not any(needle in entry.data for needle in wanted.values()):
+            continue
+        with suppress(InvalidError):
+            event = decode(entry.data)
+            data = kinds.data_of(event)
+            if isinstance(data, kinds.ToolAllowed) and data.effectful and event.session:
+                if (data.tool, data.digest) == (call.name, call.digest):
+                    wanted[data.call] = f'"{data.call}"'.encode()
+            elif isinstance(data, kinds.ToolSettled) and data.outcome in ("ok", "tool-error", "error"):
+                done = data.call if wanted.pop(data.call, b"") and data.outcome == "ok" else done
+            elif isinstance(data, kinds.EffectSettled):
+                done = data.call if wanted.pop(data.call, b"") and data.outcome == "done" else done
+    return done
+
+
+def told(record: Tree, call: Call) -> Found | None:
+    """An effect that the record tells of and the chain does not: the record came without its chain."""
+    for effect in record["toolEffects"]:
+        if effect.get("idempotencyKey") != call.idempotency_key or "settledBy" in effect:
+            continue
+        status = effect.get("status", "completed")
+        if status == "completed":
+            return Found(effect["id"], "done", keyed=True)
+        if status != "failed" or not effect["isReplayable"]:
+            return Found(effect["id"], "doubt", keyed=True, writes=True)
+    return None
+
+
+# --- what is known of it
+
+
+def entry(found: Found, call: Call) -> Tree:
+    """What a record says of an effect that was just claimed."""
+    return {
+        "id": found.call,
+        **_details(call),
+        "executedAt": milliseconds(found.stamp),
+        "durationMs": 0,
+        "status": "claimed",
+    }
+
+
+def _details(call: Call) -> Tree:
+    return {
+        "toolName": call.tool,
+        "operation": call.operation,
+        "inputs": call.inputs,
+        "idempotencyKey": call.idempotency_key,
+        "isReplayable": call.replayable,
+        "sideEffects": list(call.side_effects),
+        "reversible": call.reversible,
+    }
+
+
+def full(task: Task, record: Tree, found: Found, call: Call) -> Tree:
+    """All that is known of an effect that was found."""
+    effect = by_id(record["toolEffects"]).get(found.call) or from_chain(task, found.call)
+    if (
+        effects_model.is_call(effect) and effects_model.digest_of(effect) == call.digest
+    ):  # so the inputs are the same
+        own = {**without(effect, "digest"), **_details(call)}
+        effect = own if is_own(effect) else {**effect, "inputs": call.inputs}
+    if "outputs" not in effect and effect.get("answer"):
+        kept = task.store.get_blob(effect["answer"])
+        effect = effect | ({"outputs": msgspec.json.decode(kept)} if kept else {})
+    return effect
+
+
+def from_chain(task: Task, call: str) -> Tree:
+    """An effect as the chain tells it. Raises `IntegrityError` where it does not."""
+    needle = f'"{call}"'.encode()
+    told_of = (
+        decode(one.data)
+        for one in following(task.store, task.id, 0, task.head)
+        if needle in one.data or b'"event":"session.' in one.data
+    )
+    found = by_id(effects_model.folded({"toolEffects": []}, told_of)["toolEffects"])
+    if call not in found:
+        raise IntegrityError(
+            f"call {call[:80]} is not in the history of task {task.id}", "run `adjourn verify`"
+        )
+    return found[call]
+
+
+def is_own(effect: Tree) -> bool:
+    """Whether an effect was claimed here, and not by a session of the task."""
+    return "session" not in effect
+
+
+def is_of(effect: Tree, call: Call) -> bool:
+    """Whether an effect that was claimed here is that of a call. Whoever names one of a session by its key means that one."""
+    same = (effects_model.name_of(effect), effects_model.digest_of(effect)) == (call.name, call.digest)
+    return same or not is_own(effect)

@@ -1,0 +1,263 @@
+"""Tool effects: claimed durably before a tool is run, settled after, and what is made of a claim that was never settled.
+
+The ledger of effects is the task's chain of events, for a library that claims here as for the calls of a proxy: a claim is one
+commit to it (`tool.allowed`, without a session), which sees what every door of the task has done. Records show what the chain says
+(`state.effects`), and keep of an effect that was claimed here the inputs and outputs. What is not replayable is never run twice
+without a word from somebody who looked: a probe, or a person.
+
+Owns: the table of what is found for a claim. Must never: run a tool, or take a claim that nobody settled for an effect that did not
+happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from uuid import uuid4
+
+from adjourn.errors import IntegrityError, NotFoundError, RefusedError
+from adjourn.host import keys
+from adjourn.knowledge.cognition.transitions import Step
+from adjourn.knowledge.model.documents import Tree, by_id, view
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import effect_lookup, effect_projection, effects_model, interventions
+from adjourn.knowledge.records.effect_lookup import Call, Found
+from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.event import Actor
+from adjourn.store.base import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Fact, Task
+from adjourn.text.redact import preview
+
+if TYPE_CHECKING:
+    from adjourn.knowledge.records.store import CRStore
+
+Probe = Callable[[Tree], bool | None]
+"""Looks whether an effect happened; None where that cannot be told."""
+
+
+class Claim(NamedTuple):
+    """`run`: run the tool now, and settle. Else it was done before, and `effect` has the `outputs`, where they were kept."""
+
+    run: bool
+    record: str
+    effect: Tree
+
+
+class Compensation(NamedTuple):
+    """What a return to an older version leaves behind: effects to undo, the newest first, and those that cannot be undone."""
+
+    undo: list[Tree]
+    irreversible: list[Tree]
+
+
+class Effects:
+    """The effects of the tasks whose records are in a store."""
+
+    def __init__(self, store: CRStore, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks: dict[str, Task] = {}
+
+    def claim(self, cr_id: str, call: Call, author: CRAuthor, *, probe: Probe | None = None) -> Claim:
+        """Claim an effect, or learn that it happened. `RefusedError` where that is not known, or the key is another call's.
+
+        What happened through a proxy of the task counts too, and a proxy knows what is claimed here.
+        """
+        record = self._current(cr_id)
+        task = self._task(record)
+        found = self._found(task, record, call, author)
+        if found.state == "free":
+            effect = effect_lookup.entry(found, call)
+            self._act(effect_projection.entered, cr_id, effect, author)
+            return Claim(run=True, record=cr_id, effect=effect)
+        effect = effect_lookup.full(task, record, found, call)
+        if found.keyed and not effect_lookup.is_of(effect, call):
+            raise RefusedError(
+                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']}, with other inputs",
+                "use a key of its own for another effect",
+            )
+        if found.state == "done":
+            return Claim(run=False, record=cr_id, effect=effect)
+        if effect["isReplayable"]:
+            return Claim(run=True, record=cr_id, effect=effect)
+        if found.state == "open":
+            raise RefusedError(
+                f"call {found.call} for the same effect is under way in another session",
+                "wait for its answer",
+            )
+        self._look(cr_id, effect, author, probe)
+        return self.claim(cr_id, call, author)
+
+    def complete(
+        self, claim: Claim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0
+    ) -> Tree:
+        """The tool has answered: the effect happened. Returns the record."""
+        given = {} if outputs is None else {"outputs": dict(outputs)}
+        kept = canonical(given["outputs"]) if given else b""
+        settled = kinds.ToolSettled(
+            answer=digest(kept) if kept else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
+        )
+        self._settle(claim, settled, author, kept)
+        done = {**claim.effect, **given, "status": "completed", "durationMs": took_ms}
+        return self._act(effect_projection.noted, claim.record, done, author)
+
+    def fail(self, claim: Claim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
+        """The tool has said that nothing happened. Where that is not sure, do not settle.
+
+        To the task, what is not replayable is in doubt then: only a person lets it be tried again.
+        """
+        outcome: Literal["tool-error", "no-answer"] = (
+            "tool-error" if claim.effect["isReplayable"] else "no-answer"
+        )
+        settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
+        self._settle(claim, settled, author)
+        failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
+        return self._act(effect_projection.noted, claim.record, failed, author)
+
+    def unsettled(self, cr_id: str) -> list[Tree]:
+        """Effects of which nobody knows whether they happened: to be looked at first."""
+        known = self._current(cr_id)["toolEffects"]
+        return [effect for effect in known if effect.get("status") in effects_model.UNSETTLED]
+
+    def compensation(self, cr_id: str, content_hash: str) -> Compensation:
+        """What was done since a version of the record, for those who go back to it."""
+        before = self._store.resolve(content_hash)["toolEffects"]
+        settled = {effect["id"] for effect in before if effect.get("status", "completed") == "completed"}
+        since = [
+            effect
+            for effect in self._current(cr_id)["toolEffects"]
+            if effect["id"] not in settled and effect.get("status") != "failed"
+        ]
+        since.sort(key=lambda effect: effect["executedAt"], reverse=True)
+        return Compensation(
+            [effect for effect in since if effect["reversible"]],
+            [effect for effect in since if not effect["reversible"]],
+        )
+
+    def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
+        """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
+        return self._store.act(
+            cr_id, lambda record, at: effect_projection.brought_up(self._store.store, record, at), author
+        )
+
+    def answered(self, record: Tree, question_id: str) -> Tree:
+        """A question was answered: where it is about an effect in doubt, that is settled for every door of the task."""
+        effect = next(
+            (one for one in record["toolEffects"] if effect_projection.question_id(one) == question_id), None
+        )
+        if effect is None or effect.get("status", "completed") == "completed":
+            return record
+        asked = by_id(record["questionsForUser"])[question_id]
+        by = _actor(view(asked["answeredBy"], CRAuthor))
+        with suppress(NotFoundError):  # settled meanwhile, or it is of a chain that is not here
+            settle_doubt(self._task(record), effect["id"], happened=asked["answer"] == DONE, by=by)
+        return self.bring_up(record["id"])
+
+    # --- the table
+
+    def _found(self, task: Task, record: Tree, call: Call, author: CRAuthor) -> Found:
+        """What the chain knows of an effect. Where that is nothing it is claimed, in the same step."""
+        new = Found(str(uuid4()), "free", writes=True)
+        found = [new]
+        changes: dict[str, str | None] = {}
+
+        def build(ledger: Ledger) -> list[Fact]:
+            names = effect_lookup.names_of(task, ledger, call)
+            known = (
+                effect_lookup.look_up(task, ledger, call, names) or effect_lookup.told(record, call) or new
+            )
+            found[:] = [known._replace(stamp=task.stamp)]
+            changes.clear()
+            if not known.writes:
+                return []
+            changes.update(idempotency.claimed(task.id, " ".join(names), known.call))
+            by = _actor(author)
+            opened = [] if ledger.exists else [Fact(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
+            return [*opened, Fact(_intent(known.call, call, names), by)]
+
+        task.refresh()
+        task.commit(build, refs=lambda _: changes)
+        return found[0]
+
+    def _look(self, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
+        """Have an effect in doubt settled: the probe looks, else a person, who is asked."""
+        happened = probe(effect) if probe else None
+        by = author
+        if happened is None:
+            happened, by = self._answer(cr_id, effect, author)
+        with suppress(NotFoundError):  # another was faster: what it has said counts
+            settle_doubt(
+                self._task(self._store.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
+            )
+
+    def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
+        """What a person has answered of an effect, in whichever record of the task; else one is asked."""
+        name, task = effect_projection.question_id(effect), self._store.resolve(cr_id)["task"]["id"]
+        for record_id in dict.fromkeys([cr_id, *self._store.ids()]):
+            with suppress(IntegrityError):
+                record = self._store.resolve(record_id)
+                asked = by_id(record["questionsForUser"]).get(name, {})
+                if record["task"]["id"] == task and "answer" in asked:
+                    return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
+        self._act(effect_projection.asked, cr_id, effect, author)
+        raise RefusedError(
+            f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
+            f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
+        )
+
+    # --- the parts
+
+    def _task(self, record: Tree) -> Task:
+        name = record["task"]["id"]
+        if name not in self._tasks:
+            task = Task(self._store.store, name, clock=self._clock, secret=keys.secret())
+            self._tasks = {name: task}
+            return task
+        return self._tasks[name]
+
+    def _current(self, cr_id: str) -> Tree:
+        return effect_lookup.current(self._store.store, self._store.resolve(cr_id))
+
+    def _act(
+        self, step: Callable[[Store, Tree, int, Tree], Step], cr_id: str, effect: Tree, author: CRAuthor
+    ) -> Tree:
+        return self._store.act(cr_id, lambda record, at: step(self._store.store, record, at, effect), author)
+
+    def _settle(self, claim: Claim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b"") -> None:
+        task = self._task(self._store.resolve(claim.record))
+        changes: dict[str, str | None] = {}
+
+        def build(ledger: Ledger) -> list[Fact]:
+            if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
+                known = effect_lookup.from_chain(task, settled.call)["status"]
+                raise RefusedError(f"effect {settled.call} is {known} already", "claim it anew")
+            changes.update(idempotency.ended(ledger, settled, idempotency.DONE, task.store.ref))
+            return [Fact(settled, _actor(author))]
+
+        task.refresh()
+        task.commit(
+            build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= idempotency.MAX_ANSWER else []
+        )
+
+
+def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:
+    """That a call is about to be made. What is replayable does no harm twice, as if it had no effect."""
+    return kinds.ToolAllowed(
+        arguments=preview(call.inputs),
+        call=name,
+        digest=call.digest,
+        effectful=not call.replayable,
+        once=" ".join(names),
+        tool=call.name,
+        uncounted=True,
+    )
+
+
+def _actor(author: CRAuthor) -> Actor:
+    return Actor(author.id, author.type)

@@ -1,0 +1,259 @@
+"""What people, agents and the system answer, approve and deny.
+
+Owns: who may do what to questions and resume points, and what it makes of the record. Must never: guess from a text what
+an answer means, or revive a used approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Literal
+
+from adjourn.errors import InvalidError, RefusedError
+from adjourn.knowledge.cognition.transitions import (
+    Happening,
+    Step,
+    broken_invariants,
+    derived_id,
+    find,
+    is_unanswered,
+    path_of,
+    put,
+    require_edge,
+    signed,
+    with_blocking,
+)
+from adjourn.knowledge.model.documents import MAX_TEXT, Tree, shown, tree_of
+from adjourn.knowledge.model.record import CRAuthor
+
+SYSTEM = CRAuthor(id="adjourn", type="system")
+"""Whose name is under what follows from a rule and the clock."""
+MAX_ATTEMPTS = 3
+
+_MAY = {
+    "any": ("human", "agent", "system"),
+    "human": ("human",),
+    "agent": ("agent", "human"),
+    "system": ("system",),
+}
+"""Who satisfies a resume point's required authority."""
+_ASKED_OF_PEOPLE = ("approval", "override", "scope-change")
+
+
+# --- questions
+
+
+def answer_question(
+    record: Tree, question_id: str, answer: str, author: CRAuthor, now: int, *, learn: bool = False
+) -> Step:
+    """Answer an open question; with `learn`, the answer becomes a learning too. Nothing else follows from it by itself."""
+    question = find(record, "question", question_id)
+    require_edge("question", question_id, question["status"], "answered")
+    if question.get("expiresAt", now + 1) <= now:
+        raise RefusedError(f"question {question_id} has expired", "ask it anew")
+    if author.type != "human" and question["type"] in _ASKED_OF_PEOPLE:
+        raise RefusedError(
+            f"question {question_id} asks for a person's {question['type']}; {author.id} is {who(author.type)}",
+            "let a person answer",
+        )
+    options = question.get("options", ())
+    if options and answer not in options:
+        raise InvalidError(
+            f"{path_of('question', question_id)}/answer: {shown(answer)} is not an option",
+            "answer with one of " + ", ".join(options),
+        )
+    answered = {**question, "status": "answered", "answer": answer, **signed("answered", author, now)}
+    after = put(record, "question", answered)
+    if learn:
+        after = {**after, "learnings": [*after["learnings"], _learned(question, answer, author, now)]}
+    told = Happening("question-answered", path_of("question", question_id), {"answer": answer})
+    return Step(with_blocking(record, after, now), (told,))
+
+
+def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor, now: int) -> Step:
+    """Go on without an answer. What is asked of people, only they can skip."""
+    question = find(record, "question", question_id)
+    require_edge("question", question_id, question["status"], "skipped")
+    if author.type != "human" and (
+        question["type"] in _ASKED_OF_PEOPLE or question["priority"] == "blocking"
+    ):
+        raise RefusedError(f"question {question_id} can be skipped by a person only", "let a person skip it")
+    after = put(record, "question", {**question, "status": "skipped", "skippedReason": reason})
+    told = Happening("updated", path_of("question", question_id), {"skippedReason": reason})
+    return Step(with_blocking(record, after, now), (told,))
+
+
+def _learned(question: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
+    return {
+        "id": derived_id("answer", question["id"]),
+        "type": "insight",
+        "source": "feedback",
+        "content": f"{question['question']}\n{answer}"[:MAX_TEXT],
+        "learnedBy": tree_of(author),
+        "learnedAt": now,
+        "affects": [],
+    }
+
+
+# --- resume points
+
+
+def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
+    """Why a resume point cannot be approved or used now: unanswered questions, active blockers, broken hard invariants.
+
+    `but` is the id of a question that does not count.
+    """
+    return [
+        *(
+            f"question {question['id']} is unanswered"
+            for question in record["questionsForUser"]
+            if point_id in question["blocksResumePoints"]
+            and question["id"] != but
+            and is_unanswered(record, question)
+        ),
+        *(
+            f"blocker {blocker['id']} is active"
+            for blocker in record["blockers"]
+            if blocker["status"] == "active" and point_id in blocker["blocksResumePoints"]
+        ),
+        *broken_invariants(record),
+    ]
+
+
+def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int) -> Step:
+    """Open a gate. Approving attests to its `when` and `preconditions`, which are prose.
+
+    Once a point has timed out to a person, a person approves it, which answers the question that was raised then.
+    """
+    point = _decidable(record, point_id, "approved", author, now)
+    _require_free(record, point_id, "approved", but=escalation_of(point) if author.type == "human" else "")
+    return approved(record, point, "approved", author, now)
+
+
+def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Step:
+    """Open a gate that needs nobody: safe to run by itself, not a person's to decide, and free."""
+    point = _decidable(record, point_id, "auto-approved", None, now)
+    if not may_run_by_itself(record, point):
+        raise RefusedError(
+            f"resume point {point_id} needs approval: it is not safe by itself, is a person's to decide, or is blocked",
+            "approve it",
+        )
+    return approved(record, point, "auto-approved", SYSTEM, now)
+
+
+def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor, now: int) -> Step:
+    """Close a gate for good. The alternative paths are told."""
+    point = _decidable(record, point_id, "denied", author, now)
+    return denied(record, point, reason, author, now)
+
+
+def approved(
+    record: Tree, point: Tree, status: Literal["approved", "auto-approved"], author: CRAuthor, now: int
+) -> Step:
+    """The gate open, without asking whether it may be."""
+    opened = {**point, "approvalStatus": status, **signed("approved", author, now)}
+    after = _escalation_answered(put(record, "resume point", opened), point, "approved", author, now)
+    detail = {"when": point["when"], "preconditions": point["preconditions"], "status": status}
+    told = Happening("resume-point-approved", path_of("resume point", point["id"]), detail)
+    return Step(with_blocking(record, after, now), (told,))
+
+
+def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -> Step:
+    """The gate closed, without asking whether it may be."""
+    closed = {**point, "approvalStatus": "denied", **signed("denied", author, now), "deniedReason": reason}
+    after = _escalation_answered(put(record, "resume point", closed), point, "denied", author, now)
+    detail = {"reason": reason, "alternativePaths": point.get("alternativePaths", [])}
+    told = Happening("resume-point-denied", path_of("resume point", point["id"]), detail)
+    return Step(with_blocking(record, after, now), (told,))
+
+
+def consumption_key(record: Tree, point_id: str) -> str:
+    """What names an approval outside the versions of a record, whichever fork or older version it is met in."""
+    return f"{record['task']['id']}/{point_id}"
+
+
+def consume_resume_point(record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()) -> Step:
+    """Its steps start: the approval is used up. `consumed` are the keys of all approvals of the task ever used."""
+    point = find(record, "resume point", point_id)
+    if point["approvalStatus"] not in ("approved", "auto-approved"):
+        raise RefusedError(f"resume point {point_id} is {point['approvalStatus']}", "have it approved first")
+    if "consumedAt" in point or consumption_key(record, point_id) in consumed:
+        raise RefusedError(
+            f"the approval of resume point {point_id} was used already", "ask anew with a new resume point"
+        )
+    _require_free(record, point_id, "used")
+    after = put(record, "resume point", {**point, "consumedAt": now})
+    told = Happening("updated", path_of("resume point", point_id), {"consumedAt": now})
+    return Step(with_blocking(record, after, now), (told,))
+
+
+def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list[Tree]:
+    """The approved points whose steps may start now."""
+    return [
+        point
+        for point in record["resumePoints"]
+        if point["approvalStatus"] in ("approved", "auto-approved")
+        and "consumedAt" not in point
+        and consumption_key(record, point["id"]) not in consumed
+        and not obstacles(record, point["id"])
+    ]
+
+
+def may_run_by_itself(record: Tree, point: Tree) -> bool:
+    """The rule of automatic approval."""
+    return bool(
+        point["safeToAutoExecute"]
+        and point["requiredAuthority"] != "human"
+        and not obstacles(record, point["id"])
+    )
+
+
+def escalation_of(point: Tree) -> str:
+    """The id of the question that is raised when a point has timed out to a person."""
+    return derived_id("escalate", point["id"])
+
+
+def timed_out(record: Tree, point: Tree, now: int) -> bool:
+    """Whether a pending point's time is up and nothing was made of it yet. Without a start or a limit it waits for ever."""
+    if point["approvalStatus"] != "pending" or "timeoutMs" not in point or "createdAt" not in point:
+        return False
+    if any(question["id"] == escalation_of(point) for question in record["questionsForUser"]):
+        return False
+    return bool(point["createdAt"] + point["timeoutMs"] <= now)
+
+
+def _require_free(record: Tree, point_id: str, verb: str, *, but: str = "") -> None:
+    why = obstacles(record, point_id, but=but)
+    if why:
+        raise RefusedError(f"resume point {point_id} cannot be {verb}: {'; '.join(why)}", "settle that first")
+
+
+def _decidable(record: Tree, point_id: str, status: str, author: CRAuthor | None, now: int) -> Tree:
+    """A point that this author (None: no authority is needed) may move to that status at this time."""
+    point = find(record, "resume point", point_id)
+    require_edge("resume point", point_id, point["approvalStatus"], status)
+    if timed_out(record, point, now):
+        raise RefusedError(
+            f"the time of resume point {point_id} is up", "let the time-out take effect first (tick)"
+        )
+    if author is not None and author.type not in _MAY[point["requiredAuthority"]]:
+        raise RefusedError(
+            f"resume point {point_id} needs the authority of {who(point['requiredAuthority'])}; "
+            f"{author.id} is {who(author.type)}",
+            "have it decided by " + " or ".join(_MAY[point["requiredAuthority"]]),
+        )
+    return point
+
+
+def _escalation_answered(record: Tree, point: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
+    """Deciding a point is the answer to the question that its time-out has raised."""
+    for question in record["questionsForUser"]:
+        if question["id"] == escalation_of(point) and question["status"] == "open":
+            answered = {**question, "status": "answered", "answer": answer, **signed("answered", author, now)}
+            return put(record, "question", answered)
+    return record
+
+
+def who(kind: str) -> str:
+    """An authority, in a sentence."""
+    return {"agent": "an agent", "human": "a person", "system": "the system", "any": "anyone"}[kind]

@@ -1,0 +1,200 @@
+"""Carrying a record from one store to another, as lines of JSON: its versions, those they came from, and a signed head.
+
+Each line is one version, whole and in canonical JSON, a line's first version before its second, what a fork came from before the
+fork. The last line is the signature of the head. What is taken in is verified whole first.
+
+Owns: that file's order and bounds. Must never: take in a version that does not verify, or change one that is here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.knowledge.cognition.invariants import check_record, require
+from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, Tree, tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.ancestry import Ancestry
+from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof, sign_head
+from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.version_log import Lines, copied
+from adjourn.knowledge.records.versions import (
+    Stored,
+    ancestors,
+    first_version,
+    link_of,
+    read_record,
+    sealed,
+    store_form,
+    unsealed,
+    verify_sealed,
+)
+from adjourn.log.canonical import canonical
+from adjourn.log.merkle import Frontier
+from adjourn.log.signing import fingerprint
+from adjourn.store.base import EMPTY, Head
+
+MAX_VERSIONS = 1_000_000
+MAX_BYTES = 1024 * 1024 * 1024
+
+
+class Fork(NamedTuple):
+    """What to make of a record that went on here and there in different ways."""
+
+    id: str
+    author: CRAuthor
+    now: int
+
+
+class Carried(NamedTuple):
+    """What was taken in: the record, its head, how many versions are new here, and who signed it (a fingerprint)."""
+
+    record: Tree
+    added: int
+    signer: str
+
+
+def exported(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
+    """The lines of a record's file."""
+    head = store.resolve(cr_id)
+    hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.lines).parents)]
+    wanted: dict[str, int] = {}
+    for content_hash in hashes:
+        place = store.lines.find(content_hash)
+        if place is not None:
+            wanted[place.record] = max(wanted.get(place.record, 0), place.position + 1)
+    done: set[str] = set()
+    for record, stop in wanted.items():
+        for name, _ in store.lines.whole(record, stop):
+            if name not in done:
+                done.add(name)
+                yield from (canonical(sealed(one)) + b"\n" for one in store.lines.rooted(name, wanted[name]))
+    yield canonical(tree_of(sign_head(head, private))) + b"\n"
+
+
+def imported(
+    store: CRStore, lines: Iterable[bytes], trusted: Iterable[bytes], fork: Fork | None = None
+) -> Carried:
+    """Take in the lines of a file. `trusted` are public keys: one of them tells that the signature holds.
+
+    Where the record went on here in another way than there, what it says there becomes the `fork`, to be merged. Raises `InvalidError`,
+    `IntegrityError`, and without a `fork` to make `ConflictError`.
+    """
+    groups, signed = _read(lines)
+    if signed is None or signed.id not in groups or groups[signed.id][-1].hash != signed.content_hash:
+        raise InvalidError(
+            "the last line is not the signed head of the record in this file", "export the record again"
+        )
+    keys = {fingerprint(public): public for public in trusted}
+    if signed.key in keys:
+        signed.check(keys[signed.key])
+    plans = [_plan(store.lines, groups, record, fork if record == signed.id else None) for record in groups]
+    added = sum(_write(store.lines, plan, fork) for plan in plans)
+    forked = any(plan.forks for plan in plans)
+    return Carried(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)
+
+
+class _Plan(NamedTuple):
+    """What is to be added to a line: versions from `common` on, after those whose frontier is `tree`."""
+
+    record: str
+    versions: list[Stored]
+    common: int
+    tree: Frontier
+    forks: bool
+
+
+def _read(lines: Iterable[bytes]) -> tuple[dict[str, list[Stored]], SignedRecordHead | None]:
+    groups: dict[str, list[Stored]] = {}
+    signed: SignedRecordHead | None = None
+    size = count = 0
+    for line in lines:
+        size, count = size + len(line), count + 1
+        if size > MAX_BYTES or count > MAX_VERSIONS or len(line) > MAX_DOCUMENT_BYTES:
+            raise InvalidError(
+                f"line {count} is beyond what one file may hold: {MAX_VERSIONS:,} versions, {MAX_BYTES:,} bytes",
+                "export a fork of the newest version instead",
+            )
+        if signed is not None:
+            raise InvalidError(f"line {count} follows the signed head", "it must be the last one")
+        if b'"signature"' in line and b'"task"' not in line:
+            signed = _signed(line)
+            continue
+        record = read_record(line)
+        groups.setdefault(record["id"], []).append(unsealed(record))
+    return groups, signed
+
+
+def _signed(line: bytes) -> SignedRecordHead:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"the last line is not JSON: {error}", "export the record again") from error
+    proof = read_proof(value) if isinstance(value, dict) else None
+    if not isinstance(proof, SignedRecordHead):
+        raise InvalidError("the last line is no signed head", "export the record again")
+    return proof
+
+
+def _plan(lines: Lines, groups: dict[str, list[Stored]], record: str, fork: Fork | None) -> _Plan:
+    """Verify a line of the file, and see what of it is new. Nothing is written yet."""
+    versions = groups[record]
+    tree = _before(lines, groups, record)
+    after = link_of(versions[0].content).parent_cr_hash
+    found = verify_sealed(versions, tree=copied(tree), after=after)
+    if not found.valid:
+        raise IntegrityError(
+            f"version {found.broken_at} of record {record} does not hold: {found.reason}",
+            "do not use this file",
+        )
+    require(check_record(sealed(versions[-1])))
+    here = [entry.hash for entry in lines.versions(record)]
+    pairs = zip(here, versions, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, pairs))
+    forks = common < min(len(here), len(versions))
+    if forks and (fork is None or not common):
+        raise ConflictError(
+            f"record {record} went on here and there in different ways, from version {common} on",
+            "take in what it says there as a fork (--as ID), and merge that",
+        )
+    for one in versions[:common]:
+        tree.append(bytes.fromhex(one.hash))
+    return _Plan(record, versions, common, tree, forks)
+
+
+def _before(lines: Lines, groups: dict[str, list[Stored]], record: str) -> Frontier:
+    """The frontier before the first version of a line of the file: that of the version it was forked from, if it was."""
+    after = link_of(groups[record][0].content).parent_cr_hash
+    if not after:
+        return Frontier()
+    for name, versions in takewhile(lambda group: group[0] != record, groups.items()):
+        for number, stored in enumerate(versions, 1):
+            if stored.hash == after:
+                tree = _before(lines, groups, name)
+                for one in versions[:number]:
+                    tree.append(bytes.fromhex(one.hash))
+                return tree
+    place = lines.find(after)
+    if place is None:
+        raise NotFoundError(
+            f"record {record} goes on from version {after[:12]}, which is not here",
+            "import that record first",
+        )
+    return lines.frontier(place)
+
+
+def _write(lines: Lines, plan: _Plan, fork: Fork | None) -> int:
+    """Add what is new. Returns how many versions that was."""
+    record, versions, common, tree, forks = plan
+    if forks and fork is not None:
+        parent, said = sealed(versions[common - 1]), sealed(versions[-1])
+        first = first_version(said, fork.author, fork.now, new_id=fork.id, parent=parent)
+        lines.append(None, fork.id, Stored(*store_form(first)), tree)
+        return 1
+    new = versions[common:]
+    if new:
+        lines.copy(record, new, Head(common - 1, versions[common - 1].hash) if common else EMPTY, tree)
+    return len(new)

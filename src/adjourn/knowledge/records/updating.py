@@ -1,0 +1,152 @@
+"""What a plain update may do to a record: anything but go round the rules of `machines` and `interventions`.
+
+Owns: the guard of updates. Must never: let an update set a hash, an authorship, an answer or an approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from adjourn.errors import RefusedError
+from adjourn.knowledge.cognition.transitions import (
+    COLLECTION,
+    Happening,
+    Step,
+    is_unanswered,
+    move_task,
+    path_of,
+    require_edge,
+    violations,
+    with_blocking,
+)
+from adjourn.knowledge.model.documents import Tree, by_id, same, view, without
+from adjourn.knowledge.model.record import CRAuthor, CRDecision, CRQuestion, CRResumePoint, RecordContent
+from adjourn.knowledge.records.decisions import require_decider
+from adjourn.knowledge.records.versions import updated
+
+_FIRST = {"question": ("open",), "resume point": ("pending",), "blocker": ("active",)}
+"""The status in which a new item comes in, where it matters."""
+_OPEN_TO_UPDATE: dict[str, tuple[str, ...]] = {
+    "question": ("context",),
+    "resume point": ("label", "description", "nextSteps", "alternativePaths"),
+    "decision": ("status", "affects"),
+}
+"""Of these kinds, an update may change no more of an existing item than this; unknown members are open too."""
+_KNOWN = {
+    kind: {field.encode_name for field in msgspec.structs.fields(type_)}
+    for kind, type_ in (("question", CRQuestion), ("resume point", CRResumePoint), ("decision", CRDecision))
+}
+_OPERATION = {
+    "question": "answer_question",
+    "resume point": "approve_resume_point or deny_resume_point, or add a new one",
+    "decision": "override_decision or contest_decision",
+}
+
+
+def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Step:
+    """The record with members replaced by those of `updates` (None takes one out), where the rules allow it."""
+    after = updated(record, updates)
+    try:
+        return _checked(record, after, updates, author, now)
+    except (KeyError, TypeError, AttributeError):
+        view(after, RecordContent)  # says what is of the wrong type
+        raise
+
+
+def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Step:
+    for kind, collection in COLLECTION.items():
+        if collection in updates:
+            _check_items(kind, record, after, author)
+    if after["task"]["id"] != record["task"]["id"]:  # what was used up is known by it
+        raise RefusedError(f"the task's id {record['task']['id']} cannot change", "begin another record")
+    status = after["task"]["status"]
+    if status != record["task"]["status"]:
+        kept = {**after["task"], "status": record["task"]["status"]}
+        after = move_task({**after, "task": kept}, status, now)
+    after = with_blocking(record, after, now)
+    return Step(after, tuple(_told(record, after, updates)))
+
+
+def _told(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[Happening]:
+    changed = sorted(name for name in updates if not same(before.get(name), after.get(name)))
+    if changed:
+        yield Happening("updated", "", {"members": changed})
+    known = by_id(before["toolEffects"])
+    for effect in after["toolEffects"]:
+        if not same(known.get(effect["id"]), effect):
+            yield Happening(
+                "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
+            )
+    yield from violations(before, after)
+
+
+def _check_items(kind: str, before: Tree, after: Tree, author: CRAuthor) -> None:
+    collection = COLLECTION[kind]
+    old, new = by_id(before[collection]), by_id(after[collection])
+    for name, item in old.items():
+        if name not in new:
+            _check_removal(kind, item, before, author)
+    for name, item in new.items():
+        if name in old:
+            if old[name] is not item and not same(old[name], item):
+                _check_change(kind, old[name], item, author)
+        elif _status(kind, item) not in _FIRST.get(kind, (_status(kind, item),)):
+            raise RefusedError(
+                f"{kind} {name} is new and {_status(kind, item)}",
+                f"add it {_FIRST[kind][0]}, then decide on it",
+            )
+
+
+def _check_removal(kind: str, item: Tree, before: Tree, author: CRAuthor) -> None:
+    name = item["id"]
+    why = {
+        "question": is_unanswered(before, item) if kind == "question" else False,
+        "resume point": item.get("approvalStatus") == "pending" and author.type == "agent",
+        "blocker": item.get("status") == "active",
+        "invariant": item.get("severity") == "hard" and author.type != "human",
+        "decision": bool(item.get("variants")) or author.type not in item.get("overridableBy", ()),
+        "effect": True,
+    }[kind]
+    if why:
+        raise RefusedError(
+            f"{kind} {name} cannot be removed", "settle it, or let who may decide on it remove it"
+        )
+
+
+def _check_change(kind: str, old: Tree, new: Tree, author: CRAuthor) -> None:
+    name, was, status = old["id"], _status(kind, old), _status(kind, new)
+    if kind in _OPEN_TO_UPDATE:
+        allowed = _OPEN_TO_UPDATE[kind]
+        for member in old.keys() | new.keys():
+            if (
+                member not in allowed
+                and member in _KNOWN[kind]
+                and not same(old.get(member), new.get(member))
+            ):
+                raise RefusedError(f"{member} of {kind} {name} cannot be updated", f"use {_OPERATION[kind]}")
+    if was != status:
+        require_edge(kind, name, was, status)
+        if kind == "decision":
+            require_decider(old, author)
+    weaker = ("severity", "check", "description", "scope")
+    if kind == "invariant" and author.type != "human" and not same(_only(old, weaker), _only(new, weaker)):
+        raise RefusedError(f"invariant {name} can be changed by a person only", "add another invariant")
+    if (
+        kind == "effect"
+        and was == "completed"
+        and not same(without(old, "sideEffects"), without(new, "sideEffects"))
+    ):
+        raise RefusedError(f"effect {name} is completed and cannot change", "record another effect")
+
+
+def _status(kind: str, item: Tree) -> str:
+    if kind == "effect":
+        return str(item.get("status", "completed"))
+    return str(item["approvalStatus" if kind == "resume point" else "status"])
+
+
+def _only(item: Tree, names: tuple[str, ...]) -> Tree:
+    return {name: item[name] for name in names if name in item}

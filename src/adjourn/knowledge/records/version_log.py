@@ -1,0 +1,364 @@
+"""Lines of versions in a store: the stream `record/ID` holds, of each version, its hash and its canonical content.
+
+The compare-and-swap of the stream is what makes (id, sequence) unique. Two kinds of refs stand beside it, written in the append that
+makes them due, every few versions: `record/ID`, the Merkle frontier up to a version, so that opening a line costs the same at any age;
+and `version/HASH`, where a version is. Both can be had from the stream again, and none is believed without it.
+
+Owns: these streams and refs. Must never: know what a record says, or a rule of its states.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from adjourn.errors import ConflictError, IntegrityError, InvalidError
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import RecordContent
+from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
+from adjourn.log.canonical import digest
+from adjourn.log.merkle import Frontier
+from adjourn.store.base import EMPTY, Entry, Head, Store
+
+FOLD_VERSIONS = 32
+FOLD_BYTES = 256 * 1024
+"""A fold is due after so many versions, or so many bytes of them: bounds what opening a line reads."""
+MAX_KEPT = 256
+"""Lines whose head is kept in memory."""
+MAX_FORKS = 10_000
+_PREFIX = "record/"
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Place(NamedTuple):
+    """Where a version is: the record's id, and the position in its stream (a fork's sequence is higher)."""
+
+    record: str
+    position: int
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """The Merkle frontier of a line up to a version."""
+
+    position: int
+    hash: str
+    size: int
+    nodes: list[str]
+
+    def frontier(self) -> Frontier:
+        return Frontier(self.size, [bytes.fromhex(node) for node in self.nodes])
+
+
+class Loose(NamedTuple):
+    """The versions after the last fold, as far as is known here: the fold's position, their hashes, their bytes."""
+
+    after: int
+    hashes: tuple[str, ...]
+    weight: int
+
+    def and_(self, version: Entry) -> Loose:
+        return Loose(self.after, (*self.hashes, version.hash), self.weight + len(version.data))
+
+
+class Line(NamedTuple):
+    """A line as it is at its head."""
+
+    id: str
+    at: Head
+    stored: Stored
+    """The version at the head, with its root."""
+    tree: Frontier
+    """With this version. Copy it before you append."""
+    loose: Loose
+    kept: list[Written]
+    """What `written` gives, once it was asked for."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.id, self.at.seq)
+
+    @property
+    def record(self) -> Tree:
+        """The sealed version at the head, a new one each time."""
+        return sealed(self.stored)
+
+    @property
+    def head(self) -> Tree:
+        """The sealed version at the head, to look at and to make others of: not to change, nor to hand out."""
+        return {**self.written.tree, "contentHash": self.stored.hash, "merkleRoot": self.stored.root}
+
+    @property
+    def written(self) -> Written:
+        """The version at the head, for those that follow it."""
+        if not self.kept:
+            self.kept.append(Written(self.stored.content, RecordContent))
+        return self.kept[0]
+
+
+class Lines:
+    """The lines of one store. A line's head is kept in memory, and looked at again in the store before it is used."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._kept: dict[str, Line] = {}
+
+    def ids(self) -> list[str]:
+        """The ids of all records."""
+        return [name.removeprefix(_PREFIX) for name in self.store.streams() if name.startswith(_PREFIX)]
+
+    def at(self, record: str) -> Head:
+        """Where a line ends; `EMPTY` where there is no such record."""
+        return self.store.head(_stream(record))
+
+    def has_fold(self, record: str) -> bool:
+        return self.store.ref(_stream(record)) is not None
+
+    def known(self, record: str) -> Line | None:
+        """The line at the head that was seen last: enough to write, for an append finds out when there is a newer one."""
+        return self._kept.get(record)
+
+    def head(self, record: str) -> Line | None:
+        """The line at its head, None where there is no such record."""
+        at = self.at(record)
+        if at == EMPTY:
+            return None
+        kept = self._kept.get(record)
+        if kept is None or kept.at != at:
+            kept = self._read_on(record, at, kept)
+            self._keep(kept)
+        return kept
+
+    def append(
+        self,
+        line: Line | None,
+        record: str,
+        stored: Stored,
+        parent: Frontier | None = None,
+        *,
+        written: Written | None = None,
+    ) -> Line:
+        """Add a version to a line; the first one where `line` is None, after the `parent` of a fork. `ConflictError`."""
+        tree = copied(line.tree if line else parent or Frontier())
+        root = root_after(tree, stored.hash)
+        at = Head(line.at.seq + 1 if line else 0, stored.hash)
+        entry = Entry(stored.hash, stored.content)
+        loose = (line.loose if line else Loose(-1, (), 0)).and_(entry)
+        refs: dict[str, str | None] = {}
+        if line is None or len(loose.hashes) >= FOLD_VERSIONS or loose.weight >= FOLD_BYTES:
+            refs = {_index(name): f"{n} {record}" for n, name in enumerate(loose.hashes, loose.after + 1)}
+            refs[_stream(record)] = _folded(at, tree)
+            loose = Loose(at.seq, (), 0)
+        self.store.append(_stream(record), [entry], expect=line.at if line else EMPTY, refs=refs)
+        made = Line(
+            record, at, Stored(stored.hash, stored.content, root), tree, loose, [written] if written else []
+        )
+        self._keep(made)
+        return made
+
+    def copy(self, record: str, versions: Sequence[Stored], at: Head, tree: Frontier) -> Head:
+        """Add verified versions after the head `at`, whose frontier is `tree`: a line that was made elsewhere."""
+        refs: dict[str, str | None] = {}
+        for position, stored in enumerate(versions, at.seq + 1):
+            tree.append(bytes.fromhex(stored.hash))
+            refs[_index(stored.hash)] = f"{position} {record}"
+        refs[_stream(record)] = _folded(Head(at.seq + len(versions), versions[-1].hash), tree)
+        entries = [Entry(stored.hash, stored.content) for stored in versions]
+        return self.store.append(_stream(record), entries, expect=at, refs=refs)
+
+    # --- finding and reading versions
+
+    def find(self, content_hash: str) -> Place | None:
+        """Where a version is."""
+        if not _HASH.fullmatch(content_hash):  # a changed version may name anything
+            return None
+        position, _, record = (self.store.ref(_index(content_hash)) or "").partition(" ")
+        if position.isdecimal() and len(position) < 16:
+            place = Place(record, int(position))
+            if self._entry(place, content_hash) is not None:
+                return place
+        for line in list(self._kept.values()):
+            if content_hash in line.loose.hashes:
+                return Place(line.id, line.loose.after + 1 + line.loose.hashes.index(content_hash))
+        return self._find_loose(content_hash)
+
+    def read(self, content_hash: str) -> tuple[Place, Stored] | None:
+        """A version, whose hash was compared. Raises `IntegrityError`."""
+        place = self.find(content_hash)
+        entry = self._entry(place, content_hash) if place else None
+        if place is None or entry is None:
+            return None
+        return place, checked(entry, place.record)
+
+    def versions(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        """The versions of a line as they are stored, oldest first, without a look at their hashes."""
+        return self.store.read(_stream(record), start, stop)
+
+    def whole(self, record: str, stop: int) -> list[tuple[str, int]]:
+        """A first-parent line over all forks: (record, number of its versions), the oldest line first."""
+        parts = [(record, stop)]
+        while len(parts) < MAX_FORKS:
+            first = next(self.versions(parts[0][0], 0, 1), None)
+            parent = _parent(first.data) if first else ""
+            place = self.find(parent) if parent else None
+            if place is None or place.record in {name for name, _ in parts}:
+                break
+            parts.insert(0, (place.record, place.position + 1))
+        return parts
+
+    def leaves(self, place: Place) -> list[bytes]:
+        """The leaves of the tree of a version: the hashes of its first-parent line up to it."""
+        parts = self.whole(place.record, place.position + 1)
+        return [bytes.fromhex(one.hash) for name, stop in parts for one in self.versions(name, 0, stop)]
+
+    def frontier(self, place: Place) -> Frontier:
+        """The Merkle frontier up to a version."""
+        tree = Frontier()
+        for leaf in self.leaves(place):
+            tree.append(leaf)
+        return tree
+
+    def rooted(self, record: str, stop: int) -> Iterator[Stored]:
+        """The versions of a line up to a position, their hashes compared, with their roots. Raises `IntegrityError`."""
+        parts = self.whole(record, stop)
+        tree = Frontier()
+        for name, count in parts:
+            for entry in self.versions(name, 0, count):
+                if name != record:
+                    tree.append(bytes.fromhex(entry.hash))
+                else:
+                    yield checked(entry, record)._replace(root=root_after(tree, entry.hash))
+
+    def many(self, hashes: Sequence[str]) -> list[Tree]:
+        """Sealed versions, in the order of their hashes, each line read once."""
+        wanted: dict[str, int] = {}
+        for content_hash in hashes:
+            place = self.find(content_hash)
+            if place is not None:
+                wanted[place.record] = max(wanted.get(place.record, 0), place.position + 1)
+        due = set(hashes)
+        found = {
+            stored.hash: sealed(stored)
+            for record, stop in wanted.items()
+            for stored in self.rooted(record, stop)
+            if stored.hash in due
+        }
+        return [found[content_hash] for content_hash in hashes]
+
+    # --- the parts
+
+    def _read_on(self, record: str, at: Head, known: Line | None) -> Line:
+        """The line at a head, from what is known of it: an older head, else the fold, else nothing."""
+        fold = self.fold(record)
+        if known is not None and known.at.seq <= at.seq:
+            since, tree, loose = known.at, copied(known.tree), known.loose
+        elif fold is not None and fold.position <= at.seq:
+            since, tree, loose = Head(fold.position, fold.hash), fold.frontier(), Loose(fold.position, (), 0)
+        else:
+            return self._rebuilt(record, at)
+        last: Entry | None = None
+        for position, last in enumerate(self.versions(record, since.seq, at.seq + 1), since.seq):
+            if position == since.seq and last.hash != since.hash:
+                return self._rebuilt(record, at)
+            if position > since.seq:
+                tree.append(bytes.fromhex(last.hash))
+                loose = loose.and_(last)
+        return self._line(record, at, last, tree, loose)
+
+    def _rebuilt(self, record: str, at: Head) -> Line:
+        """The line from its beginning: without a fold, or with one that is not of this line. The next version makes a fold."""
+        tree = self.frontier(Place(record, at.seq))
+        last = next(self.versions(record, at.seq, at.seq + 1), None)
+        return self._line(record, at, last, tree, Loose(at.seq, (), FOLD_BYTES))
+
+    def _line(self, record: str, at: Head, last: Entry | None, tree: Frontier, loose: Loose) -> Line:
+        if last is None or last.hash != at.hash:
+            raise IntegrityError(
+                f"the head of record {record} cannot be read", f"run `adjourn record verify {record}`"
+            )
+        stored = checked(last, record)
+        return Line(record, at, stored._replace(root=tree.root().hex()), tree, loose, [])
+
+    def _find_loose(self, content_hash: str) -> Place | None:
+        """Look for a version among those that came after the fold of their line."""
+        for name, at in self.store.streams().items():
+            if not name.startswith(_PREFIX):
+                continue
+            record = name.removeprefix(_PREFIX)
+            if at.hash == content_hash:
+                return Place(record, at.seq)
+            fold = self.fold(record)
+            start = fold.position + 1 if fold else 0
+            for position, entry in enumerate(self.versions(record, start, at.seq), start):
+                if entry.hash == content_hash:
+                    return Place(record, position)
+        return None
+
+    def _entry(self, place: Place, content_hash: str) -> Entry | None:
+        """The entry at a place, if it has that hash."""
+        with suppress(IntegrityError, InvalidError):
+            for entry in self.store.read(_stream(place.record), place.position, place.position + 1):
+                return entry if entry.hash == content_hash else None
+        return None
+
+    def fold(self, record: str) -> Fold | None:
+        """The frontier that is kept of a line; None where there is none, or not one that this package has written."""
+        value = self.store.ref(_stream(record)) or ""
+        with suppress(msgspec.DecodeError, InvalidError, ValueError):
+            fold = msgspec.json.decode(value, type=Fold)
+            return fold if _folded(Head(fold.position, fold.hash), fold.frontier()) == value else None
+        return None
+
+    def _keep(self, line: Line) -> None:
+        if len(self._kept) >= MAX_KEPT and line.id not in self._kept:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[line.id] = line
+
+
+def checked(entry: Entry, record: str) -> Stored:
+    """A stored version whose content has its hash, else `IntegrityError`."""
+    if digest(entry.data) != entry.hash:
+        raise IntegrityError(
+            f"version {entry.hash[:12]} of record {record} was changed in the store",
+            f"run `adjourn record verify {record}`; restore it from an export or a backup",
+        )
+    return Stored(entry.hash, entry.data)
+
+
+def moved(record: str, expected: str, found: str) -> ConflictError:
+    """What a writer is told that was not the first."""
+    return ConflictError(
+        f"record {record} has gone on: its head is {found}, not {expected}; nothing was written",
+        f"make the change to the new head; or keep yours beside it, `fork` of {expected[:12]}, and `merge` the two",
+    )
+
+
+def _stream(record: str) -> str:
+    return _PREFIX + record
+
+
+def _index(content_hash: str) -> str:
+    return f"version/{content_hash}"
+
+
+def copied(tree: Frontier) -> Frontier:
+    """A frontier to append to."""
+    tree.settle()
+    return Frontier(tree.size, list(tree.nodes))
+
+
+def _folded(at: Head, tree: Frontier) -> str:
+    tree.settle()
+    fold = Fold(at.seq, at.hash, tree.size, [node.hex() for node in tree.nodes])
+    return msgspec.json.encode(fold).decode()
+
+
+def _parent(content: bytes) -> str:
+    """The hash of the version before; empty where there is none, or this is no record."""
+    with suppress(InvalidError):
+        return link_of(content).parent_cr_hash
+    return ""

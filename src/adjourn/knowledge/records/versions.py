@@ -1,0 +1,312 @@
+"""Versions of a record: their hashes, how one follows another, and whether a line of them holds (spec/record.md, 4-6).
+
+The hash of a version is the SHA-256 of its canonical content, which is what is stored. `merkleRoot` is the RFC 6962 root over
+the 32-byte hashes of the first-parent line, this version included; it is kept beside the content, not in it.
+
+The rules of `verify_versions`, in the order they are tested for each version, oldest first:
+
+1. `hash-mismatch`        the SHA-256 of the content is the stored hash;
+2. `missing-parent`       only sequence 0 names no parent, and the oldest version given has the parent that the caller named;
+3. `parent-mismatch`      the named parent is the version before;
+4. `sequence-gap`         the sequence is the next one;
+5. `cycle`                no hash comes twice (a hash is of its sequence: 1 and 4 see to it);
+6. `merkle-mismatch`      the stored root is the one over the hashes up to here;
+7. `version-unsupported`  it is a record of a major version known here;
+8. `head-mismatch`        the last hash and root are the expected ones, where the caller knows them from outside.
+
+A missing tail and a line written anew cannot be found without that outside knowledge.
+
+Owns: these rules. Must never: read a store, or trust a stored hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from adjourn.errors import InvalidError, RefusedError
+from adjourn.knowledge.cognition.invariants import check_record, require
+from adjourn.knowledge.model.documents import Id, Tree, accept, load, parse, same, tree_of, without, write
+from adjourn.knowledge.model.record import COLLECTIONS, VERSION, ContinuationRecord, CRAuthor, RecordContent
+from adjourn.knowledge.records.encoding import Written
+from adjourn.log.canonical import canonical, digest
+from adjourn.log.merkle import Frontier
+
+SEAL = ("contentHash", "merkleRoot")
+ENVELOPE = (
+    "id", "version", "sequence", "parentCRHash", "mergeParentHashes", "createdBy", "createdAt", "lastModifiedBy",
+    "lastModifiedAt", *SEAL,
+)  # fmt: skip
+"""What says which version this is. The rest is what the version says."""
+
+Reason = Literal[
+    "hash-mismatch", "missing-parent", "parent-mismatch", "sequence-gap", "cycle", "merkle-mismatch",
+    "version-unsupported", "head-mismatch",
+]  # fmt: skip
+
+
+class Link(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """What verifying reads of a version."""
+
+    id: Id
+    version: str
+    sequence: int
+    parent_cr_hash: str = msgspec.field(name="parentCRHash", default="")
+    merge_parent_hashes: tuple[str, ...] = ()
+
+
+class Stored(NamedTuple):
+    """A version as it is kept: its hash, its canonical content, and the Merkle root up to it (empty: not kept)."""
+
+    hash: str
+    content: bytes
+    root: str = ""
+
+
+NO_ROOTS: Mapping[int, str] = MappingProxyType({})
+
+
+class Verification(NamedTuple):
+    """`checked` versions held; the last good one has hash `head`. `broken_at` is the stored hash of the first bad one."""
+
+    checked: int
+    head: str
+    broken_at: str | None = None
+    reason: Reason | None = None
+
+    @property
+    def valid(self) -> bool:
+        return self.reason is None
+
+
+# --- making versions
+
+
+def empty_record(task: Mapping[str, Any]) -> Tree:
+    """What a record says before anything is known but its task (`id` and `goal` at least)."""
+    summary = {"stepsCompleted": 0, "stepsFailed": 0, "tokensConsumed": 0, "elapsedMs": 0, "actions": []}
+    return {
+        "task": {"successCriteria": [], "status": "not-started", **task},
+        "executionSummary": summary,
+        **{name: [] for name in COLLECTIONS},
+        "metadata": {"tags": [], "priority": "medium"},
+    }
+
+
+def first_version(
+    fields: Mapping[str, Any], author: CRAuthor, now: int, *, new_id: str, parent: Tree | None = None
+) -> Tree:
+    """Sequence 0 of a new line; or, with a sealed `parent` of another line, its fork: the next in sequence."""
+    if parent is not None and parent["id"] == new_id:
+        raise InvalidError(f"{new_id} is the id of the parent too", "give a fork an id of its own, or update")
+    by = tree_of(author)
+    return {
+        "version": VERSION,
+        **without(fields, *(name for name in ENVELOPE if name != "version")),
+        "id": new_id,
+        "sequence": 0 if parent is None else parent["sequence"] + 1,
+        **({} if parent is None else {"parentCRHash": parent["contentHash"]}),
+        "createdBy": by,
+        "createdAt": now,
+        "lastModifiedBy": by,
+        "lastModifiedAt": now,
+    }
+
+
+def next_version(
+    head: Tree, said: Mapping[str, Any], author: CRAuthor, now: int, *, merged: Sequence[str] = ()
+) -> Tree | None:
+    """The version after a sealed `head` that says what `said` says; None when that is what the head says already.
+
+    `merged` are the hashes of further parents. Envelope members of `said` are not looked at.
+    """
+    rest = without(said, *ENVELOPE)
+    if not merged and same(rest, without(head, *ENVELOPE)):
+        return None
+    return {
+        **rest,
+        "id": head["id"],
+        "version": max(head["version"], said.get("version", VERSION), key=_version_key),
+        "sequence": head["sequence"] + 1,
+        "parentCRHash": head["contentHash"],
+        **({"mergeParentHashes": list(merged)} if merged else {}),
+        "createdBy": head["createdBy"],
+        "createdAt": head["createdAt"],
+        "lastModifiedBy": tree_of(author),
+        "lastModifiedAt": now,
+    }
+
+
+def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
+    """What `head` says with some members replaced. `RefusedError` for one that only the store sets; None takes one out."""
+    for name in ENVELOPE:
+        if name in updates and name != "version" and not same(updates[name], head.get(name)):
+            raise RefusedError(
+                f"{name} of record {head['id']} cannot be set: it is kept by the store", "leave it out"
+            )
+    if not same(updates.get("conflicts"), head.get("conflicts")) and "conflicts" in updates:
+        raise RefusedError(f"conflicts of record {head['id']} cannot be set", "resolve them one by one")
+    gone = [name for name, value in updates.items() if value is None]
+    return {**without(head, *gone), **without(updates, *gone)}
+
+
+def store_form(record: Tree) -> tuple[str, bytes]:
+    """`(contentHash, canonical content)` of a version. `InvalidError` when it is no record, or breaks a rule."""
+    _check_version(record.get("version", ""))
+    content = write(without(record, *SEAL), RecordContent)
+    require(check_record(record))
+    return digest(content), content
+
+
+def following(head: Written, record: Tree) -> tuple[Stored, Written]:
+    """`store_form`, quicker, of a version (without its seal) that shares parts with the one that is written already."""
+    _check_version(record["version"])
+    written = head.follow(record)
+    require(check_record(written.tree))
+    return Stored(digest(written.content), written.content), written
+
+
+def sealed(stored: Stored) -> Tree:
+    """The whole record, from what is stored. The hash must have been compared."""
+    seal = {"contentHash": stored.hash, **({"merkleRoot": stored.root} if stored.root else {})}
+    return {**load(stored.content), **seal}
+
+
+def unsealed(record: Tree) -> Stored:
+    """What would be stored of a sealed record that came from outside. Its hash is the one it claims."""
+    return Stored(record["contentHash"], canonical(without(record, *SEAL)), record.get("merkleRoot", ""))
+
+
+def root_after(tree: Frontier, content_hash: str) -> str:
+    """Append a version to the tree of its line, and give the root."""
+    tree.append(bytes.fromhex(content_hash))
+    return tree.root().hex()
+
+
+def head_message(record: Tree) -> bytes:
+    """What a detached signature of a version signs."""
+    return canonical({name: record[name] for name in ("id", "sequence", "contentHash", "merkleRoot")})
+
+
+def read_record(data: bytes | str) -> Tree:
+    """A sealed record from outside, of a version known here and of the right types. Its hash is not compared."""
+    record = parse(data, ContinuationRecord)
+    _check_version(str(record.get("version", "")))
+    return accept(record, ContinuationRecord)
+
+
+def _check_version(version: str) -> None:
+    """Refuse what a newer major version wrote."""
+    if _version_key(version)[0] > _version_key(VERSION)[0]:
+        raise InvalidError(f"the record has version {version}; known is {VERSION}", "update adjourn")
+
+
+@lru_cache(16)
+def _version_key(version: str) -> tuple[int, ...]:
+    """(major, minor). What is no version is left to the type to refuse."""
+    parts = version.split(".")
+    return tuple(int(part) if part.isdecimal() and len(part) < 7 else 0 for part in parts)
+
+
+# --- looking at lines of versions
+
+
+def link_of(content: bytes) -> Link:
+    """What binds a version to others. `InvalidError` for what is no record."""
+    try:
+        return _decode_link(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"not a record: {error}", "run `adjourn verify`") from error
+
+
+_decode_link = msgspec.json.Decoder(Link).decode
+
+
+def verify_versions(
+    versions: Iterable[tuple[str, bytes]],
+    *,
+    roots: Mapping[int, str] = NO_ROOTS,
+    tree: Frontier | None = None,
+    after: str = "",
+    expected_head: str | None = None,
+    expected_root: str | None = None,
+) -> Verification:
+    """Verify a first-parent line, oldest first: pairs of a stored hash and the content. It follows version `after`, whose Merkle
+    frontier is `tree`, if given. `roots` are the Merkle roots that are kept, by sequence.
+    """
+    tree = tree or Frontier()
+    append = tree.append
+    previous, checked, sequence = after, 0, len(tree)
+    for content_hash, content in versions:
+        leaf = sha256(content).digest()
+        if leaf.hex() != content_hash:
+            return Verification(checked, previous, content_hash, "hash-mismatch")
+        reason = _wrong(content, previous, sequence)
+        if reason is None or reason == "version-unsupported":
+            append(leaf)
+            # The dear part: no root is computed where none is kept.
+            if sequence in roots and roots[sequence] != tree.root().hex():
+                reason = "merkle-mismatch"
+        if reason is not None:
+            return Verification(checked, previous, content_hash, reason)
+        previous = content_hash
+        sequence += 1
+        checked += 1
+    missed = (expected_head is not None and expected_head != previous) or (
+        expected_root is not None and expected_root != tree.root().hex()
+    )
+    return (
+        Verification(checked, previous, previous, "head-mismatch")
+        if missed
+        else Verification(checked, previous)
+    )
+
+
+def verify_sealed(versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any) -> Verification:
+    """`verify_versions` of versions that come with their roots."""
+    roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
+    return verify_versions(((one.hash, one.content) for one in versions), roots=roots, tree=tree, **known)
+
+
+def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
+    """Rules 2 to 5 and 7 for one version."""
+    try:
+        link = _decode_link(content)
+        version = link.version
+        known = version == VERSION or _version_key(version)[0] <= _version_key(VERSION)[0]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "version-unsupported"
+    parent, found = link.parent_cr_hash, link.sequence
+    if parent == previous and found == sequence and (not parent) == (not found):
+        return None if known else "version-unsupported"
+    if (not parent) == (found > 0) or (parent and not previous):
+        return "missing-parent"
+    return "parent-mismatch" if parent != previous else "sequence-gap"
+
+
+ParentsOf = Callable[[str], Sequence[str]]
+"""The parents of a version by hash: the first parent, then merged ones. Empty for the first version, or an unknown one."""
+
+
+def ancestors(start: str, parents_of: ParentsOf) -> list[str]:
+    """All versions that `start` came from, nearest first, each once, without `start`."""
+    found: dict[str, None] = {}
+    level = [start]
+    while level:
+        level = [parent for child in level for parent in parents_of(child)]
+        level = [parent for parent in dict.fromkeys(level) if parent not in found and parent != start]
+        found.update(dict.fromkeys(level))
+    return list(found)
+
+
+def common_ancestor(a: str, b: str, parents_of: ParentsOf, sequence_of: Callable[[str], int]) -> str | None:
+    """The nearest version that both came from (either may be it): of several, the highest sequence, then the highest hash."""
+    common = {a, *ancestors(a, parents_of)} & {b, *ancestors(b, parents_of)}
+    older = {parent for child in common for parent in parents_of(child)}
+    # A common version that is no parent of another common one is a nearest one: ancestors of common ones are common.
+    return max(common - older, key=lambda found: (sequence_of(found), found), default=None)

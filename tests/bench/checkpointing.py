@@ -12,7 +12,7 @@ import histories
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.engine import checkpoint, folder_writing
+from adjourn.checkpoints import checkpoint, folder_writing
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import Task
 

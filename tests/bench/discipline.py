@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from adjourn.engine import triggers
+from adjourn.checkpoints import triggers
+from adjourn.checkpoints.close_session import end
+from adjourn.checkpoints.save import make
 from adjourn.engine.desk import Desk, Setting
-from adjourn.engine.ending import end
-from adjourn.engine.milestone import make
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import Call

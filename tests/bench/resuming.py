@@ -9,7 +9,8 @@ import histories
 from sizes import Sizes
 from tables import Table, median
 
-from adjourn.engine import checkpoint, resume
+from adjourn.checkpoints import checkpoint
+from adjourn.engine import resume
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import FOLD_EVERY, Task
 

@@ -16,7 +16,7 @@ import pytest
 from harness import ERAS, Workspace
 from test_cli import Desk
 
-from adjourn.engine.pages import search
+from adjourn.checkpoints.page_files import search
 from adjourn.log.chain import verify_chain
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
@@ -101,7 +101,7 @@ def test_a_page_that_can_be_read_after_every_kill(tmp_path: Path) -> None:
 
 def forgotten(seen: set[str]) -> set[str]:
     """Automatic pages beyond the bound may go."""
-    from adjourn.engine.page_writing import MAX_AUTOMATIC  # noqa: PLC0415  # beside its only use
+    from adjourn.checkpoints.page_writer import MAX_AUTOMATIC  # noqa: PLC0415  # beside its only use
 
     return seen if len(seen) > MAX_AUTOMATIC else set()
 

@@ -41,7 +41,7 @@ from typing import NamedTuple, Self
 import pytest
 
 from adjourn.aex import examine
-from adjourn.engine import published
+from adjourn.checkpoints import shapes
 from adjourn.engine.verify_report import CODES
 from adjourn.log.kinds import REGISTRY
 from adjourn.proxy.meta import DEFINITIONS
@@ -460,7 +460,7 @@ def test_the_meta_tools_are_all_described() -> None:
 def test_what_an_agent_is_told_of_is_described() -> None:
     """docs/reference/meta-tools.md names every kind of event that a resume shows; trust.md every finding of verify."""
     text = reference("meta-tools.md")
-    assert {kind for kind in REGISTRY if f"`{kind}`" in text} >= published.AUDITED
+    assert {kind for kind in REGISTRY if f"`{kind}`" in text} >= shapes.AUDITED
     cli = ROOT / "docs" / "reference" / "cli.md"
     if cli.exists():
         assert all(f"`{code}`" in cli.read_text(encoding="utf-8") for code in CODES)

@@ -543,7 +543,7 @@ def test_nothing_heavy_is_imported(work: Hooked) -> None:
     assert {module.partition(".")[0] for module in loaded} & HEAVY == set()
     assert not loaded & {
         "adjourn.aex.format",
-        "adjourn.engine.checkpoint",
+        "adjourn.checkpoints.checkpoint",
         "msgspec.inspect",
         "msgspec._json_schema",
     }

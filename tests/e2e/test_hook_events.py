@@ -14,7 +14,7 @@ import pytest
 from harness import PERSON, only
 from test_hook import HOOK, Hooked, Said
 
-from adjourn.engine import checkpoint
+from adjourn.checkpoints import checkpoint
 from adjourn.tasks.approvals import answer
 
 SETTLE = "--settle"

@@ -13,7 +13,7 @@ import pytest
 from harness import MODERN, NEW, OLD, Client, Workspace, only, refused, text_of, wait_for
 from requirements import requirement
 
-from adjourn.engine.checkpoint import find
+from adjourn.checkpoints.checkpoint import find
 from adjourn.log.canonical import canonical, digest
 
 SLOW = {"seconds": 60}

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 from harness import ERAS, Client, Message, Workspace, decoded, text_of
 
-from adjourn.engine import folder, folder_verifying, pages
+from adjourn.checkpoints import folder, folder_verification, page_files
 from adjourn.engine.verify import verify_task
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
@@ -201,7 +201,7 @@ class _Watch:
 
     def _check_pages(self) -> None:
         """Every page there can be read, and says what its checkpoint's event says."""
-        found = pages.search(str(self.work.root), task=self.task)
+        found = page_files.search(str(self.work.root), task=self.task)
         assert found.broken == []
         for page in found.pages:
             seq, made = self.checkpoints[page.id]
@@ -218,8 +218,8 @@ class _Watch:
                 there = (self.work.root / ".aex" / "checkpoints" / name / folder.JSON_FILE).exists()
                 assert there or name not in self.wished  # it is written last
                 if there:
-                    assert folder_verifying.verify_named(root, name)
-        newest = pages.find_active(root, self.task)
+                    assert folder_verification.verify_named(root, name)
+        newest = page_files.find_active(root, self.task)
         if newest is None:
             assert self.needed < 0
             return 0

@@ -13,7 +13,7 @@ from harness import ERAS, META_TOOLS, MODERN, NEW, Message, Workspace, refused, 
 from requirements import requirement
 
 from adjourn.aex.policy import from_text
-from adjourn.engine.folder_verifying import verify
+from adjourn.checkpoints.folder_verification import verify
 
 NUMBERS = b'"x-numbers":{"float":1.0,"long":12345678901234567890123,"exponent":1e2}'
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

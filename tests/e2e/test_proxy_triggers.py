@@ -8,7 +8,7 @@ import pytest
 from harness import MODERN, NEW, Workspace, refused, text_of, wait_for
 from requirements import requirement
 
-from adjourn.engine.checkpoint import check_signature, find
+from adjourn.checkpoints.checkpoint import check_signature, find
 from adjourn.host import keys
 
 POLICY = ("allow *", "checkpoint before silent, deploy.*, at 75%, 90%", "budget calls=20")

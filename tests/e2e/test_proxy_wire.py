@@ -13,7 +13,7 @@ import pytest
 from harness import ERAS, MODERN, NEW, Client, Workspace, encode, refused, text_of, wait_for
 from requirements import requirement
 
-from adjourn.engine.checkpoint import find
+from adjourn.checkpoints.checkpoint import find
 
 # --- from the client
 

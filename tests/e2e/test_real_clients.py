@@ -24,7 +24,7 @@ from real.model import Model, Use, running
 from real.servers import SERVERS, Place
 from test_real_servers import command_of, prepare, proxied
 
-from adjourn.engine import checkpoint
+from adjourn.checkpoints import checkpoint
 from adjourn.engine.desk import now, open_at
 from adjourn.host.process import Process, lives
 from adjourn.log import kinds

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine import checkpoint
+from adjourn.checkpoints import checkpoint
 from adjourn.engine.verify import verify_store, verify_task
 from adjourn.engine.verify_events import CHUNK
 from adjourn.engine.verify_report import CODES

@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import archive as archiving
+from adjourn.checkpoints import page_archive as archiving
+from adjourn.checkpoints.builder import NOTHING_SAID, Said, Step
+from adjourn.checkpoints.checkpoint import names
+from adjourn.checkpoints.folder_verification import verify
+from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
+from adjourn.checkpoints.page_files import ACTIVE, find_active, search
+from adjourn.checkpoints.reflect import Reflection, remember
+from adjourn.checkpoints.reflection import Statistic
+from adjourn.checkpoints.save import Made, make
+from adjourn.checkpoints.triggers import settled
 from adjourn.engine import collect as collecting
-from adjourn.engine.archive import archive, project_of, projects, read_index, restore
-from adjourn.engine.checkpoint import names
 from adjourn.engine.collect import collect, share_histories
 from adjourn.engine.desk import Desk
-from adjourn.engine.folder_verifying import verify
-from adjourn.engine.milestone import Made, make
-from adjourn.engine.pages import ACTIVE, find_active, search
-from adjourn.engine.reflect import Reflection, remember
 from adjourn.engine.retention import DAY, Rules, plan, prune
-from adjourn.engine.triggers import settled
 from adjourn.engine.verify import verify_store
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
-from adjourn.state.composing import NOTHING_SAID, Said, Step
-from adjourn.state.reflection import Statistic
 from adjourn.tasks.decision import Call
 from adjourn.tasks.task import Task
 

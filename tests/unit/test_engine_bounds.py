@@ -14,13 +14,13 @@ import pytest
 from test_engine_checkpoint import Machine
 from test_engine_folder import saved
 
+from adjourn.checkpoints import audit_log
+from adjourn.checkpoints.attachments import _record
+from adjourn.checkpoints.audit_log import follow
+from adjourn.checkpoints.folder import MAX_JSON_BYTES, read_published
+from adjourn.checkpoints.folder_verification import verify
+from adjourn.checkpoints.page_archive import INDEX, folder_of, read_index
 from adjourn.code import saved as sessions
-from adjourn.engine import audit
-from adjourn.engine.archive import INDEX, folder_of, read_index
-from adjourn.engine.audit import follow
-from adjourn.engine.folder import MAX_JSON_BYTES, read_published
-from adjourn.engine.folder_verifying import verify
-from adjourn.engine.knowledge import _record
 from adjourn.engine.resume import import_folder, locate
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host.workspace import read_lines
@@ -101,7 +101,7 @@ def test_nothing_after_the_first_bad_line_is_read(one: Machine, monkeypatch: pyt
             seen += 1
             yield line
 
-    monkeypatch.setattr(audit, "read_lines", counted)
+    monkeypatch.setattr(audit_log, "read_lines", counted)
     with pytest.raises(IntegrityError):
         verify(str(one.folder()))
     assert seen == 9
@@ -127,7 +127,7 @@ def test_more_events_than_any_history_has_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of events is bounded beside their bytes."""
-    monkeypatch.setattr(audit, "MAX_EVENTS", 5)
+    monkeypatch.setattr(audit_log, "MAX_EVENTS", 5)
     path = tmp_path / "audit.jsonl"
     path.write_bytes(hollow(6))
     with pytest.raises(IntegrityError, match="more than 5 events"):

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine import checkpoint, folder_verifying, folder_writing, resume
-from adjourn.engine.checkpoint import (
+from adjourn.checkpoints import checkpoint, folder_verification, folder_writing
+from adjourn.checkpoints.checkpoint import (
     Checkpoint,
     check_signature,
     create,
@@ -20,6 +20,7 @@ from adjourn.engine.checkpoint import (
     names,
     trusted_signer,
 )
+from adjourn.engine import resume
 from adjourn.engine.desk import Desk, Setting, open_at
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
@@ -222,7 +223,7 @@ def test_a_name_that_is_used_again_keeps_the_earlier_version(machine: Machine) -
     assert [item.data.previous for item in (first, second, third)] == ["", first.hash, second.hash]
     assert find(machine.store, "fix-auth") == third
     assert machine.facts(first.event.task, kinds.CheckpointCreated) == [first.data, second.data]
-    assert folder_verifying.verify(str(machine.folder())).checkpoint == third
+    assert folder_verification.verify(str(machine.folder())).checkpoint == third
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_the_longest_description_fits(machine: Machine, letter: str) -> None:
     desk = machine.desk()
     machine.work(desk, "file.read")
     machine.save(desk, description=letter * 10_000)
-    assert folder_verifying.verify(str(machine.folder())).file.description == letter * 10_000
+    assert folder_verification.verify(str(machine.folder())).file.description == letter * 10_000
 
 
 def test_a_task_without_history_has_no_checkpoint(machine: Machine) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import pages
-from adjourn.engine.commit import commit, moved
-from adjourn.engine.milestone import make
+from adjourn.checkpoints import page_files
+from adjourn.checkpoints.commit import commit, moved
+from adjourn.checkpoints.save import make
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_the_next_session_is_told_that_git_moved(machine: Machine) -> None:
     desk = machine.desk()
     session = machine.work(desk, "file.read")
     made = make(session.task, root, "m", budget=20, sitting=session)
-    found = pages.read(root, made.page)
+    found = page_files.read(root, made.page)
     assert found.machine["commit"] == first
     assert notes_at(root, found) == []
     git(machine.root, "commit", "-q", "--allow-empty", "-m", "two")
@@ -98,7 +98,7 @@ def test_the_next_session_is_told_that_git_moved(machine: Machine) -> None:
     assert second[:12] in note
 
 
-def notes_at(root: str, found: pages.Found) -> list[str]:
-    telling = pages.told(root, found.task, found.at)
+def notes_at(root: str, found: page_files.Found) -> list[str]:
+    telling = page_files.told(root, found.task, found.at)
     assert telling is not None
     return telling.notes

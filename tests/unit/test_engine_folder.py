@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder, folder_verifying, folder_writing
-from adjourn.engine.audit import MAX_AUDIT_BYTES
-from adjourn.engine.checkpoint import create, document, find
-from adjourn.engine.folder import MAX_JSON_BYTES, is_as_written, path_of
-from adjourn.engine.folder_verifying import verify
-from adjourn.engine.folder_writing import write, write_into
+from adjourn.checkpoints import folder, folder_verification, folder_writing
+from adjourn.checkpoints.audit_log import MAX_AUDIT_BYTES
+from adjourn.checkpoints.checkpoint import create, document, find
+from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of
+from adjourn.checkpoints.folder_verification import verify
+from adjourn.checkpoints.folder_writing import write, write_into
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys, workspace
 from adjourn.knowledge.records.agent_notes import Decided, Note, add
@@ -172,7 +172,7 @@ def test_a_text_that_was_forgotten_is_missed_at_once(one: Machine) -> None:
 
 def test_a_long_history_is_shown_by_its_end(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """toolHistory is bounded; how much it leaves out is said, and held to the chain."""
-    for module in (folder, folder_writing, folder_verifying):
+    for module in (folder, folder_writing, folder_verification):
         monkeypatch.setattr(module, "MAX_HISTORY", 3)
     monkeypatch.setattr(folder_writing, "_PAGE", 2)
     desk = one.desk()
@@ -845,8 +845,8 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
 
 RIVAL = """
 import sys
-from adjourn.engine import desk, folder_writing; from adjourn.host import keys
-from adjourn.engine.checkpoint import create
+from adjourn.engine import desk; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
+from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]
 store = desk.open_at(root)
@@ -876,7 +876,9 @@ def test_two_processes_that_save_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_checkpoint_of_this_name(one: Machine) -> None:
     """A folder that was copied to another name is not a checkpoint of that name."""
-    assert folder_verifying.verify_named(str(one.root), "fix-auth").checkpoint == find(one.store, "fix-auth")
+    assert folder_verification.verify_named(str(one.root), "fix-auth").checkpoint == find(
+        one.store, "fix-auth"
+    )
     one.folder().rename(one.folder("safe"))
     with pytest.raises(IntegrityError, match=r'checkpoints/safe holds checkpoint "fix-auth"'):
-        folder_verifying.verify_named(str(one.root), "safe")
+        folder_verification.verify_named(str(one.root), "safe")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import folder_verifying, recall, resume
-from adjourn.engine.checkpoint import document
-from adjourn.engine.published import shown_size
+from adjourn.checkpoints import folder_verification
+from adjourn.checkpoints.checkpoint import document
+from adjourn.checkpoints.shapes import shown_size
+from adjourn.engine import recall, resume
 from adjourn.engine.recall import SECTIONS, Wanted, cut_to, read_wanted, told
 from adjourn.engine.resume import ANSWER_BYTES
 from adjourn.engine.verify import verify_task
@@ -351,12 +352,12 @@ def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(machine: 
     made = machine.save(desk)
     assert made.data.record == document(machine.store, made)["record"] == record["contentHash"]
     assert verify_task(machine.store, made.event.task).valid
-    verified = folder_verifying.verify(str(machine.folder()))
+    verified = folder_verification.verify(str(machine.folder()))
     assert verified.extra.document["record"] == record["contentHash"]
     path = machine.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace(record["contentHash"], "0" * 64))
     with pytest.raises(IntegrityError):
-        folder_verifying.verify(str(machine.folder()))
+        folder_verification.verify(str(machine.folder()))
 
 
 def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: Machine) -> None:

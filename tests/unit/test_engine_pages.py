@@ -11,18 +11,17 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine import artifacts, page_writing, pages
-from adjourn.engine.ending import end
-from adjourn.engine.milestone import Made, make
-from adjourn.engine.pages import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
+from adjourn.checkpoints import artifacts, builder, page_files, page_writer
+from adjourn.checkpoints.builder import NOTHING_SAID, Product, Said, Step
+from adjourn.checkpoints.close_session import end
+from adjourn.checkpoints.page import Artifact
+from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
+from adjourn.checkpoints.parser import parse
+from adjourn.checkpoints.save import Made, make
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
-from adjourn.state import composing
-from adjourn.state.composing import NOTHING_SAID, Product, Said, Step
-from adjourn.state.page import Artifact
-from adjourn.state.page_reading import parse
 
 AT = "2026-05-02-1530"
 
@@ -92,7 +91,7 @@ def test_names_in_one_minute_and_before_destructive_calls(machine: Machine) -> N
     desk = machine.desk()
     session = machine.work(desk)
     made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    page_writing.write(session.task, made.checkpoint, str(machine.root), budget=20, label="deploy.run")
+    page_writer.write(session.task, made.checkpoint, str(machine.root), budget=20, label="deploy.run")
     mark(machine)
     assert names(machine) == [
         f"checkpoint-{AT}-2.md", f"checkpoint-{AT}-3.md", f"checkpoint-{AT}-4.md", f"checkpoint-{AT}.md", ACTIVE,
@@ -176,14 +175,14 @@ def test_a_page_that_is_older_does_not_replace_a_newer_one(machine: Machine) -> 
     old = make(session.task, str(machine.root), "a", budget=20, sitting=session)
     mark(machine)
     before = page(machine)
-    page_writing.write(session.task, old.checkpoint, str(machine.root), budget=20)
+    page_writer.write(session.task, old.checkpoint, str(machine.root), budget=20)
     assert page(machine) == before
 
 
 def test_automatic_pages_are_few(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pages that nobody asked for the oldest go; those that somebody asked for, or changed, stay."""
-    monkeypatch.setattr(page_writing, "MAX_AUTOMATIC", 3)
-    monkeypatch.setattr(page_writing, "LOOK_EVERY", 1)
+    monkeypatch.setattr(page_writer, "MAX_AUTOMATIC", 3)
+    monkeypatch.setattr(page_writer, "LOOK_EVERY", 1)
     mark(machine, said=Said(resumption_point="kept"))
     for number in range(8):
         machine.clock.move(seconds=60)
@@ -404,8 +403,8 @@ def test_a_full_disk_leaves_the_page_before(machine: Machine, monkeypatch: pytes
         raise OSError(28, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adjourn.engine.page_writing.os.fsync", full)
-        patch.setattr("adjourn.engine.milestone.folder_writing.write", lambda *_: "")
+        patch.setattr("adjourn.checkpoints.page_writer.os.fsync", full)
+        patch.setattr("adjourn.checkpoints.save.folder_writing.write", lambda *_: "")
         made = mark(machine)
     assert "No space left" in made.notes[0]
     assert page(machine) == before
@@ -440,7 +439,7 @@ def test_without_pages_there_is_nothing_to_tell(machine: Machine) -> None:
     """No folder, no page, no note."""
     assert told(str(machine.root), "t", 0) is None
     with pytest.raises(NotFoundError):
-        pages.read(str(machine.root), f"tmp/{ACTIVE}")
+        page_files.read(str(machine.root), f"tmp/{ACTIVE}")
 
 
 def test_time_and_text_go_before_the_comment(machine: Machine) -> None:
@@ -478,7 +477,7 @@ def test_files_that_calls_have_written_are_listed(machine: Machine) -> None:
         session, (one,) = desk.admit([Call(tool="file.write", digest="1" * 64, arguments=arguments)])
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
     made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    found = pages.read(str(machine.root), made.page)
+    found = page_files.read(str(machine.root), made.page)
     assert [one.path for one in found.page.artifacts] == ["new.md"]
 
 
@@ -486,7 +485,7 @@ def test_what_is_no_page_is_refused_by_name(machine: Machine) -> None:
     """Only markdown inside the workspace."""
     (machine.root / "x.md").write_text("# no")
     with pytest.raises(InvalidError):
-        pages.read(str(machine.root), pages.check_inside(str(machine.root), "x.md"))
+        page_files.read(str(machine.root), page_files.check_inside(str(machine.root), "x.md"))
 
 
 # --- the artifacts, and other threads
@@ -500,7 +499,7 @@ def test_the_next_session_is_told_which_artifacts_changed(machine: Machine, tmp_
         (machine.root / name).write_text(name)
     paths = ["same.md", "edited.md", "longer.md", "gone.md", "linked.md", "never.md", "../outside.md", "tmp"]
     made = mark(machine, said=Said(artifacts=tuple(Product(path=path) for path in paths)))
-    found = pages.read(root, made.page)
+    found = page_files.read(root, made.page)
     assert [one.path for one in found.page.artifacts] == paths
     held = found.machine["artifacts"]
     assert sorted(held) == ["edited.md", "gone.md", "linked.md", "longer.md", "same.md"]
@@ -545,14 +544,14 @@ def test_a_page_is_of_one_moment(machine: Machine, monkeypatch: pytest.MonkeyPat
     """What other threads do while it is written stays out of it, or is in all of it."""
     desk = machine.desk()
     session = machine.work(desk, "file.read")
-    compose = composing.compose
+    compose = builder.compose
 
     def later(*given: Any, **named: Any) -> Any:
         machine.work(desk, "file.read")
         return compose(*given, **named)
 
-    monkeypatch.setattr(page_writing, "compose", later)
+    monkeypatch.setattr(page_writer, "compose", later)
     made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    found = pages.read(str(machine.root), made.page)
+    found = page_files.read(str(machine.root), made.page)
     assert session.task.ledger.calls_used == 2
     assert found.page.iterations_used == found.machine["used"] == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.engine.published import AUDITED, audit_entry, shown_size, tool_history_entry
+from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size, tool_history_entry
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode
 from strategies import chained, data, json_values

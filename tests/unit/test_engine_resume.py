@@ -14,9 +14,10 @@ import pytest
 from test_engine_checkpoint import ANN, Machine
 from test_engine_folder import EDITS, Forger
 
-from adjourn.engine import folder_verifying, folder_writing, resume
-from adjourn.engine.checkpoint import create, find
-from adjourn.engine.published import AUDITED
+from adjourn.checkpoints import folder_verification, folder_writing
+from adjourn.checkpoints.checkpoint import create, find
+from adjourn.checkpoints.shapes import AUDITED
+from adjourn.engine import resume
 from adjourn.engine.resume import (
     ANSWER_BYTES,
     MAX_CALLS,
@@ -589,7 +590,7 @@ def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
     one.save(desk)
     carried(one, two)
     two.use()
-    verified = folder_verifying.verify(str(two.folder()))
+    verified = folder_verification.verify(str(two.folder()))
     with pytest.raises(RefusedError):
         import_folder(two.store, verified)
     assert two.everything() == ({}, {})
@@ -612,7 +613,7 @@ def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> Non
     saved(one)
     carried(one, two)
     two.use()
-    import_folder(two.store, folder_verifying.verify(str(two.folder())), vouched=True)
+    import_folder(two.store, folder_verification.verify(str(two.folder())), vouched=True)
     forger = Forger(two.folder())
     forger.events[1] = msgspec.structs.replace(forger.events[1], timestamp="2026-05-02T16:00:00.000Z")
     forger.write(forger.extra.document)
@@ -625,7 +626,7 @@ def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> Non
 def test_importing_twice_changes_nothing(one: Machine) -> None:
     """A folder whose history the store has is found to be the same."""
     saved(one)
-    verified = folder_verifying.verify(str(one.folder()))
+    verified = folder_verification.verify(str(one.folder()))
     before = one.everything()
     assert import_folder(one.store, verified).checkpoint == verified.checkpoint
     assert one.everything() == before
@@ -635,7 +636,7 @@ def test_a_long_history_is_taken_in_by_chunks(one: Machine, monkeypatch: pytest.
     """More events than fit into one step arrive all the same, in order."""
     monkeypatch.setattr(resume, "_CHUNK", 3)
     saved(one)
-    verified = folder_verifying.verify(str(one.folder()))
+    verified = folder_verification.verify(str(one.folder()))
     store = MemoryStore()
     import_folder(store, verified)
     assert list(store.read(verified.extra.task)) == list(verified.audit.entries())
@@ -696,7 +697,7 @@ def test_a_person_can_import_the_published_format(machine: Machine) -> None:
     answer = machine.resume(machine.desk())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]
-    assert folder_verifying.verify(str(place)).file.calls_used == 5
+    assert folder_verification.verify(str(place)).file.calls_used == 5
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from test_engine_checkpoint import ANN, Machine
 
-from adjourn.engine import snapshot_git
-from adjourn.engine.milestone import make
-from adjourn.engine.pages import find_active
-from adjourn.engine.rollback import carry_out, plan, target_of
-from adjourn.engine.snapshot_git import Change, changes, forget, keep, listed, put_back
+from adjourn.checkpoints import git_snapshot
+from adjourn.checkpoints.builder import Said
+from adjourn.checkpoints.git_snapshot import Change, changes, forget, keep, listed, put_back
+from adjourn.checkpoints.page_files import find_active
+from adjourn.checkpoints.rollback import carry_out, plan, target_of
+from adjourn.checkpoints.save import make
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
-from adjourn.state.composing import Said
 from adjourn.tasks.decision import Call
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
@@ -288,7 +288,7 @@ def test_a_target_by_name(machine: Machine) -> None:
 
 def test_a_snapshot_that_fails_keeps_no_call(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call goes on, and what is wrong is told."""
-    monkeypatch.setattr(snapshot_git, "keep", _broken)
+    monkeypatch.setattr(git_snapshot, "keep", _broken)
     desk = machine.desk()
     notes: list[str] = []
     desk.told = lambda event, text: notes.append(text)

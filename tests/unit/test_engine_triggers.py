@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.checkpoint import names
-from adjourn.engine.triggers import due_shares, settled
+from adjourn.checkpoints.checkpoint import names
+from adjourn.checkpoints.triggers import due_shares, settled
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.tasks.decision import Block, Call, Forward
@@ -247,9 +247,9 @@ def test_a_call_that_only_reads_or_changes_nothing_makes_none(machine: Machine) 
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine, outcome: str) -> None:
     """What was said since is not there any more; what failed is, and it comes first."""
-    from adjourn.engine.milestone import make  # noqa: PLC0415  # beside their only use
-    from adjourn.engine.pages import find_active  # noqa: PLC0415
-    from adjourn.state.composing import Said  # noqa: PLC0415
+    from adjourn.checkpoints.builder import Said  # noqa: PLC0415
+    from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
+    from adjourn.checkpoints.save import make  # noqa: PLC0415  # beside their only use
 
     desk = plain(machine)
     call(machine, desk, "read")

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from adjourn.engine import checkpoint
+from adjourn.checkpoints import checkpoint
 from adjourn.engine.verify import verify_store, verify_task
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from adjourn.checkpoints.git_snapshot import changes, forget, keep, listed, put_back
 from adjourn.cli.doctor import doctor
 from adjourn.engine.run.patches import touched
 from adjourn.engine.run.tools import built_in
-from adjourn.engine.snapshot_git import changes, forget, keep, listed, put_back
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
 from hostile_git import arm, arm_filter, git, plain, program, submodule

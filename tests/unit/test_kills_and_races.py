@@ -20,15 +20,16 @@ from test_engine_folder import Kill, Killed, each_step
 from test_engine_once import POLICY, finish, pay
 from test_engine_session import one as call
 
+from adjourn.checkpoints import folder_verification, git_snapshot, page_archive, page_writer, reflect
+from adjourn.checkpoints.checkpoint import create, find
+from adjourn.checkpoints.page_files import ACTIVE, find_active, search
+from adjourn.checkpoints.save import make
 from adjourn.cli import checkpoint as checkpoint_commands
 from adjourn.cli import export as exporting
 from adjourn.code import context
 from adjourn.code.index.index import Index
 from adjourn.code.repository import Repository
-from adjourn.engine import archive, collect, folder_verifying, page_writing, reflect, resume, snapshot_git
-from adjourn.engine.checkpoint import create, find
-from adjourn.engine.milestone import make
-from adjourn.engine.pages import ACTIVE, find_active, search
+from adjourn.engine import collect, resume
 from adjourn.engine.resume import import_folder, locate, take_in_later
 from adjourn.engine.retention import Rules, plan, prune
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
@@ -88,7 +89,7 @@ class DyingStore(MemoryStore):
 # --- taking a folder in
 
 
-def paid_for(machine: Machine) -> tuple[Session, folder_verifying.VerifiedFolder]:
+def paid_for(machine: Machine) -> tuple[Session, folder_verification.VerifiedFolder]:
     """A task in which an invoice was paid, and the folder of its checkpoint."""
     task = Task(machine.store, "t1", clock=machine.clock, secret=keys.secret())
     session = Session(task, POLICY, Sitting(HERE, "g1"))
@@ -97,7 +98,7 @@ def paid_for(machine: Machine) -> tuple[Session, folder_verifying.VerifiedFolder
     add(session, Note(facts=("it is paid once",), decisions=(Decided(decision="pay"),)))
     made = make(task, str(machine.root), "paid", budget=None, sitting=session)
     assert made.folder
-    return session, folder_verifying.verify(str(machine.folder("paid")))
+    return session, folder_verification.verify(str(machine.folder("paid")))
 
 
 def decided_elsewhere(machine: Machine, store: MemoryStore) -> object:
@@ -189,7 +190,7 @@ def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(one: Machine) 
                     return
         for name in names:
             if (one.folder(name) / "checkpoint.json").exists():
-                assert folder_verifying.verify(str(one.folder(name))).checkpoint.data.name == name
+                assert folder_verification.verify(str(one.folder(name))).checkpoint.data.name == name
         prune(one.store, str(one.root), plan(one.store, str(one.root), rules, one.clock()))
         assert not one.folder(names[0]).exists()
     raise AssertionError("it never ends")
@@ -203,7 +204,7 @@ def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(one: Machine) ->
     new = mark(one, "a").checkpoint
     prune(one.store, str(one.root), found)
     assert find(one.store, "a") == new
-    assert folder_verifying.verify(str(one.folder("a"))).checkpoint == new
+    assert folder_verification.verify(str(one.folder("a"))).checkpoint == new
     assert one.store.ref("folder/a")
 
 
@@ -238,7 +239,7 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
     monkeypatch.setattr(collect, "_goes_on", meanwhile)
     collect.share_histories(str(one.root), limit=0)
     for name in ("short", "long"):
-        assert folder_verifying.verify(str(one.folder(name))).checkpoint == find(one.store, name)
+        assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)
     assert not [name for _, _, names in os.walk(one.root) for name in names if name.startswith(".audit")]
 
 
@@ -302,15 +303,17 @@ def test_an_archive_and_a_reflection_at_once_lose_no_line(
     """The index has every page that is archived, and what was reflected on is marked."""
     first = mark(one).checkpoint
     task = first.event.task
-    archive.archive(str(one.root), task, "work", one.store)
+    page_archive.archive(str(one.root), task, "work", one.store)
     second = mark(one).checkpoint
-    real = archive.read_index
+    real = page_archive.read_index
     threads: list[threading.Thread] = []
 
     def meanwhile(root: str, project: str) -> Any:
         found = real(root, project)
         if not threads:
-            threads.append(threading.Thread(target=archive.archive, args=(root, task, "work", one.store)))
+            threads.append(
+                threading.Thread(target=page_archive.archive, args=(root, task, "work", one.store))
+            )
             threads[0].start()
             threads[0].join(1)
         return found
@@ -351,7 +354,7 @@ def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
                 patch.setattr(os, "link", refuse)
             kill = Kill(patch, step)
             try:
-                page_writing.write(one.task(task), made, str(one.root), budget=20)
+                page_writer.write(one.task(task), made, str(one.root), budget=20)
             except Killed:
                 pass
             else:
@@ -378,7 +381,7 @@ def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(StoreError, match=r"cannot write the page .*Read-only file system"):
-        page_writing.write(session.task, made, str(one.root), budget=20)
+        page_writer.write(session.task, made, str(one.root), budget=20)
     assert (one.root / "tmp" / ACTIVE).exists()
 
 
@@ -392,10 +395,10 @@ def test_what_two_rollbacks_kept_is_both_there(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     patient = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)
     (root / "a").write_text("first")
-    first = snapshot_git.keep(str(root), "t", 5, patient)
+    first = git_snapshot.keep(str(root), "t", 5, patient)
     (root / "a").write_text("second")
-    second = snapshot_git.keep(str(root), "t", 5, patient)
-    assert snapshot_git.listed(str(root), "t") == {first.ref: first.commit, second.ref: second.commit}
+    second = git_snapshot.keep(str(root), "t", 5, patient)
+    assert git_snapshot.listed(str(root), "t") == {first.ref: first.commit, second.ref: second.commit}
 
 
 # --- setting up
@@ -568,7 +571,7 @@ def test_a_folder_that_is_sent_can_be_written_again(one: Machine, tmp_path: Path
                 if kill.left > 0:
                     break
     export(name="paid", target=str(target), **place)
-    assert folder_verifying.verify(str(target)).checkpoint == verified.checkpoint
+    assert folder_verification.verify(str(target)).checkpoint == verified.checkpoint
     (target / "mine").write_text("x")
     with pytest.raises(RefusedError, match="other files"):
         export(name="paid", target=str(target), **place)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.state.composing import NOTHING_SAID, Happened, Product, Said, Step, compose, said_by
-from adjourn.state.page import Page, render
-from adjourn.state.page_reading import parse
+from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Product, Said, Step, compose, said_by
+from adjourn.checkpoints.page import Page, render
+from adjourn.checkpoints.parser import parse
 from adjourn.tasks.ledger import Call, Ledger
 from strategies import NOON, TASK, texts
 

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adjourn.checkpoints.page import (
+    MINUTE,
+    SECTIONS,
+    Artifact,
+    Other,
+    Page,
+    Progress,
+    armed,
+    disarmed,
+    render,
+)
+from adjourn.checkpoints.parser import parse
 from adjourn.errors import InvalidError
-from adjourn.state.page import MINUTE, SECTIONS, Artifact, Other, Page, Progress, armed, disarmed, render
-from adjourn.state.page_reading import parse
 
 SAMPLE = """\
 # Checkpoint: 2026-06-20 09:47 UTC

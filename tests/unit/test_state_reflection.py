@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.state import plots
-from adjourn.state.reflection import (
+from adjourn.checkpoints import charts
+from adjourn.checkpoints.reflection import (
     DAY,
     HEADING,
     SUPPORT,
@@ -149,7 +149,7 @@ def test_nothing_of_others_is_lost(lines: list[str]) -> None:
 @pytest.mark.parametrize("values", [[], [0.0], [1, 2, 3, 30.5], [5] * 100])
 def test_a_plot_is_a_picture_of_the_values(values: list[float]) -> None:
     """It is well-formed, has a title, and its bars hold as many values as there are."""
-    drawn = plots.histogram("A <title> & more", "hours", values, top=24, mark=(24, "24 h"))
+    drawn = charts.histogram("A <title> & more", "hours", values, top=24, mark=(24, "24 h"))
     root = ET.fromstring(drawn)
     name = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{name}title") is not None

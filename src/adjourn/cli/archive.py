@@ -19,8 +19,8 @@ def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
     """
-    from adjourn.engine import archive as engine  # noqa: PLC0415  # not for --help
-    from adjourn.engine.pages import search  # noqa: PLC0415
+    from adjourn.checkpoints import page_archive as engine  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.page_files import search  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
 
     found = next((page for page in search(place.root).pages if not task or page.task.startswith(task)), None)

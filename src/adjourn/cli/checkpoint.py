@@ -16,8 +16,8 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.executables import find
 
 if TYPE_CHECKING:
-    from adjourn.engine.pages import Found, Search
-    from adjourn.state.composing import Said
+    from adjourn.checkpoints.builder import Said
+    from adjourn.checkpoints.page_files import Found, Search
 
 
 @click.group(
@@ -36,8 +36,8 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     counts: the next session is told it, and the next page takes it over. Without a subcommand, list the pages.
     """
     if ctx.invoked_subcommand is None:
+        from adjourn.checkpoints.page_files import search  # noqa: PLC0415
         from adjourn.engine.desk import now  # noqa: PLC0415  # not for --help
-        from adjourn.engine.pages import search  # noqa: PLC0415
 
         _list(search(os.getcwd()), now(), as_json=as_json)
 
@@ -64,9 +64,9 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
-    from adjourn.engine.ending import name_of  # noqa: PLC0415  # not for --help
-    from adjourn.engine.milestone import make  # noqa: PLC0415
-    from adjourn.state.composing import NOTHING_SAID  # noqa: PLC0415
+    from adjourn.checkpoints.builder import NOTHING_SAID  # noqa: PLC0415
+    from adjourn.checkpoints.close_session import name_of  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.save import make  # noqa: PLC0415
 
     said = _said(source) if source else NOTHING_SAID
     opened = place.writable(task or task_here(place))
@@ -103,7 +103,7 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
 
 def task_here(place: Place) -> str:
     """The task that is worked on here: of the newest page, else the only one of the store."""
-    from adjourn.engine.pages import find_active  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415  # not for --help
     from adjourn.tasks.task import tasks_of  # noqa: PLC0415
 
     tasks = tasks_of(place.store)
@@ -118,10 +118,10 @@ def task_here(place: Place) -> str:
 def _said(source: str) -> Said:
     import msgspec  # noqa: PLC0415  # not for --help
 
+    from adjourn.checkpoints.builder import Said, said_by  # noqa: PLC0415
+    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
     from adjourn.host.workspace import read_file  # noqa: PLC0415
-    from adjourn.state.composing import Said, said_by  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
     if data.lstrip()[:1] == b"{":
@@ -145,13 +145,13 @@ def _said(source: str) -> Said:
 @for_machines
 def show(page: str, *, as_json: bool) -> None:
     """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
-    from adjourn.engine import pages  # noqa: PLC0415  # not for --help
-    from adjourn.engine.artifacts import changed  # noqa: PLC0415
-    from adjourn.engine.commit import moved  # noqa: PLC0415
+    from adjourn.checkpoints import page_files  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.artifacts import changed  # noqa: PLC0415
+    from adjourn.checkpoints.commit import moved  # noqa: PLC0415
     from adjourn.engine.desk import now  # noqa: PLC0415
 
     root = os.getcwd()
-    found = pages.search(root)
+    found = page_files.search(root)
     chosen = _chosen(root, found, page)
     if as_json:
         say_json(_told(chosen, now(), whole=True))
@@ -165,10 +165,10 @@ def show(page: str, *, as_json: bool) -> None:
 
 
 def _chosen(root: str, found: Search, page: str) -> Found:
-    from adjourn.engine import pages  # noqa: PLC0415  # as above
+    from adjourn.checkpoints import page_files  # noqa: PLC0415  # as above
 
     if page.endswith(".md"):
-        return pages.read(root, pages.check_inside(root, page))
+        return page_files.read(root, page_files.check_inside(root, page))
     named = [one for one in found.pages if not page or one.machine.get("name") == page]
     if not named:
         for path, reason in found.broken:
@@ -179,7 +179,7 @@ def _chosen(root: str, found: Search, page: str) -> Found:
 
 
 def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
-    from adjourn.engine.pages import is_stale  # noqa: PLC0415  # as above
+    from adjourn.checkpoints.page_files import is_stale  # noqa: PLC0415  # as above
 
     if not named:
         for path, reason in found.broken:
@@ -209,7 +209,7 @@ def summary(found: Found, now: int) -> str:
 def _told(found: Found, now: int, *, whole: bool = False) -> dict[str, Any]:
     import msgspec  # noqa: PLC0415  # as above
 
-    from adjourn.engine.pages import is_stale  # noqa: PLC0415
+    from adjourn.checkpoints.page_files import is_stale  # noqa: PLC0415
     from adjourn.log.event import timestamp  # noqa: PLC0415
 
     told = {
@@ -246,18 +246,20 @@ def edit(page: str) -> int:
 
     What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
     """
-    from adjourn.engine import pages  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints import page_files  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
     from adjourn.host.workspace import create_file, read_file, write_file  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     root = os.path.realpath(os.getcwd())
-    chosen = _chosen(root, pages.search(root), page)
+    chosen = _chosen(root, page_files.search(root), page)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor:
         raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} as any file")
     folder, name = os.path.split(os.path.join(root, chosen.path))
-    copies = pages.numbered(f".{name.removesuffix('.md')}.edit")  # the first may hold what was written before
+    copies = page_files.numbered(
+        f".{name.removesuffix('.md')}.edit"
+    )  # the first may hold what was written before
     copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
     path = os.path.join(folder, copy)
     named, *options = shlex.split(editor)
@@ -276,8 +278,8 @@ def edit(page: str) -> int:
         _print_findings(chosen.path, data, list(reading.findings))
         complain(f"{chosen.path} stays as it was", f"mend {os.path.relpath(path, root)}, and copy it there")
         return 1
-    with pages.changing(root):
-        if pages.read(root, chosen.path).text != chosen.text:
+    with page_files.changing(root):
+        if page_files.read(root, chosen.path).text != chosen.text:
             raise InvalidError(
                 f"{chosen.path} was written anew meanwhile", f"your text is in {os.path.relpath(path, root)}"
             )
@@ -293,11 +295,11 @@ def edit(page: str) -> int:
 @for_machines
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
+    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
+    from adjourn.checkpoints.page_files import names_of_pages  # noqa: PLC0415
+    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
     from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
-    from adjourn.engine.pages import names_of_pages  # noqa: PLC0415
     from adjourn.host.workspace import read_file  # noqa: PLC0415
-    from adjourn.state.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.state.page_reading import parse  # noqa: PLC0415
 
     told, failed = [], False
     for path in paths or names_of_pages(os.getcwd()):

@@ -73,7 +73,7 @@ def _described(one: dict[str, Any]) -> str:
 
 
 def _of_store(place: Place, name: str) -> dict[str, Any]:
-    from adjourn.engine.checkpoint import document, find, trusted_signer  # noqa: PLC0415  # as above
+    from adjourn.checkpoints.checkpoint import document, find, trusted_signer  # noqa: PLC0415  # as above
     from adjourn.errors import IntegrityError  # noqa: PLC0415
 
     found = find(place.store, name)
@@ -101,7 +101,7 @@ def _of_store(place: Place, name: str) -> dict[str, Any]:
 
 
 def _of_folder(root: str, name: str) -> dict[str, Any] | None:
-    from adjourn.engine import folder  # noqa: PLC0415
+    from adjourn.checkpoints import folder  # noqa: PLC0415
 
     try:
         file = folder.read_published(folder.path_of(root, name)).file

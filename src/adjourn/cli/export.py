@@ -28,8 +28,8 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     Without --to it is .aex/checkpoints/NAME of the workspace, written again. The folder can be committed, sent, and taken in
     elsewhere with `adjourn import`.
     """
-    from adjourn.engine import folder_writing  # noqa: PLC0415  # not for --help
-    from adjourn.engine.checkpoint import find  # noqa: PLC0415
+    from adjourn.checkpoints import folder_writing  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.checkpoint import find  # noqa: PLC0415
     from adjourn.host.workspace import locked  # noqa: PLC0415
 
     found = find(place.store, name)
@@ -51,9 +51,9 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
 
 def _make(target: str) -> None:
     """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
+    from adjourn.checkpoints.attachments import is_knowledge  # noqa: PLC0415
+    from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE  # noqa: PLC0415
     from adjourn.engine.collect import is_temporary  # noqa: PLC0415  # not for --help
-    from adjourn.engine.folder import AUDIT_FILE, JSON_FILE  # noqa: PLC0415
-    from adjourn.engine.knowledge import is_knowledge  # noqa: PLC0415
 
     os.makedirs(target, exist_ok=True)
     names = set(os.listdir(target)) - {JSON_FILE, AUDIT_FILE}

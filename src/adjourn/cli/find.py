@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from adjourn.checkpoints import folder, folder_verification
+from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint
+from adjourn.checkpoints.checkpoint import find as find_named
 from adjourn.cli.place import Place, reading_secret
-from adjourn.engine import folder, folder_verifying
-from adjourn.engine.checkpoint import Checkpoint, as_checkpoint
-from adjourn.engine.checkpoint import find as find_named
 from adjourn.engine.resume import locate, vouched_for
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log.canonical import digest
@@ -47,7 +47,7 @@ def as_resumed(place: Place, name: str) -> Found:
         checkpoint, source = locate(store, place.root, name)
         return Found(checkpoint, source, store)
     scratch = MemoryStore()
-    brought = folder_verifying.verify_named(place.root, name)
+    brought = folder_verification.verify_named(place.root, name)
     task = brought.checkpoint.event.task
     if kept is not None:
         entries = list(kept.read(task))
@@ -89,7 +89,7 @@ def _by_name(place: Place, name: str) -> Found:
             return Found(find_named(kept, name), "store", kept)
         except NotFoundError:
             pass
-    brought = folder_verifying.verify_named(place.root, name)
+    brought = folder_verification.verify_named(place.root, name)
     scratch = MemoryStore()
     scratch.append(brought.extra.task, list(brought.audit.entries()), expect=scratch.head(brought.extra.task))
     for text in (brought.extra.contract, brought.extra.policy):

@@ -12,7 +12,7 @@ from adjourn.cli.place import Place, at_store, example, for_machines, person
 from adjourn.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
-    from adjourn.engine.checkpoint import Checkpoint
+    from adjourn.checkpoints.checkpoint import Checkpoint
 
 
 @click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
@@ -26,7 +26,7 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
     history (not the key: `adjourn keys trust` does that). A checkpoint.json with the published fields only cannot be verified: its
     spent calls are taken at your word, as the start of a new task.
     """
-    from adjourn.engine.folder import JSON_FILE, read_published  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.folder import JSON_FILE, read_published  # noqa: PLC0415  # not for --help
 
     if not os.path.lexists(os.path.join(directory, JSON_FILE)):
         raise NotFoundError(f"{directory} has no {JSON_FILE}", "name the folder of a checkpoint")
@@ -49,7 +49,7 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
 
 
 def _signed(place: Place, directory: str) -> dict[str, Any]:
-    from adjourn.engine.folder_verifying import verify  # noqa: PLC0415
+    from adjourn.checkpoints.folder_verification import verify  # noqa: PLC0415
     from adjourn.engine.resume import import_folder  # noqa: PLC0415
 
     with Waiting("verifying"):
@@ -61,7 +61,7 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
 
 
 def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
-    from adjourn.engine import folder, folder_writing  # noqa: PLC0415
+    from adjourn.checkpoints import folder, folder_writing  # noqa: PLC0415
     from adjourn.engine.resume import import_published  # noqa: PLC0415
     from adjourn.host import ids, keys  # noqa: PLC0415
     from adjourn.tasks.task import Task  # noqa: PLC0415

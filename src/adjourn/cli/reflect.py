@@ -12,7 +12,7 @@ from adjourn.cli.place import example, for_machines, in_folder
 from adjourn.cli.sizes import counted
 
 if TYPE_CHECKING:
-    from adjourn.engine.reflect import Reflection
+    from adjourn.checkpoints.reflect import Reflection
 
 
 @click.command(
@@ -28,7 +28,7 @@ def reflect(*, svg: str, dry_run: bool, as_json: bool) -> None:
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and withdrawn when
     they hold no longer. The same archives give the same lines.
     """
-    from adjourn.engine import reflect as engine  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints import reflect as engine  # noqa: PLC0415  # not for --help
 
     root = os.getcwd()
     found = engine.reflect(root)

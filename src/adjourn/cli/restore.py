@@ -20,7 +20,7 @@ def restore(project: str, *, as_json: bool) -> None:
 
     The archive stays as it is. Without PROJECT, the only one there is.
     """
-    from adjourn.engine import archive as engine  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints import page_archive as engine  # noqa: PLC0415  # not for --help
 
     root = os.getcwd()
     there = engine.projects(root)

@@ -23,11 +23,12 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
+    from adjourn.checkpoints import page_files  # noqa: PLC0415
+    from adjourn.checkpoints.checkpoint import document, trusted_signer  # noqa: PLC0415
     from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import doubts  # noqa: PLC0415
-    from adjourn.engine import pages, recall  # noqa: PLC0415
+    from adjourn.engine import recall  # noqa: PLC0415
     from adjourn.engine import resume as engine  # noqa: PLC0415
-    from adjourn.engine.checkpoint import document, trusted_signer  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
 
     found = as_resumed(place, name)
@@ -47,7 +48,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         found.checkpoint,
         budget=_budget(place, found.store, ledger),
         more=more,
-        page=pages.told(place.root, ledger.task, place.now),
+        page=page_files.told(place.root, ledger.task, place.now),
         brief=recall.briefing(found.store, found.checkpoint, place.now),
     )
     if as_json:

@@ -10,7 +10,7 @@ from adjourn.cli.output import complain, cut, safe, say, say_json, width
 from adjourn.cli.place import Place, at_store, example, for_machines, person
 
 if TYPE_CHECKING:
-    from adjourn.engine.rollback import Done, Plan
+    from adjourn.checkpoints.rollback import Done, Plan
 
 _KINDS = {
     "restore": "restored",
@@ -34,7 +34,7 @@ def rollback(place: Place, checkpoint: str, *, files: bool, state: bool, yes: bo
     they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
     cost stays spent.
     """
-    from adjourn.engine.rollback import carry_out, plan, target_of  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.rollback import carry_out, plan, target_of  # noqa: PLC0415  # not for --help
 
     target = target_of(place.root, checkpoint)
     task = place.writable(target.task) if yes else place.task(target.task)

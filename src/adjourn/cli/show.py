@@ -23,8 +23,8 @@ def show(place: Place, name: str, *, policy: bool, as_json: bool) -> None:
     NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
     folder has is verified and shown.
     """
+    from adjourn.checkpoints.checkpoint import trusted_signer  # noqa: PLC0415
     from adjourn.cli.find import Found, find  # noqa: PLC0415  # not for --help
-    from adjourn.engine.checkpoint import trusted_signer  # noqa: PLC0415
 
     found: Found = find(place, name)
     told = _told(place, found) | {"signer": trusted_signer(found.checkpoint)}
@@ -46,8 +46,8 @@ def _text(found: Any, text_digest: str) -> str | None:
 
 
 def _told(place: Place, found: Any) -> dict[str, Any]:
-    from adjourn.engine import folder  # noqa: PLC0415
-    from adjourn.engine.checkpoint import document_of, known_to  # noqa: PLC0415
+    from adjourn.checkpoints import folder  # noqa: PLC0415
+    from adjourn.checkpoints.checkpoint import document_of, known_to  # noqa: PLC0415
     from adjourn.errors import AdjournError  # noqa: PLC0415
     from adjourn.log.event import decode  # noqa: PLC0415
     from adjourn.log.kinds import data_of  # noqa: PLC0415

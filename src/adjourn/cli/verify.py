@@ -120,7 +120,7 @@ def _accepted(place: Place, report: Report) -> Report:
 
     Raises `RefusedError` where the events that are left do not hold.
     """
-    from adjourn.engine import anchors  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints import anchors  # noqa: PLC0415  # not for --help
     from adjourn.engine.verify_report import Report  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.aex.policy import Policy
+from adjourn.checkpoints import checkpoint
 from adjourn.code import gate, phases, restoring
 from adjourn.code.repository import own_folder
 from adjourn.code.state import State
-from adjourn.engine import checkpoint
 from adjourn.engine.desk import group_of, now
 from adjourn.host import keys, process
 from adjourn.log import kinds

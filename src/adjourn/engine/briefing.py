@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from adjourn.engine.checkpoint import document, trusted_signer
+from adjourn.checkpoints.checkpoint import document, trusted_signer
 from adjourn.engine.resume import answer, vouched_for
 from adjourn.engine.waiting import Waiting
 from adjourn.errors import ConflictError
@@ -118,7 +118,7 @@ def _known(told: dict[str, Any]) -> list[str]:
 
 def _left_behind(task: Task, root: str) -> list[str]:
     """The last call, and the files that came of the work, as the end of the history tells them."""
-    from adjourn.engine.history import recent  # noqa: PLC0415  # not where no brief is told
+    from adjourn.checkpoints.environment import recent  # noqa: PLC0415  # not where no brief is told
 
     seen = recent(task, root, since=-1)
     lines = ["The last call:", quoted(one_line(" ".join(seen.last), _LINE))] if seen.last else []
@@ -165,9 +165,9 @@ def _the_rest(name: str, reader: Reader, root: str, task: str) -> str:
 
 
 def _page(root: str, task: str) -> str:
-    from adjourn.engine import pages  # noqa: PLC0415  # not where no brief is told
+    from adjourn.checkpoints import page_files  # noqa: PLC0415  # not where no brief is told
 
-    found = pages.search(root, task=task).newest
+    found = page_files.search(root, task=task).newest
     return found.path if found is not None else ""
 
 

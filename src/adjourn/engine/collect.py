@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from adjourn.engine.folder import AUDIT_FILE
+from adjourn.checkpoints.folder import AUDIT_FILE
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host.workspace import CHECKPOINTS, inside, locked, open_regular
 from adjourn.log.event import decode, milliseconds

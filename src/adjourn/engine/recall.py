@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.page_writing import record_of
-from adjourn.engine.published import shown_size
+from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints.page_writer import record_of
+from adjourn.checkpoints.shapes import shown_size
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.knowledge.brief import brief
 from adjourn.knowledge.cognition.repository import Pages

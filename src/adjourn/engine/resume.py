@@ -12,12 +12,12 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from adjourn.engine import folder, knowledge
-from adjourn.engine.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
+from adjourn.checkpoints import attachments, folder
+from adjourn.checkpoints.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
+from adjourn.checkpoints.folder_verification import VerifiedFolder, verify_named
+from adjourn.checkpoints.page_files import Told
+from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
 from adjourn.engine.desk import Desk
-from adjourn.engine.folder_verifying import VerifiedFolder, verify_named
-from adjourn.engine.pages import Told
-from adjourn.engine.published import AUDITED, audit_entry, shown_size
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import check_name
 from adjourn.log import kinds
@@ -133,7 +133,7 @@ def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = Fal
     for attempt in range(MAX_ATTEMPTS):
         head = store.head(task)
         shared = _shared(store, verified)
-        note = knowledge.take_in(
+        note = attachments.take_in(
             store, checkpoint, verified.known
         )  # of a history that went another way, nothing
         with suppress(ConflictError):  # somebody works on the task

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine import snapshot_git
-from adjourn.engine.checkpoint import as_checkpoint
-from adjourn.engine.folder import JSON_FILE, is_as_written, path_of
-from adjourn.engine.pages import Found, changing, read, search
+from adjourn.checkpoints import git_snapshot
+from adjourn.checkpoints.checkpoint import as_checkpoint
+from adjourn.checkpoints.folder import JSON_FILE, is_as_written, path_of
+from adjourn.checkpoints.page_files import Found, changing, read, search
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host.workspace import locked, remove_file
 from adjourn.log.event import milliseconds
@@ -171,7 +171,7 @@ def prune(store: Store, root: str, pruned: Pruned) -> None:
     refs = [files["ref"] for files in kept if isinstance(files, dict) and isinstance(files.get("ref"), str)]
     if refs:
         with suppress(AdjournError):  # the repository may be gone
-            snapshot_git.forget(root, refs)
+            git_snapshot.forget(root, refs)
     store.drop([point.document for point in pruned.points if point.document])
 
 

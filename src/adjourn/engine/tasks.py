@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from adjourn.aex.policy import from_text
-from adjourn.engine import checkpoint, folder
-from adjourn.engine.published import shown_size
+from adjourn.checkpoints import checkpoint, folder
+from adjourn.checkpoints.shapes import shown_size
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host.workspace import CHECKPOINTS, inside, read_file
 from adjourn.store.base import Store

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.engine import anchors, folder, folder_verifying
+from adjourn.checkpoints import anchors, folder, folder_verification
 from adjourn.engine.verify_events import Progress, TaskCheck
 from adjourn.engine.verify_report import (
     Located,
@@ -138,12 +138,12 @@ def _record(records: CRStore, name: str) -> RecordReport:
 
 
 def verify_folder(path: str, *, expect_head: str = "") -> Report:
-    """Check a checkpoint's folder whole (`adjourn.engine.folder_verifying`). Raises `NotFoundError` when it is none."""
+    """Check a checkpoint's folder whole (`adjourn.checkpoints.folder_verification`). Raises `NotFoundError` when it is none."""
     file = folder.read_published(path).file
     task = file.adjourn.task if file.adjourn else ""
     report = TaskReport(task=task, findings=[], total=file.adjourn.seq + 1 if file.adjourn else 0)
     try:
-        verified = folder_verifying.verify(path)
+        verified = folder_verification.verify(path)
     except InvalidError as error:
         found = finding("folder-broken", error.message, help=error.remedy)
         report.findings.append(Located(finding=found, task=task))

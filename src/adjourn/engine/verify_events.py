@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.engine.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
+from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.engine.verify_report import (
     CODES,
     NOT_TRUST,

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.engine import triggers
+from adjourn.checkpoints import triggers
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -182,10 +182,10 @@ class Visit:
         here = any(one.group == self._session.sitting.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
-        from adjourn.engine import ending  # noqa: PLC0415  # signing is not on the start path
+        from adjourn.checkpoints import close_session  # noqa: PLC0415  # signing is not on the start path
 
         sitting = self._session if self.id in ledger.sessions else None
-        ending.keep(
+        close_session.keep(
             self.task,
             trigger,
             self._session.sitting.root,
@@ -198,10 +198,10 @@ class Visit:
     def end(self, reason: str) -> None:
         """Get up, with a last checkpoint if calls were made or something was noted."""
         if self.id in self.task.ledger.sessions:
-            from adjourn.engine import ending  # noqa: PLC0415  # as above
+            from adjourn.checkpoints import close_session  # noqa: PLC0415  # as above
 
             self._session.is_open = True
-            ending.end(self._session, reason, self._session.sitting.root, tell=self.notes.append)
+            close_session.end(self._session, reason, self._session.sitting.root, tell=self.notes.append)
 
     def _open(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]

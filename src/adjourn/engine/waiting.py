@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from adjourn.engine.checkpoint import Checkpoint, find
+from adjourn.checkpoints.checkpoint import Checkpoint, find
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode
@@ -87,18 +87,18 @@ def _is_put_away(task: Task, root: str) -> bool:
         os.path.join(root, "output")
     ):
         return False
-    from adjourn.engine import archive, pages  # noqa: PLC0415  # few workspaces have an archive
+    from adjourn.checkpoints import page_archive, page_files  # noqa: PLC0415  # few workspaces have an archive
 
     last = max(_checkpoints(task), key=lambda one: one.event.seq, default=None)
     if (
         last is None
         or _record(task) not in (EMPTY.hash, last.data.record)
-        or any(page.task == task.id for page in pages.search(root, task=task.id).pages)
+        or any(page.task == task.id for page in page_files.search(root, task=task.id).pages)
     ):
         return False
-    for project in archive.projects(root):
+    for project in page_archive.projects(root):
         with suppress(AdjournError):
-            if any(entry.id == last.hash for entry in archive.read_index(root, project)):
+            if any(entry.id == last.hash for entry in page_archive.read_index(root, project)):
                 return True
     return False
 
@@ -130,7 +130,7 @@ def _doubt_what_the_dead_left(task: Task) -> None:
 
 
 def _recovered(task: Task, root: str) -> Checkpoint:
-    from adjourn.engine.ending import keep  # noqa: PLC0415  # signing is rarely needed here
+    from adjourn.checkpoints.close_session import keep  # noqa: PLC0415  # signing is rarely needed here
 
     lose_dead(task)
     return keep(task, RECOVERED, root, budget=task.ledger.budget)

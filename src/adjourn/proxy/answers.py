@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.engine import triggers
+from adjourn.checkpoints import triggers
 from adjourn.engine.desk import Desk
 from adjourn.errors import AdjournError
 from adjourn.log import kinds

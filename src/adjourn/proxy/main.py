@@ -271,7 +271,7 @@ class Proxy:
                     self.report.event("store.error", str(error))
 
     def _end_sessions(self, reason: str) -> None:
-        from adjourn.engine.ending import end  # noqa: PLC0415  # not on the start path
+        from adjourn.checkpoints.close_session import end  # noqa: PLC0415  # not on the start path
 
         for session in self.desk.sessions:
             try:

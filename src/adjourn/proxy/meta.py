@@ -196,24 +196,25 @@ class MetaTools:
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
     def _checkpoint(self, arguments: Arguments) -> Any:
-        from adjourn.engine import milestone  # noqa: PLC0415  # not on the start path
+        from adjourn.checkpoints import save  # noqa: PLC0415  # not on the start path
 
         name, description = _text(arguments, "name"), _text(arguments, "description", "")
         session = self._desk.session()
-        made = milestone.make(
+        made = save.make(
             session.task,
             self._desk.setting.root,
             name,
             budget=session.policy.budget,
             description=description,
-            said=milestone.said_in(arguments),
+            said=save.said_in(arguments),
             sitting=session,
         )
         told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}
         return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.engine import pages, recall, resume  # noqa: PLC0415  # as above
+        from adjourn.checkpoints import page_files  # noqa: PLC0415  # as above
+        from adjourn.engine import recall, resume  # noqa: PLC0415  # as above
         from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
@@ -227,7 +228,7 @@ class MetaTools:
             resumed.checkpoint,
             budget=session.policy.budget,
             more=more,
-            page=pages.told(self._desk.setting.root, ledger.task, self._desk.clock()),
+            page=page_files.told(self._desk.setting.root, ledger.task, self._desk.clock()),
             brief=recall.briefing(self._desk.store, resumed.checkpoint, self._desk.clock()),
         )
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from adjourn.engine import anchors
+from adjourn.checkpoints import anchors
 from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.host import ids
 from adjourn.host.process import Process, lives

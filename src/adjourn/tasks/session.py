@@ -34,7 +34,7 @@ from adjourn.tasks.task import SYSTEM, Fact, Task
 from adjourn.text.redact import preview
 
 if TYPE_CHECKING:
-    from adjourn.engine.triggers import Watch
+    from adjourn.checkpoints.triggers import Watch
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_SHOWN_TOOL = 200

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from adjourn.aex.rules import Policy
-from adjourn.engine import triggers
+from adjourn.checkpoints import triggers
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest

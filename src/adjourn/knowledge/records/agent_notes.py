@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from adjourn.engine.page_writing import record_of
+from adjourn.checkpoints.page_writer import record_of
 from adjourn.errors import ConflictError, InvalidError
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised

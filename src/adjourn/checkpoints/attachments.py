@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.engine.checkpoint import Checkpoint
+from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.host.workspace import read_file, read_lines, remove_file, write_file

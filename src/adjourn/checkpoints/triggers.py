@@ -197,7 +197,7 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
     notes: list[str] = []
     more: dict[str, object] = {}
     if settings.keep_files and session.sitting.root:
-        from adjourn.engine.snapshot_git import keep  # noqa: PLC0415  # few workspaces keep files
+        from adjourn.checkpoints.git_snapshot import keep  # noqa: PLC0415  # few workspaces keep files
 
         try:
             kept = keep(session.sitting.root, session.task.id, session.task.ledger.seq + 1, settings)
@@ -241,8 +241,8 @@ def _make(
     more: dict[str, object] | None = None,
 ) -> tuple[str, list[str]]:
     """A checkpoint and its page. Returns its hash, and what is to be said: a page that cannot be written keeps nobody."""
-    from adjourn.engine import page_writing, pages  # noqa: PLC0415  # signing and pages are not on the start path
-    from adjourn.engine.checkpoint import create  # noqa: PLC0415
+    from adjourn.checkpoints import page_files, page_writer  # noqa: PLC0415  # signing and pages are not on the start path
+    from adjourn.checkpoints.checkpoint import create  # noqa: PLC0415
 
     session.hold()
     task, root = session.task.id, session.sitting.root
@@ -253,8 +253,8 @@ def _make(
         return made.hash, []
     sitting = session.task.ledger.sessions.get(session.id)
     try:
-        found = pages.by_id(root, base) if base else None
-        written = page_writing.write(
+        found = page_files.by_id(root, base) if base else None
+        written = page_writer.write(
             session.task,
             made,
             root,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.published import tool_history_entry
+from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import CHECKPOINTS, check_name, inside, read_file
 from adjourn.log.canonical import digest

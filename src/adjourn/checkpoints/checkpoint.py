@@ -113,7 +113,7 @@ class Known(NamedTuple):
 
 def _known(task: Task) -> Known:
     """What is known now, with the effects that were had until now."""
-    from adjourn.engine.page_writing import record_of  # noqa: PLC0415  # it needs this module
+    from adjourn.checkpoints.page_writer import record_of  # noqa: PLC0415  # it needs this module
 
     record = record_of(task.store, task.id)
     if record is None:

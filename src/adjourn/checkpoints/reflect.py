@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.archive import MAX_ENTRIES, folder_of, projects, read_index, write_index
-from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
-from adjourn.host.workspace import inside, locked, make_folder, read_file, write_file
-from adjourn.state import plots
-from adjourn.state.reflection import (
+from adjourn.checkpoints import charts
+from adjourn.checkpoints.page_archive import MAX_ENTRIES, folder_of, projects, read_index, write_index
+from adjourn.checkpoints.reflection import (
     Chain,
     Indexed,
     Statistic,
@@ -28,6 +26,8 @@ from adjourn.state.reflection import (
     remembered,
     statistics,
 )
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import inside, locked, make_folder, read_file, write_file
 
 MEMORY, FILE = "memory", "MEMORY.md"
 MAX_MEMORY = 4 * 1024 * 1024
@@ -90,13 +90,13 @@ def draw(found: Reflection) -> dict[str, str]:
     chains: Sequence[Chain] = found.chains
     shares = [ratio * 100 for ratio, _ in positions(chains)]
     return {
-        "budget-at-checkpoint.svg": plots.histogram(
+        "budget-at-checkpoint.svg": charts.histogram(
             "Budget used at checkpoints", "% of the budget", shares, top=100
         ),
-        "age-at-resume.svg": plots.histogram(
+        "age-at-resume.svg": charts.histogram(
             "Age of the checkpoint at resume", "hours", ages(chains), top=24, mark=(24, "24 h")
         ),
-        "calls-lost.svg": plots.histogram(
+        "calls-lost.svg": charts.histogram(
             "Calls lost at the end of a session", "calls", lost(chains), top=10, mark=(10, "10")
         ),
     }

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adjourn.engine import artifacts
-from adjourn.engine.commit import moved
+from adjourn.checkpoints import artifacts
+from adjourn.checkpoints.commit import moved
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
+from adjourn.checkpoints.parser import Reading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host.workspace import inside, locked, make_folder, open_regular
 from adjourn.log.canonical import digest
-from adjourn.state.page import MAX_PAGE_BYTES, MINUTE, Page, render
-from adjourn.state.page_reading import Reading, parse
 
 FOLDER = "tmp"
 ACTIVE = "checkpoint-active.md"

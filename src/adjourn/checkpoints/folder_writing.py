@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine import knowledge
-from adjourn.engine.checkpoint import FORMAT, Checkpoint, document, find
-from adjourn.engine.folder import (
+from adjourn.checkpoints import attachments
+from adjourn.checkpoints.checkpoint import FORMAT, Checkpoint, document, find
+from adjourn.checkpoints.folder import (
     AUDIT_FILE,
     JSON_FILE,
     MAX_HISTORY,
@@ -58,10 +58,10 @@ def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
     if not _goes_on(store, checkpoint, folder):
         remove_file(folder, JSON_FILE)  # with our audit.jsonl it would be no checkpoint of either history
     write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in events))
-    knowledge.write(store, checkpoint, folder)
+    attachments.write(store, checkpoint, folder)
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
     write_file(folder, JSON_FILE, data)
-    knowledge.remove_older(folder, checkpoint)
+    attachments.remove_older(folder, checkpoint)
     return digest(data)
 
 

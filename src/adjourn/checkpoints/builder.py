@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from adjourn.checkpoints.page import MINUTE, Artifact, Page, Progress
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds
-from adjourn.state.page import MINUTE, Artifact, Page, Progress
 from adjourn.tasks.ledger import Ledger
 from adjourn.text.quoting import clean
 from adjourn.text.redact import without_secrets

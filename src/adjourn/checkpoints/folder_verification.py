@@ -14,9 +14,9 @@ import os
 from collections import deque
 from typing import Any, NamedTuple
 
-from adjourn.engine import knowledge
-from adjourn.engine.audit import Audit, follow
-from adjourn.engine.checkpoint import (
+from adjourn.checkpoints import attachments
+from adjourn.checkpoints.audit_log import Audit, follow
+from adjourn.checkpoints.checkpoint import (
     FORMAT,
     Checkpoint,
     as_checkpoint,
@@ -24,7 +24,7 @@ from adjourn.engine.checkpoint import (
     document_of,
     known_to,
 )
-from adjourn.engine.folder import (
+from adjourn.checkpoints.folder import (
     AUDIT_FILE,
     JSON_FILE,
     MAX_HISTORY,
@@ -35,7 +35,7 @@ from adjourn.engine.folder import (
     path_of,
     read_published,
 )
-from adjourn.engine.published import tool_history_entry
+from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log.canonical import canonical, digest
@@ -58,7 +58,7 @@ class VerifiedFolder(NamedTuple):
     audit: Audit
     signer: str
     trusted_as: str
-    known: knowledge.Knowledge
+    known: attachments.Knowledge
 
 
 def verify_named(root: str, name: str) -> VerifiedFolder:
@@ -107,7 +107,7 @@ def verify(folder: str) -> VerifiedFolder:
     ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
     known = {fingerprint(key): name for name, key in keys.trusted().items()}
     signer = checkpoint.data.key
-    carried = knowledge.read(folder, checkpoint)
+    carried = attachments.read(folder, checkpoint)
     return VerifiedFolder(file, extra, checkpoint, ledger, audit, signer, known.get(signer, ""), carried)
 
 

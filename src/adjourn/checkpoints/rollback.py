@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adjourn.engine import page_writing, snapshot_git
-from adjourn.engine.checkpoint import create
-from adjourn.engine.ending import name_of
-from adjourn.engine.pages import Found, search
-from adjourn.engine.snapshot_git import Change
-from adjourn.engine.triggers import BEFORE
+from adjourn.checkpoints import git_snapshot, page_writer
+from adjourn.checkpoints.checkpoint import create
+from adjourn.checkpoints.close_session import name_of
+from adjourn.checkpoints.git_snapshot import Change
+from adjourn.checkpoints.page_files import Found, search
+from adjourn.checkpoints.triggers import BEFORE
 from adjourn.errors import NotFoundError
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
@@ -65,7 +65,7 @@ def target_of(root: str, name: str = "") -> Found:
 def plan(task: Task, root: str, target: Found, *, files: bool = True) -> Plan:
     """What going back to a page would do."""
     commit = commit_of(target) if files else ""
-    changed = snapshot_git.changes(root, commit, read_settings(root)) if commit else []
+    changed = git_snapshot.changes(root, commit, read_settings(root)) if commit else []
     return Plan(target, commit, changed, _effects(task, target.seq))
 
 
@@ -81,7 +81,7 @@ def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> D
     undo, changed, more = "", list[Change](), dict[str, Any]()
     if made.commit:
         number = task.ledger.seq + 1
-        changed, kept = snapshot_git.put_back(root, made.commit, task.id, number, read_settings(root))
+        changed, kept = git_snapshot.put_back(root, made.commit, task.id, number, read_settings(root))
         undo = kept.commit
         more["files"] = kept.told()
     if not state:
@@ -89,7 +89,7 @@ def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> D
     target = made.target
     trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
     checkpoint = create(task, f"{name_of(task.id)[:50]}-rollback", trigger=trigger, by=by)
-    written = page_writing.write(task, checkpoint, root, budget=task.ledger.budget, base=target, more=more)
+    written = page_writer.write(task, checkpoint, root, budget=task.ledger.budget, base=target, more=more)
     return Done(written.path, undo, changed)
 
 

@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adjourn.engine import artifacts
-from adjourn.engine.checkpoint import Checkpoint
-from adjourn.engine.commit import commit
-from adjourn.engine.history import recent
-from adjourn.engine.pages import (
+from adjourn.checkpoints import artifacts
+from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Said, compose
+from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints.commit import commit
+from adjourn.checkpoints.environment import recent
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
+from adjourn.checkpoints.page_files import (
     ACTIVE,
     FOLDER,
     Found,
@@ -40,8 +42,6 @@ from adjourn.engine.pages import (
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import create_file, make_folder, sync_folder
 from adjourn.log.event import Actor, milliseconds
-from adjourn.state.composing import NOTHING_SAID, Happened, Said, compose
-from adjourn.state.page import MAX_PAGE_BYTES, Page, render
 from adjourn.store.base import Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task

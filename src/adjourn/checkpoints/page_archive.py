@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine.history import named_in
-from adjourn.engine.page_writing import put_active
-from adjourn.engine.pages import FOLDER, Found, changing, minute, numbered, search, word
+from adjourn.checkpoints.environment import named_in
+from adjourn.checkpoints.page_files import FOLDER, Found, changing, minute, numbered, search, word
+from adjourn.checkpoints.page_writer import put_active
+from adjourn.checkpoints.reflection import Ended, Indexed, Resumed
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host.workspace import inside, locked, make_folder, read_lines, sync_folder, write_file
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
-from adjourn.state.reflection import Ended, Indexed, Resumed
 from adjourn.store.base import Store
 from adjourn.tasks.verified import following
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjourn.engine import checkpoint
-from adjourn.engine.milestone import make
-from adjourn.engine.page_writing import record_of
-from adjourn.engine.pages import is_automatic
+from adjourn.checkpoints import checkpoint
+from adjourn.checkpoints.page_files import is_automatic
+from adjourn.checkpoints.page_writer import record_of
+from adjourn.checkpoints.save import make
 from adjourn.host.workspace import MAX_NAME
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task

@@ -118,7 +118,7 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
 
 def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
     """Whether a folder verifies, is signed by a trusted key, and goes on from this event. Raises `AdjournError`."""
-    from adjourn.engine.folder_verifying import verify_named  # noqa: PLC0415  # only where something is missing
+    from adjourn.checkpoints.folder_verification import verify_named  # noqa: PLC0415  # only where something is missing
 
     verified = verify_named(root, name)
     return bool(verified.trusted_as) and (seq < 0 or verified.audit.hash_of(seq) == event_hash)

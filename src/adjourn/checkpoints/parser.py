@@ -12,9 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.findings import Finding, Span
-from adjourn.log.canonical import digest
-from adjourn.state.page import (
+from adjourn.checkpoints.page import (
     ARTIFACTS,
     CONTROL,
     MAX_PAGE_BYTES,
@@ -33,6 +31,8 @@ from adjourn.state.page import (
     Progress,
     armed,
 )
+from adjourn.findings import Finding, Span
+from adjourn.log.canonical import digest
 
 _ALSO_READ = {"Open Questions": QUESTIONS}
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.engine import checkpoint, folder_writing, page_writing
-from adjourn.engine.checkpoint import Checkpoint
+from adjourn.checkpoints import checkpoint, folder_writing, page_writer
+from adjourn.checkpoints.builder import NOTHING_SAID, Said
+from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.engine.collect import remove_temporaries, share_histories
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log.event import Actor
-from adjourn.state.composing import NOTHING_SAID, Said
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import SYSTEM, Task
 
@@ -49,7 +49,7 @@ def make(
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
-        page = page_writing.write(task, made, root, budget=budget, said=said, began=began)
+        page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:
         return Made(made, path, "", [f"it has no page: {error}"])
     return Made(made, path, page.path, page.notes)

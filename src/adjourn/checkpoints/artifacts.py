@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from adjourn.checkpoints.page import Artifact
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import inside, read_inside
 from adjourn.log.canonical import digest
-from adjourn.state.page import Artifact
 
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that are read of all files of a page together. One that there is no room for is not kept in mind."""

@@ -22,13 +22,13 @@ from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import Made, make
 from adjourn.checkpoints.triggers import settled
-from adjourn.engine import collect as collecting
-from adjourn.engine.collect import collect, share_histories
 from adjourn.engine.desk import Desk
-from adjourn.engine.retention import DAY, Rules, plan, prune
 from adjourn.engine.verify import verify_store
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
+from adjourn.retention import gc as collecting
+from adjourn.retention.gc import collect, share_histories
+from adjourn.retention.prune import DAY, Rules, plan, prune
 from adjourn.tasks.decision import Call
 from adjourn.tasks.task import Task
 

@@ -29,15 +29,16 @@ from adjourn.cli import export as exporting
 from adjourn.code import context
 from adjourn.code.index.index import Index
 from adjourn.code.repository import Repository
-from adjourn.engine import collect, resume
+from adjourn.engine import resume
 from adjourn.engine.resume import import_folder, locate, take_in_later
-from adjourn.engine.retention import Rules, plan, prune
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder
 from adjourn.knowledge.records.agent_notes import Decided, Note, add
 from adjourn.policy.destructive import DEFAULT
+from adjourn.retention import gc
+from adjourn.retention.prune import Rules, plan, prune
 from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import Change
@@ -228,16 +229,16 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
     """A process that writes one of the two folders while they are compared keeps what it wrote."""
     for name in ("short", "long"):
         mark(one, name)
-    real = collect._goes_on
+    real = gc._goes_on
 
     def meanwhile(*args: Any) -> bool:
         found = real(*args)
-        monkeypatch.setattr(collect, "_goes_on", real)
+        monkeypatch.setattr(gc, "_goes_on", real)
         mark(one, changed, "g1" if changed == "short" else "g2")
         return found
 
-    monkeypatch.setattr(collect, "_goes_on", meanwhile)
-    collect.share_histories(str(one.root), limit=0)
+    monkeypatch.setattr(gc, "_goes_on", meanwhile)
+    gc.share_histories(str(one.root), limit=0)
     for name in ("short", "long"):
         assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)
     assert not [name for _, _, names in os.walk(one.root) for name in names if name.startswith(".audit")]
@@ -250,16 +251,16 @@ def test_a_document_that_is_named_while_it_is_looked_for_stays(
     _, verified = paid_for(one)
     store = MemoryStore()
     document = store.put_blob(one.store.get_blob(verified.checkpoint.data.document) or b"")
-    real = collect._texts
+    real = gc._texts
 
     def texts(looked_at: Any) -> Any:
         yield from list(real(looked_at))
-        monkeypatch.setattr(collect, "_texts", real)
+        monkeypatch.setattr(gc, "_texts", real)
         import_folder(store, verified)
 
-    monkeypatch.setattr(collect, "_texts", texts)
+    monkeypatch.setattr(gc, "_texts", texts)
     one.clock.move(seconds=100_000)
-    collect.collect(store, str(one.root), one.clock())
+    gc.collect(store, str(one.root), one.clock())
     assert store.get_blob(document) is not None
 
 
@@ -277,7 +278,7 @@ def test_what_a_cut_off_write_left_is_freed(tmp_path: Path, place: str) -> None:
         (folder / name).write_text("x")
         os.utime(folder / name, (1, 1))
     (folder / ".a.json.13.0123abcd").write_text("x")
-    collect.collect(None, str(tmp_path), 0)
+    gc.collect(None, str(tmp_path), 0)
     assert sorted(os.listdir(folder))[-2:] == [".a.json.13.0123abcd", "b.json"]
     assert len(list(folder.iterdir())) == 2
 

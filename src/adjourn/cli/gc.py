@@ -19,7 +19,7 @@ def gc(place: Place, *, as_json: bool) -> None:
     and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. A
     store does not get smaller by it; it reuses the room.
     """
-    from adjourn.engine.collect import collect  # noqa: PLC0415  # not for --help
+    from adjourn.retention.gc import collect  # noqa: PLC0415  # not for --help
 
     with Waiting("looking"):
         freed = collect(place.store_or_none(), place.root, place.now)

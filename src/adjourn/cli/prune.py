@@ -82,8 +82,8 @@ def prune(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
     """
-    from adjourn.engine.retention import Rules, plan  # noqa: PLC0415  # not for --help
-    from adjourn.engine.retention import prune as carry_out  # noqa: PLC0415
+    from adjourn.retention.prune import Rules, plan  # noqa: PLC0415  # not for --help
+    from adjourn.retention.prune import prune as carry_out  # noqa: PLC0415
 
     rules = Rules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     found = plan(place.store, place.root, rules, place.now)

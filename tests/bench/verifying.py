@@ -10,9 +10,9 @@ import histories
 from sizes import Sizes
 from tables import Table, ratio
 
-from adjourn.engine.verify import verify_task
 from adjourn.log.chain import verify_chain
 from adjourn.store.sqlite import SqliteStore
+from adjourn.verification.verify import verify_task
 
 
 def run(sizes: Sizes, folder: str) -> list[Table]:

@@ -42,10 +42,10 @@ import pytest
 
 from adjourn.aex import examine
 from adjourn.checkpoints import shapes
-from adjourn.engine.verify_report import CODES
 from adjourn.log.kinds import REGISTRY
 from adjourn.proxy.meta import DEFINITIONS
 from adjourn.proxy.options import OPTIONS
+from adjourn.verification.report import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {"docs/reference/cli.md", "docs/reference/diagnostics.md", "docs/benchmarks.md", "docs/STATUS.md"}

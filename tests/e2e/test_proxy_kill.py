@@ -19,13 +19,13 @@ import pytest
 from harness import ERAS, Client, Message, Workspace, decoded, text_of
 
 from adjourn.checkpoints import folder, folder_verification, page_files
-from adjourn.engine.verify import verify_task
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
 from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger
+from adjourn.verification.verify import verify_task
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 20

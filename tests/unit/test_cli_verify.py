@@ -11,9 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adjourn.checkpoints import checkpoint
-from adjourn.engine.verify import verify_store, verify_task
-from adjourn.engine.verify_events import CHUNK
-from adjourn.engine.verify_report import CODES
 from adjourn.errors import NotFoundError
 from adjourn.host import keys
 from adjourn.log import kinds
@@ -22,6 +19,9 @@ from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Fact, Task
+from adjourn.verification.report import CODES
+from adjourn.verification.task_check import CHUNK
+from adjourn.verification.verify import verify_store, verify_task
 
 NOON = 1_777_735_812_345
 AGENT = Actor("claude-code", "agent")

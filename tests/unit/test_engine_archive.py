@@ -23,7 +23,6 @@ from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import Made, make
 from adjourn.checkpoints.triggers import settled
 from adjourn.engine.desk import Desk
-from adjourn.engine.verify import verify_store
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.retention import gc as collecting
@@ -31,6 +30,7 @@ from adjourn.retention.gc import collect, share_histories
 from adjourn.retention.prune import DAY, Rules, plan, prune
 from adjourn.tasks.decision import Call
 from adjourn.tasks.task import Task
+from adjourn.verification.verify import verify_store
 
 MINUTE = 60
 

@@ -17,7 +17,6 @@ from adjourn.checkpoints.shapes import shown_size
 from adjourn.engine import recall, resume
 from adjourn.engine.recall import SECTIONS, Wanted, cut_to, read_wanted, told
 from adjourn.engine.resume import ANSWER_BYTES
-from adjourn.engine.verify import verify_task
 from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Statement, apply_reply
@@ -33,6 +32,7 @@ from adjourn.knowledge.records.agent_notes import (
     Question,
 )
 from adjourn.proxy import noting
+from adjourn.verification.verify import verify_task
 
 ANN = CRAuthor(id="ann", type="human")
 EVERYTHING = {

@@ -12,7 +12,6 @@ from random import Random
 import pytest
 
 from adjourn.checkpoints import checkpoint
-from adjourn.engine.verify import verify_store, verify_task
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import kinds
@@ -20,6 +19,7 @@ from adjourn.log.event import Actor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Fact, Task
+from adjourn.verification.verify import verify_store, verify_task
 
 NOON = 1_777_735_812_345
 AGENT, AUTHOR = Actor("claude-code", "agent"), CRAuthor(id="agent-1", type="agent")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import click
 
 from adjourn.cli.app import COMMANDS, group
-from adjourn.engine.verify_report import CODES
+from adjourn.verification.report import CODES
 
 _HEAD = """# Command line
 

@@ -13,7 +13,7 @@ from adjourn.cli.signatures import Asked, secret_of, verify_signature, with_secr
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
-    from adjourn.engine.verify_report import Located, Report
+    from adjourn.verification.report import Located, Report
 
 
 @click.command(
@@ -85,7 +85,7 @@ def verify(
     if what and (os.path.isdir(what) or os.sep in what):
         if accept:
             raise UsageError("--accept is for a task of the store", "name the task")
-        from adjourn.engine.verify import verify_folder  # noqa: PLC0415  # not for --help
+        from adjourn.verification.verify import verify_folder  # noqa: PLC0415  # not for --help
 
         with Waiting("verifying"):
             report = verify_folder(what, expect_head=expect_head)
@@ -101,7 +101,7 @@ def verify(
 
 
 def _of_store(place: Place, what: str, expect_head: str, *, deep: bool) -> Report:
-    from adjourn.engine.verify import Around, verify_store, verify_task  # noqa: PLC0415
+    from adjourn.verification.verify import Around, verify_store, verify_task  # noqa: PLC0415
 
     around = Around(reading_secret(), place.root)
     with Progress("verifying") as progress:
@@ -121,8 +121,8 @@ def _accepted(place: Place, report: Report) -> Report:
     Raises `RefusedError` where the events that are left do not hold.
     """
     from adjourn.checkpoints import anchors  # noqa: PLC0415  # not for --help
-    from adjourn.engine.verify_report import Report  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
+    from adjourn.verification.report import Report  # noqa: PLC0415
 
     checked = Report(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:

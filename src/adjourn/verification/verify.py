@@ -14,8 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.checkpoints import anchors, folder, folder_verification
-from adjourn.engine.verify_events import Progress, TaskCheck
-from adjourn.engine.verify_report import (
+from adjourn.errors import AdjournError, IntegrityError, InvalidError
+from adjourn.store.base import Store
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.task import Task, tasks_of
+from adjourn.verification.report import (
     Located,
     RecordReport,
     Report,
@@ -24,10 +27,7 @@ from adjourn.engine.verify_report import (
     head_mismatch,
     unknown_signer,
 )
-from adjourn.errors import AdjournError, IntegrityError, InvalidError
-from adjourn.store.base import Store
-from adjourn.tasks.heads import KeptHeads
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.verification.task_check import Progress, TaskCheck
 
 if TYPE_CHECKING:
     from adjourn.knowledge.records import CRStore

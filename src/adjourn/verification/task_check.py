@@ -18,15 +18,6 @@ from typing import Literal
 import msgspec
 
 from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
-from adjourn.engine.verify_report import (
-    CODES,
-    NOT_TRUST,
-    Located,
-    TaskReport,
-    finding,
-    head_mismatch,
-    unknown_signer,
-)
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log.canonical import canonical, digest
@@ -36,6 +27,15 @@ from adjourn.log.kinds import CheckpointCreated, data_of
 from adjourn.log.signing import fingerprint
 from adjourn.store.base import Entry, Store
 from adjourn.tasks.ledger import Ledger
+from adjourn.verification.report import (
+    CODES,
+    NOT_TRUST,
+    Located,
+    TaskReport,
+    finding,
+    head_mismatch,
+    unknown_signer,
+)
 
 CHUNK = 4096
 

@@ -24,7 +24,7 @@ os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
 @pytest.fixture
 def unattended(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder whose settings let this process speak for a person, without a terminal and inside a client."""
-    from adjourn.engine import person  # noqa: PLC0415  # few tests need it
+    from adjourn.clients import person  # noqa: PLC0415  # few tests need it
 
     home = tmp_path_factory.mktemp("home")
     settings = home / person.SETTINGS

@@ -16,7 +16,7 @@ from pathlib import Path
 from adjourn.checkpoints import triggers
 from adjourn.checkpoints.close_session import end
 from adjourn.checkpoints.save import make
-from adjourn.engine.desk import Desk, Setting
+from adjourn.clients.client import Desk, Setting
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import Call

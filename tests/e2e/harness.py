@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from adjourn.engine.desk import now
+from adjourn.clients.client import now
 from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode

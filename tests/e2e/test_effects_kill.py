@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.desk import now
+from adjourn.clients.client import now
 from adjourn.host import keys
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
@@ -39,7 +39,7 @@ import os, random, sys, time
 from adjourn.aex.policy import from_text
 from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
-from adjourn.engine.desk import now
+from adjourn.clients.client import now
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import Call
 from adjourn.tasks.lease import Sitting

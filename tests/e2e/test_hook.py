@@ -20,8 +20,8 @@ import pytest
 from harness import META_TOOLS, Workspace, only
 from requirements import requirement
 
-from adjourn.engine.desk import Setting, group_of
-from adjourn.engine.visitor import Visitor
+from adjourn.clients.client import Setting, group_of
+from adjourn.clients.visitor import Visitor
 from adjourn.host import process
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract

@@ -12,7 +12,7 @@ import pytest
 from harness import Client
 from test_hook import Hooked
 
-from adjourn.engine.proxies import PROXY
+from adjourn.clients.proxies import PROXY
 from adjourn.host.process import current
 
 SEVERAL = ("--proxied", "adjourn,files")

@@ -25,7 +25,7 @@ from real.servers import SERVERS, Place
 from test_real_servers import command_of, prepare, proxied
 
 from adjourn.checkpoints import checkpoint
-from adjourn.engine.desk import now, open_at
+from adjourn.clients.client import now, open_at
 from adjourn.host.process import Process, lives
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.desk import now, open_at
+from adjourn.clients.client import now, open_at
 from adjourn.host import keys
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode

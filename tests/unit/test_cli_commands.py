@@ -94,7 +94,7 @@ def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> No
         "asyncio",
         "psycopg",
         "mcp",
-        "adjourn.engine.desk",
+        "adjourn.clients.client",
         "difflib",
     }
     others = {entry.place.partition(":")[0] for other, entry in COMMANDS.items() if other != name}

@@ -22,7 +22,7 @@ from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import Made, make
 from adjourn.checkpoints.triggers import settled
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.retention import gc as collecting
@@ -38,7 +38,7 @@ MINUTE = 60
 @pytest.fixture(params=["memory", "sqlite"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     machine = Machine(tmp_path, monkeypatch, store=request.param)
-    monkeypatch.setattr("adjourn.engine.desk.now", machine.clock)
+    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
     yield machine
     machine.store.close()
 
@@ -46,7 +46,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.engine.desk.now", machine.clock)
+    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
     return machine
 
 

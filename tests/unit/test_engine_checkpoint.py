@@ -20,8 +20,8 @@ from adjourn.checkpoints.checkpoint import (
     names,
     trusted_signer,
 )
+from adjourn.clients.client import Desk, Setting, open_at
 from adjourn.engine import resume
-from adjourn.engine.desk import Desk, Setting, open_at
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.log import kinds

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.desk import Desk, group_of, open_at
+from adjourn.clients.client import Desk, group_of, open_at
 from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
 from adjourn.host import process
 from adjourn.host.process import Process

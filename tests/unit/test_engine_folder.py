@@ -845,7 +845,7 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
 
 RIVAL = """
 import sys
-from adjourn.engine import desk; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
+from adjourn.clients import client as desk; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.desk import open_at
+from adjourn.clients.client import open_at
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key

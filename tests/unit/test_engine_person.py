@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine import person
-from adjourn.engine.desk import BOUND, CLIENT, now
+from adjourn.clients import person
+from adjourn.clients.client import BOUND, CLIENT, now
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.host import keys, process
 from adjourn.host.process import Process

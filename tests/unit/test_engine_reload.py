@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.desk import Desk, Setting
+from adjourn.clients.client import Desk, Setting
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest

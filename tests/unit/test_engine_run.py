@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.engine.desk import open_at
+from adjourn.clients.client import open_at
 from adjourn.engine.run import begin
 from adjourn.engine.run.begin import InputsError
 from adjourn.engine.run.running import Options, Outcome
@@ -130,7 +130,7 @@ class Bench:
         gone.wait()
         with self.patch.context() as patch:
             patch.setattr(process, "current", lambda: process.Process(process.host(), gone.pid, 1))
-            patch.setattr("adjourn.engine.desk.Desk.close", lambda _self, _reason: None)
+            patch.setattr("adjourn.clients.client.Desk.close", lambda _self, _reason: None)
             with pytest.raises(Cut):
                 self.run(*lines, **more)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.engine.desk import group_of, now
+from adjourn.clients.client import group_of, now
 from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.models import client_model

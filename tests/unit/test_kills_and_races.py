@@ -54,7 +54,7 @@ HERE = Process("here", os.getpid(), 1)
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.engine.desk.now", machine.clock)
+    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
     return machine
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import tools
-from adjourn.engine.desk import Desk, Setting
+from adjourn.clients.client import Desk, Setting
 from adjourn.log.canonical import MAX_SAFE_INTEGER
 from adjourn.log.strict import fold_key
 from adjourn.mcp.frames import FrameError, Message, decode_client_line

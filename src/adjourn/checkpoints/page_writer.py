@@ -301,7 +301,7 @@ class _Place:
 
 def _lives(store: Store, task: str) -> bool:
     """Whether a session that gave a sign of life lately works on the task."""
-    from adjourn.engine.desk import now  # noqa: PLC0415  # leases are of the real clock
+    from adjourn.clients.client import now  # noqa: PLC0415  # leases are of the real clock
 
     leases = store.refs(f"lease/{task}/").values()
     return any(end.isdigit() and int(end) > now() for end in leases)

@@ -78,11 +78,11 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
     from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+    from adjourn.clients.client import now  # noqa: PLC0415
     from adjourn.code import saved  # noqa: PLC0415
     from adjourn.code.place import Place  # noqa: PLC0415
     from adjourn.code.repository import Repository  # noqa: PLC0415
     from adjourn.code.status import status  # noqa: PLC0415
-    from adjourn.engine.desk import now  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
 
     place = Place(Repository("."))

@@ -230,7 +230,7 @@ class Story:
     @contextmanager
     def _task(self) -> Iterator[Task]:
         """The demonstration's task, of which there is one."""
-        from adjourn.engine.desk import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
+        from adjourn.clients.client import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
         from adjourn.host.keys import secret  # noqa: PLC0415
         from adjourn.tasks.task import Task, tasks_of  # noqa: PLC0415
 

@@ -31,7 +31,7 @@ class Place:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
-        from adjourn.engine.desk import DEFAULT_STORE, now  # noqa: PLC0415  # not for --help
+        from adjourn.clients.client import DEFAULT_STORE, now  # noqa: PLC0415  # not for --help
 
         self.root = os.getcwd()
         self.url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
@@ -54,7 +54,7 @@ class Place:
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
         if self._store is None:
-            from adjourn.engine.desk import open_at  # noqa: PLC0415  # not for --help
+            from adjourn.clients.client import open_at  # noqa: PLC0415  # not for --help
 
             self._store = open_at(self.root, self.url)
             if context := click.get_current_context(silent=True):
@@ -134,7 +134,7 @@ def person() -> Actor:
 
 def speak(command: str, place: Place | None, *, attended: bool) -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person."""
-    from adjourn.engine import person as rules  # noqa: PLC0415  # only for such commands
+    from adjourn.clients import person as rules  # noqa: PLC0415  # only for such commands
 
     changes = place.changes if place else (rules.home(),)
     store = place.store_or_none() if place else None

@@ -20,8 +20,8 @@ import click
 
 from adjourn.cli.output import complain, cut, safe, width
 from adjourn.cli.place import person
-from adjourn.engine.desk import now
-from adjourn.engine.person import client_of
+from adjourn.clients.client import now
+from adjourn.clients.person import client_of
 from adjourn.engine.run.running import Run
 from adjourn.engine.run.stopping import Stop
 from adjourn.log.canonical import digest

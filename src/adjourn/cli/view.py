@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.cli.place import Place, reading_secret
-from adjourn.engine.desk import group_of
+from adjourn.clients.client import group_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import process
 from adjourn.log.event import decode, timestamp

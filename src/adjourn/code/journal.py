@@ -11,10 +11,10 @@ from typing import Any
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import checkpoint
+from adjourn.clients.client import group_of, now
 from adjourn.code import gate, phases, restoring
 from adjourn.code.repository import own_folder
 from adjourn.code.state import State
-from adjourn.engine.desk import group_of, now
 from adjourn.host import keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest

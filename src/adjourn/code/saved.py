@@ -11,10 +11,10 @@ import re
 from contextlib import suppress
 from typing import Any
 
+from adjourn.clients.client import now
 from adjourn.code import phases, restoring
 from adjourn.code.repository import FOLDER, own_folder
 from adjourn.code.state import State
-from adjourn.engine.desk import now
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host.workspace import read_file, remove_file, write_file
 from adjourn.log.event import timestamp

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.clients.client import now, open_at
 from adjourn.code import flow, frames, gate, journal, leftovers, phases, saved
 from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
@@ -27,7 +28,6 @@ from adjourn.code.resuming import fit, is_fresh
 from adjourn.code.state import State, Strictness, ToolCall
 from adjourn.code.status import known, status
 from adjourn.code.work import Client, Work
-from adjourn.engine.desk import now, open_at
 from adjourn.errors import AdjournError
 from adjourn.host import ids
 from adjourn.store.base import Store

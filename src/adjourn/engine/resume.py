@@ -17,7 +17,7 @@ from adjourn.checkpoints.checkpoint import MAX_DESCRIPTION, Checkpoint, create, 
 from adjourn.checkpoints.folder_verification import VerifiedFolder, verify_named
 from adjourn.checkpoints.page_files import Told
 from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import check_name
 from adjourn.log import kinds

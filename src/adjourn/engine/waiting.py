@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn.checkpoints.checkpoint import Checkpoint, find
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode
 from adjourn.store.base import EMPTY, Store

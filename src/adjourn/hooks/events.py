@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from adjourn.engine.visitor import Visitor
+from adjourn.clients.visitor import Visitor
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Request

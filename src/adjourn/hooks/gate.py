@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.engine.visitor import Visitor
+from adjourn.clients.visitor import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, Request

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from adjourn.engine.desk import Setting
-from adjourn.engine.visit import Manners
-from adjourn.engine.visitor import Visitor
+from adjourn.clients.client import Setting
+from adjourn.clients.hook_session import Manners
+from adjourn.clients.visitor import Visitor
 from adjourn.hooks.claude_code import CODEX
 from adjourn.host import process
 from adjourn.policy.contract import Contract

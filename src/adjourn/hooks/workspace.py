@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 
 from adjourn.aex.policy import discover
-from adjourn.engine.desk import DEFAULT_STORE
+from adjourn.clients.client import DEFAULT_STORE
 from adjourn.errors import RefusedError, UsageError
 
 

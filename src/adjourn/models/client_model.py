@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.engine.desk import group_of, now
+from adjourn.clients.client import group_of, now
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import ids, process
 from adjourn.host.process import Process

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.aex.policy import Policy
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest

@@ -20,7 +20,7 @@ from select import poll
 from threading import Event, Thread
 from types import FrameType
 
-from adjourn.engine.desk import Desk, Setting
+from adjourn.clients.client import Desk, Setting
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 
 Arguments = dict[str, Any]
 

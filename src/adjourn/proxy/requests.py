@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames

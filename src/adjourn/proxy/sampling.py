@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.desk import Desk
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from adjourn.aex import templates
 from adjourn.aex.policy import discover
-from adjourn.engine.proxies import as_client_names_it
+from adjourn.clients.proxies import as_client_names_it
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.setup import jsonc, servers, starting, toml_text
 from adjourn.setup.files import read_plain

@@ -17,7 +17,7 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
-from adjourn.engine.desk import Desk, Setting, group_of, open_at
+from adjourn.clients.client import Desk, Setting, group_of, open_at
 from adjourn.engine.run.calls import MAX_NAME
 from adjourn.engine.run.journal import History, name_of, value_of
 from adjourn.engine.run.running import Options, Plan, Run

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.checkpoints.close_session import end
-from adjourn.engine.desk import Desk, now
+from adjourn.clients.client import Desk, now
 from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
 from adjourn.engine.run.journal import History, Journal, value_of
 from adjourn.engine.run.permission import Permissions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock, local
 from uuid import uuid4
 
-from adjourn.engine.desk import now
+from adjourn.clients.client import now
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.knowledge.brief import format_state_for_prompt
 from adjourn.knowledge.brief.brief import MAX_TOKENS, Tokenizer

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-from adjourn.engine.desk import now
+from adjourn.clients.client import now
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
 from adjourn.knowledge.cognition.transitions import Happening, Step
 from adjourn.knowledge.model.documents import Tree, same, view, without

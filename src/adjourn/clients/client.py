@@ -19,7 +19,7 @@ from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import triggers
-from adjourn.engine import proxies
+from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
 from adjourn.host import ids, keys, process
 from adjourn.log import kinds

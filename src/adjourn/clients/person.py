@@ -21,7 +21,7 @@ from contextlib import suppress
 
 import msgspec
 
-from adjourn.engine.desk import BOUND, CLIENT, DEFAULT_STORE, now
+from adjourn.clients.client import BOUND, CLIENT, DEFAULT_STORE, now
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import keys, process
 from adjourn.host.process import Process

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.engine.desk import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
-from adjourn.engine.proxies import is_listed
-from adjourn.engine.visit import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
+from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
+from adjourn.clients.hook_session import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
+from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import process
 from adjourn.host.process import Process

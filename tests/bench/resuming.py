@@ -10,7 +10,7 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.checkpoints import checkpoint
-from adjourn.engine import resume
+from adjourn.handover import resume
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import FOLD_EVERY, Task
 

@@ -21,8 +21,8 @@ from adjourn.checkpoints.folder import MAX_JSON_BYTES, read_published
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.page_archive import INDEX, folder_of, read_index
 from adjourn.code import saved as sessions
-from adjourn.engine.resume import import_folder, locate
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
+from adjourn.handover.resume import import_folder, locate
 from adjourn.host.workspace import read_lines
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.transfer import imported

@@ -21,8 +21,8 @@ from adjourn.checkpoints.checkpoint import (
     trusted_signer,
 )
 from adjourn.clients.client import Desk, Setting, open_at
-from adjourn.engine import resume
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
+from adjourn.handover import resume
 from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest

@@ -14,10 +14,10 @@ from test_engine_checkpoint import Machine
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import document
 from adjourn.checkpoints.shapes import shown_size
-from adjourn.engine import recall, resume
-from adjourn.engine.recall import SECTIONS, Wanted, cut_to, read_wanted, told
-from adjourn.engine.resume import ANSWER_BYTES
 from adjourn.errors import HeldError, IntegrityError, InvalidError
+from adjourn.handover import record_sections, resume
+from adjourn.handover.record_sections import SECTIONS, Wanted, cut_to, read_wanted, told
+from adjourn.handover.resume import ANSWER_BYTES
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Statement, apply_reply
 from adjourn.knowledge.model.documents import tree_of
@@ -284,7 +284,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(machine: Mach
     pages, wanted = [], Wanted(section="facts")
     while True:
         page = told(machine.store, desk.task_id(), wanted)
-        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= recall.ANSWER_BYTES
+        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
             break
@@ -339,7 +339,7 @@ def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
 def brief_of(machine: Machine, desk: Any) -> dict[str, Any]:
     resumed = resume.resume(desk, "fix-auth")
     ledger = resumed.session.task.refresh()
-    brief = recall.briefing(machine.store, resumed.checkpoint, machine.clock())
+    brief = record_sections.briefing(machine.store, resumed.checkpoint, machine.clock())
     return resume.answer(machine.store, ledger, resumed.checkpoint, budget=5, brief=brief)
 
 
@@ -407,9 +407,9 @@ def test_the_brief_tells_what_is_so_by_now(machine: Machine) -> None:
     said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
     written = store.update(record["id"], said, ANN)
     made = machine.save(desk)
-    brief = recall.briefing(machine.store, made, machine.clock())(4000)
+    brief = record_sections.briefing(machine.store, made, machine.clock())(4000)
     assert "waits for the approval of a person" in brief
-    later = recall.briefing(machine.store, made, machine.clock() + 900_000)(4000)
+    later = record_sections.briefing(machine.store, made, machine.clock() + 900_000)(4000)
     assert "question q2 was expired, not answered: Which host?" in later
     assert "resume point go: Deploy was denied: timed out" in later
     assert f"question {question} was" not in later
@@ -430,10 +430,10 @@ def test_an_approval_that_a_fork_used_is_told_as_used(machine: Machine) -> None:
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
     made = machine.save(desk)
-    assert "## VERIFY FIRST" not in recall.briefing(machine.store, made, machine.clock())(4000)
+    assert "## VERIFY FIRST" not in record_sections.briefing(machine.store, made, machine.clock())(4000)
     fork = store.fork(approved["contentHash"], {}, ANN)
     store.consume_resume_point(fork["id"], "go", ANN)
-    assert "these steps were begun" in recall.briefing(machine.store, made, machine.clock())(4000)
+    assert "these steps were begun" in record_sections.briefing(machine.store, made, machine.clock())(4000)
 
 
 def test_a_record_that_did_not_come_along_is_missed(machine: Machine) -> None:
@@ -443,8 +443,8 @@ def test_a_record_that_did_not_come_along_is_missed(machine: Machine) -> None:
     add(machine, desk, **EVERYTHING)
     made = machine.save(desk)
     machine.store = type(machine.store)()
-    text = recall.briefing(machine.store, made, machine.clock())(4000)
+    text = record_sections.briefing(machine.store, made, machine.clock())(4000)
     assert made.data.record in text
     assert "adjourn record import" in text
     CRStore(machine.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
-    assert "is not in this store" in recall.briefing(machine.store, made, machine.clock())(4000)
+    assert "is not in this store" in record_sections.briefing(machine.store, made, machine.clock())(4000)

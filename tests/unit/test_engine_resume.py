@@ -17,15 +17,6 @@ from test_engine_folder import EDITS, Forger
 from adjourn.checkpoints import folder_verification, folder_writing
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.shapes import AUDITED
-from adjourn.engine import resume
-from adjourn.engine.resume import (
-    ANSWER_BYTES,
-    MAX_CALLS,
-    import_folder,
-    import_published,
-    locate,
-    vouched_for,
-)
 from adjourn.errors import (
     AdjournError,
     ConflictError,
@@ -34,6 +25,15 @@ from adjourn.errors import (
     InvalidError,
     NotFoundError,
     RefusedError,
+)
+from adjourn.handover import resume
+from adjourn.handover.resume import (
+    ANSWER_BYTES,
+    MAX_CALLS,
+    import_folder,
+    import_published,
+    locate,
+    vouched_for,
 )
 from adjourn.host import keys
 from adjourn.host.process import Process

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.engine.tasks import listed, read_contract_file
 from adjourn.errors import NotFoundError
+from adjourn.handover.listing import listed, read_contract_file
 
 LIMIT = 256 * 1024
 TASK = 'task fix_test v0\ngoal "Fix the failing test."\nuse file.read, file.write, tests.run\nreturn 1\n'

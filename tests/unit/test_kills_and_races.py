@@ -29,9 +29,9 @@ from adjourn.cli import export as exporting
 from adjourn.code import context
 from adjourn.code.index.index import Index
 from adjourn.code.repository import Repository
-from adjourn.engine import resume
-from adjourn.engine.resume import import_folder, locate, take_in_later
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
+from adjourn.handover import resume
+from adjourn.handover.resume import import_folder, locate, take_in_later
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder

@@ -50,7 +50,7 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
 
 def _signed(place: Place, directory: str) -> dict[str, Any]:
     from adjourn.checkpoints.folder_verification import verify  # noqa: PLC0415
-    from adjourn.engine.resume import import_folder  # noqa: PLC0415
+    from adjourn.handover.resume import import_folder  # noqa: PLC0415
 
     with Waiting("verifying"):
         verified = verify(directory)
@@ -62,7 +62,7 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
 
 def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
     from adjourn.checkpoints import folder, folder_writing  # noqa: PLC0415
-    from adjourn.engine.resume import import_published  # noqa: PLC0415
+    from adjourn.handover.resume import import_published  # noqa: PLC0415
     from adjourn.host import ids, keys  # noqa: PLC0415
     from adjourn.tasks.task import Task  # noqa: PLC0415
 

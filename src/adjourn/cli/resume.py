@@ -27,9 +27,9 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     from adjourn.checkpoints.checkpoint import document, trusted_signer  # noqa: PLC0415
     from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
     from adjourn.cli.view import doubts  # noqa: PLC0415
-    from adjourn.engine import recall  # noqa: PLC0415
-    from adjourn.engine import resume as engine  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
+    from adjourn.handover import record_sections  # noqa: PLC0415
+    from adjourn.handover import resume as engine  # noqa: PLC0415
 
     found = as_resumed(place, name)
     if not trusted_signer(found.checkpoint) and engine.vouched_for(found.store, found.checkpoint) is None:
@@ -49,7 +49,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         budget=_budget(place, found.store, ledger),
         more=more,
         page=page_files.told(place.root, ledger.task, place.now),
-        brief=recall.briefing(found.store, found.checkpoint, place.now),
+        brief=record_sections.briefing(found.store, found.checkpoint, place.now),
     )
     if as_json:
         say_json(told)

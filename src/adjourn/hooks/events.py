@@ -29,7 +29,7 @@ def _visitor(options: dict[str, str], root: str) -> Visitor:
 
 def _began(options: dict[str, str], request: Request, root: str) -> str:
     """The brief, if work waits here; or that its history was changed."""
-    from adjourn.engine import briefing, waiting  # noqa: PLC0415  # once a session; verifying is not on the gate's path
+    from adjourn.handover import pending, session_brief  # noqa: PLC0415  # once a session; verifying is not on the gate's path
 
     del request
     visitor = _visitor(options, root)
@@ -41,12 +41,12 @@ def _began(options: dict[str, str], request: Request, root: str) -> str:
         visit.task.check_history()
     except IntegrityError as error:
         return str(error)
-    found = waiting.waiting(visitor.desk, visit.task.id)
+    found = pending.waiting(visitor.desk, visit.task.id)
     if found is None:
         return ""
-    reader = briefing.Reader(visit.task.id, servers)
-    said = briefing.text(found, reader, root=root, budget=visit.policy.budget)
-    briefing.mark_shown(found)
+    reader = session_brief.Reader(visit.task.id, servers)
+    said = session_brief.text(found, reader, root=root, budget=visit.policy.budget)
+    session_brief.mark_shown(found)
     return said
 
 

@@ -160,7 +160,7 @@ class MetaTools:
 
     def notice(self) -> str:
         """What the client is told as it begins: that work waits here, and how to go on with it; "" for nothing."""
-        from adjourn.engine.waiting import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
+        from adjourn.handover.pending import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
 
         if self._desk.policy.judge_open("aex.resume").effect != "allow":
             return ""
@@ -214,7 +214,7 @@ class MetaTools:
 
     def _resume(self, arguments: Arguments) -> Any:
         from adjourn.checkpoints import page_files  # noqa: PLC0415  # as above
-        from adjourn.engine import recall, resume  # noqa: PLC0415  # as above
+        from adjourn.handover import record_sections, resume  # noqa: PLC0415  # as above
         from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
 
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
@@ -229,21 +229,21 @@ class MetaTools:
             budget=session.policy.budget,
             more=more,
             page=page_files.told(self._desk.setting.root, ledger.task, self._desk.clock()),
-            brief=recall.briefing(self._desk.store, resumed.checkpoint, self._desk.clock()),
+            brief=record_sections.briefing(self._desk.store, resumed.checkpoint, self._desk.clock()),
         )
 
     def _list_tasks(self, arguments: Arguments) -> Any:
-        from adjourn.engine import tasks  # noqa: PLC0415  # as above
+        from adjourn.handover import listing  # noqa: PLC0415  # as above
 
         del arguments
-        return {"tasks": tasks.listed(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)}
+        return {"tasks": listing.listed(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)}
 
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
-        from adjourn.engine import tasks  # noqa: PLC0415
+        from adjourn.handover import listing  # noqa: PLC0415
         from adjourn.policy.contract import unsigned  # noqa: PLC0415
 
-        path, text = tasks.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
+        path, text = listing.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         source = os.path.relpath(path, self._desk.setting.root)
         policy = self._desk.policy
         return review(

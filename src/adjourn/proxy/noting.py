@@ -151,10 +151,10 @@ def note(desk: Desk, arguments: Arguments) -> Any:
 
 
 def record(desk: Desk, arguments: Arguments) -> Any:
-    from adjourn.engine import recall  # noqa: PLC0415  # as above
+    from adjourn.handover import record_sections  # noqa: PLC0415  # as above
 
-    wanted = recall.read_wanted(arguments)
-    return recall.told(desk.store, desk.task_id(), wanted)
+    wanted = record_sections.read_wanted(arguments)
+    return record_sections.told(desk.store, desk.task_id(), wanted)
 
 
 def ask(desk: Desk, arguments: Arguments) -> Any:

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from adjourn.checkpoints.checkpoint import document, trusted_signer
-from adjourn.engine.resume import answer, vouched_for
-from adjourn.engine.waiting import Waiting
 from adjourn.errors import ConflictError
+from adjourn.handover.pending import Waiting
+from adjourn.handover.resume import answer, vouched_for
 from adjourn.log import kinds
 from adjourn.log.event import decode, timestamp
 from adjourn.tasks.task import Task
@@ -134,7 +134,7 @@ def _record(found: Waiting, room: int) -> list[str]:
     """The brief of the task's Continuation Record, if it has one."""
     if not found.task.store.refs("record/"):
         return []
-    from adjourn.engine.recall import briefing  # noqa: PLC0415  # few tasks have one
+    from adjourn.handover.record_sections import briefing  # noqa: PLC0415  # few tasks have one
 
     brief = briefing(found.task.store, found.checkpoint, found.task.clock())(room)
     return [brief] if brief else []

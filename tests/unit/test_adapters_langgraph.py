@@ -21,10 +21,10 @@ from test_engine_run import ANN, Bench
 from adjourn.adapters.langgraph import BEGIN, Plan, graph, plan
 from adjourn.aex.ast import For, If, Return, Step
 from adjourn.aex.check import examine
-from adjourn.engine.run.calls import BlockedError
 from adjourn.errors import HeldError, InvalidError, UsageError
 from adjourn.log import kinds
 from adjourn.policy.contract import BrokenContractError
+from adjourn.runs.step_calls import BlockedError
 from adjourn.tasks.approvals import answer
 from strategies_aex import documents
 
@@ -410,7 +410,7 @@ def test_a_person_of_the_caller_is_asked(bench: Bench) -> None:
 
 def test_inputs_are_checked_before_anything(bench: Bench) -> None:
     """No task is made."""
-    from adjourn.engine.run.begin import InputsError  # noqa: PLC0415
+    from adjourn.runs.start import InputsError  # noqa: PLC0415
 
     with pytest.raises(InputsError):
         made(bench, "need n: int", "do note.add(n=n)", "return n").invoke({"inputs": {"n": "x"}})

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from adjourn.clients.client import open_at
-from adjourn.engine.run import begin
-from adjourn.engine.run.begin import InputsError
-from adjourn.engine.run.running import Options, Outcome
-from adjourn.engine.run.stopping import Stop
-from adjourn.engine.run.tools import Arguments, Tool, ToolError
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
 from adjourn.host import keys
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.models.model import Completion, ModelError
 from adjourn.policy.contract import BrokenContractError
+from adjourn.runs import start
+from adjourn.runs.cancellation import Stop
+from adjourn.runs.runner import Options, Outcome
+from adjourn.runs.start import InputsError
+from adjourn.runs.tools import Arguments, Tool, ToolError
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.lease import lose_dead
 from adjourn.tasks.ledger import Approval, Ledger
@@ -93,11 +93,11 @@ class Bench:
     def run(self, *lines: str, inputs: dict[str, Any] | None = None, **more: Any) -> Outcome:
         """A new run of a contract with these lines."""
         self.events.clear()
-        return begin.start(self.options(**more), self.contract(*lines), inputs or {}).go()
+        return start.start(self.options(**more), self.contract(*lines), inputs or {}).go()
 
     def resume(self, file: str = "", **more: Any) -> Outcome:
         self.events.clear()
-        return begin.resume(self.options(**more), file).go()
+        return start.resume(self.options(**more), file).go()
 
     def output(self, *lines: str, inputs: dict[str, Any] | None = None) -> Any:
         """The value of the `return` of a run that has to succeed."""
@@ -335,7 +335,7 @@ def test_a_contract_with_an_error_is_not_run(bench: Bench) -> None:
         bench.run("return 1")
     bench.policy("allow *")
     with pytest.raises(UsageError):
-        begin.start(bench.options(), ".aex/policy.aex", {})
+        start.start(bench.options(), ".aex/policy.aex", {})
 
 
 def test_a_line_between_two_levels_is_not_run(bench: Bench) -> None:
@@ -356,7 +356,7 @@ def test_a_make_without_a_model_is_refused_before_the_start(bench: Bench) -> Non
 def test_without_a_policy_the_contract_alone_counts(bench: Bench) -> None:
     """And says so."""
     (bench.root / ".aex" / "policy.aex").unlink()
-    run = begin.start(bench.options(), bench.contract("do note.add(n=1)", "return 1", use="note.add"), {})
+    run = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1", use="note.add"), {})
     assert "AEX135" in [finding.code for finding in run.plan.findings]
     assert run.go().status == "success"
 
@@ -368,7 +368,7 @@ def test_a_json_policy(bench: Bench) -> None:
         "do note.add(n=1)", "return 1", policy="p.json", task="run-1"
     )
     file = bench.contract("do note.list()", "return 1", use="note.list")
-    assert begin.start(bench.options(policy="p.json", task=""), file, {}).go().status == "success"
+    assert start.start(bench.options(policy="p.json", task=""), file, {}).go().status == "success"
 
 
 # --- permission
@@ -720,7 +720,7 @@ def test_the_newest_unfinished_run_is_resumed(bench: Bench) -> None:
     for number, name in enumerate(("a.aex", "b.aex"), 1):
         bench.clock.move(seconds=1)
         file = bench.contract("do note.add(n=1)", f"return {number}", name=name)
-        begin.start(bench.options(task=name), file, {}).go()
+        start.start(bench.options(task=name), file, {}).go()
     bench.policy("allow *")
     assert bench.resume("a.aex", task="").output == 1
     with pytest.raises(NotFoundError, match=r"no unfinished run of a\.aex"):
@@ -749,9 +749,9 @@ def test_a_name_that_is_taken_is_refused(bench: Bench) -> None:
 def test_two_processes_never_run_one_task(bench: Bench) -> None:
     """While one lives, another is refused."""
     bench.policy("allow *", "budget calls=0")
-    first = begin.start(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
+    first = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
     with bench.patch.context() as patch:
-        patch.setattr("adjourn.engine.run.begin.group_of", lambda _process, _root: "another")
+        patch.setattr("adjourn.runs.start.group_of", lambda _process, _root: "another")
         with pytest.raises(HeldError):
             bench.resume()
     first.go()
@@ -824,7 +824,7 @@ def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
         'policy work v1\ngoal "do it"\nallow note.add where n <= 2\n'
     )
     file = bench.contract("for one in [1, 2, 3]", "  do note.add(n=one)", "return 1", use="note.add")
-    assert "not with these arguments" in begin.start(bench.options(), file, {}).go().reason
+    assert "not with these arguments" in start.start(bench.options(), file, {}).go().reason
     assert bench.done() == [1, 2]
 
 
@@ -856,9 +856,9 @@ def test_a_remote_tests_tool_still_runs_listed_commands_only(bench: Bench) -> No
     bench.tool("tests.run", lambda given: given)
     bench.policy("allow tests.run:npm test*")
     file = bench.contract("do tests.run(command=x)", "return 1", use="tests.run")
-    assert begin.start(bench.options(), file, {}).go().status == "blocked"
+    assert start.start(bench.options(), file, {}).go().status == "blocked"
     file = bench.contract('do tests.run(cmd="npm test -q")', "return 1", use="tests.run")
-    assert begin.start(bench.options(task=""), file, {}).go().status == "success"
+    assert start.start(bench.options(task=""), file, {}).go().status == "success"
 
 
 # --- every point of a kill

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from test_engine_run import Bench
 
-from adjourn.engine.run import remote
-from adjourn.engine.run.remote import RegistryError, registered
-from adjourn.engine.run.tools import ToolError
+from adjourn.runs import registry
+from adjourn.runs.registry import RegistryError, registered
+from adjourn.runs.tools import ToolError
 
 
 class Server(ThreadingHTTPServer):
@@ -108,7 +108,7 @@ def test_remote_tools_are_called_with_json(bench: Bench, server: Server) -> None
 
 def test_a_tool_without_side_effect_is_not_in_doubt(bench: Bench, server: Server) -> None:
     """Its time-out is no question; one of a tool that says nothing, or has an effect, is."""
-    bench.patch.setattr(remote, "registered", lambda url: registered(url, seconds=0.3))
+    bench.patch.setattr(registry, "registered", lambda url: registered(url, seconds=0.3))
     url = server.tools(note_add={"url": "/hangs"}, note_list={"url": "/hangs", "sideEffect": False})
     assert "gave no answer" in bench.run("do note.list()", "return 1", registry=url).reason
     assert not bench.ledger().doubts
@@ -139,7 +139,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
 ) -> None:
     """Each is told; where nobody knows what happened the call is in doubt. Time counts for the whole answer."""
     if answer[1][:1] != b"[":
-        monkeypatch.setattr(remote, "MAX_ANSWER", 100)
+        monkeypatch.setattr(registry, "MAX_ANSWER", 100)
     server.answers[path] = answer
     tool = registered(server.tools(t={"url": path}), seconds=0.5)["t"]
     began = time.monotonic()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from test_engine_run import Bench
 
-from adjourn.engine.run import begin, programs, tools
-from adjourn.engine.run.patches import touched
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
+from adjourn.runs import start, subprocesses, tools
+from adjourn.runs.patches import touched
 
 PATCH = """diff --git a/a.txt b/a.txt
 --- a/a.txt
@@ -148,7 +148,7 @@ def test_path_scopes_are_enforced(bench: Bench) -> None:
 
     def reason(step: str) -> str:
         file = bench.contract(f"do {step}", "return 1", use=use)
-        return begin.start(bench.options(task=""), file, {}).go().reason
+        return start.start(bench.options(task=""), file, {}).go().reason
 
     assert reason('file.read(paths="src/b.txt")') == ""
     assert "not with these arguments" in reason('file.read(paths=["src/b.txt", "a.txt"])')
@@ -166,10 +166,10 @@ def test_path_scopes_look_at_the_files_of_a_patch(bench: Bench) -> None:
     """Also of one that is written as a diff."""
     bench.policy("allow file.write:src/**", "allow git.apply:a.*")
     file = bench.contract("need p: str", "do file.write(diff=p)", "return 1", use="file.write")
-    refused = begin.start(bench.options(task=""), file, {"p": PATCH}).go()
+    refused = start.start(bench.options(task=""), file, {"p": PATCH}).go()
     assert "not with these arguments" in refused.reason
     file = bench.contract("need p: str", "do git.apply(diff=p) -> x", "return x", use="git.apply")
-    assert begin.start(bench.options(), file, {"p": PATCH}).go().output == {"applied": True}
+    assert start.start(bench.options(), file, {"p": PATCH}).go().output == {"applied": True}
 
 
 def test_reading_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_a_condition_on_the_command_lists_commands_too(bench: Bench) -> None:
     for condition, status in (('cmd matches "echo *"', "success"), ("quiet is true", "blocked")):
         policy.write_text(f'policy work v1\ngoal "do it"\nallow tests.run where {condition}\n')
         file = bench.contract('do tests.run(cmd="echo a", quiet=true)', "return 1", use="tests.run")
-        assert begin.start(bench.options(task=""), file, {}).go().status == status
+        assert start.start(bench.options(task=""), file, {}).go().status == status
 
 
 @pytest.mark.parametrize("char", list(";&|`$!<>"))
@@ -267,7 +267,7 @@ def test_a_program_of_the_workspace_is_not_found_by_a_relative_entry_of_path(ben
 
 def test_outputs_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beginning and end are kept."""
-    monkeypatch.setattr(programs, "MAX_OUTPUT", 100)
+    monkeypatch.setattr(subprocesses, "MAX_OUTPUT", 100)
     (bench.root / "t.sh").write_text(
         "echo first; i=0; while [ $i -lt 3000 ]; do echo 0123456789; i=$((i+1)); done; echo last"
     )
@@ -398,7 +398,7 @@ def test_path_scopes_hold_for_tools_that_are_not_built_in(bench: Bench) -> None:
     file = bench.contract(
         'do note.add(path="src/b.txt")', 'do note.add(path="src/../a.txt")', "return 1", use="note.add"
     )
-    assert "not with these arguments" in begin.start(bench.options(), file, {}).go().reason
+    assert "not with these arguments" in start.start(bench.options(), file, {}).go().reason
     assert [given["path"] for _, given in bench.calls] == ["src/b.txt"]
 
 

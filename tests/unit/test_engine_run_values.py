@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from adjourn.aex.conditions import parse_condition
 from adjourn.aex.expr import parse
 from adjourn.aex.text import Word
-from adjourn.engine.run.values import Names, as_text, evaluate, files_of, holds, truthy
 from adjourn.errors import InvalidError
+from adjourn.runs.expressions import Names, as_text, evaluate, files_of, holds, truthy
 from strategies import json_values
 
 

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from adjourn.checkpoints.git_snapshot import changes, forget, keep, listed, put_back
 from adjourn.cli.doctor import doctor
-from adjourn.engine.run.patches import touched
-from adjourn.engine.run.tools import built_in
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
+from adjourn.runs.patches import touched
+from adjourn.runs.tools import built_in
 from hostile_git import arm, arm_filter, git, plain, program, submodule
 
 PATIENT = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)

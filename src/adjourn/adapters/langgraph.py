@@ -22,14 +22,14 @@ from adjourn.aex.ir import Permissions, compiled
 from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel
 from adjourn.aex.shape import model as shape
 from adjourn.aex.tree import unparse
-from adjourn.engine.run import begin
-from adjourn.engine.run.calls import AskPerson, BlockedError, Emit
-from adjourn.engine.run.running import Options, Outcome
-from adjourn.engine.run.stopping import Stop
-from adjourn.engine.run.tools import Tool
 from adjourn.errors import InvalidError, UsageError
 from adjourn.models.model import Model
 from adjourn.policy.contract import BrokenContractError
+from adjourn.runs import start as begin
+from adjourn.runs.cancellation import Stop
+from adjourn.runs.runner import Options, Outcome
+from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
+from adjourn.runs.tools import Tool
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

@@ -14,8 +14,8 @@ from adjourn.errors import InvalidError, UsageError
 
 if TYPE_CHECKING:
     from adjourn.adapters.otlp import Exporter
-    from adjourn.engine.run.running import Outcome
     from adjourn.models.model import Model
+    from adjourn.runs.runner import Outcome
 
 MAX_INPUTS = 10_000_000
 
@@ -82,9 +82,9 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
     from adjourn.cli.run_view import Person, Printer, signals  # noqa: PLC0415  # not for --help
-    from adjourn.engine.run import begin  # noqa: PLC0415
-    from adjourn.engine.run.running import Options  # noqa: PLC0415
-    from adjourn.engine.run.stopping import Stop  # noqa: PLC0415
+    from adjourn.runs import start  # noqa: PLC0415
+    from adjourn.runs.cancellation import Stop  # noqa: PLC0415
+    from adjourn.runs.runner import Options  # noqa: PLC0415
 
     if not file and not resume:
         raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
@@ -110,7 +110,7 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
             model=_model(place, settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )
-        prepared = begin.resume(options, file) if resume else begin.start(options, file, _inputs(inputs))
+        prepared = start.resume(options, file) if resume else start.start(options, file, _inputs(inputs))
         printer.begin(prepared, again=resume)
         try:
             outcome = prepared.go()

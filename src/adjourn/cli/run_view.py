@@ -22,10 +22,10 @@ from adjourn.cli.output import complain, cut, safe, width
 from adjourn.cli.place import person
 from adjourn.clients.client import now
 from adjourn.clients.person import client_of
-from adjourn.engine.run.running import Run
-from adjourn.engine.run.stopping import Stop
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp
+from adjourn.runs.cancellation import Stop
+from adjourn.runs.runner import Run
 from adjourn.store.base import Head
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.ledger import Approval

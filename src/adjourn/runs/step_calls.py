@@ -13,11 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.aex.rules import Policy
-from adjourn.engine.run.journal import Journal, call_of
-from adjourn.engine.run.making import Make, make_value
-from adjourn.engine.run.permission import MAKE, Permissions
-from adjourn.engine.run.stopping import Stop
-from adjourn.engine.run.tools import TESTS, Tool
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
@@ -27,6 +22,11 @@ from adjourn.policy.arguments import UNKNOWN, places
 from adjourn.policy.calls import encoded
 from adjourn.policy.protected.calls import protected_path, reason_for
 from adjourn.policy.protected.places import Places
+from adjourn.runs.cancellation import Stop
+from adjourn.runs.journal import Journal, call_of
+from adjourn.runs.make_step import Make, make_value
+from adjourn.runs.permission import MAKE, Permissions
+from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks.decision import Block, Call, Forward, Replay
 from adjourn.tasks.ledger import Approval
 from adjourn.tasks.task import Task

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.engine.run import patches
-from adjourn.engine.run.programs import run_program
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host.workspace import inside, make_folder, read_inside, write_file
+from adjourn.runs import patches
+from adjourn.runs.subprocesses import run_program
 
 MAX_FILE = 10_000_000
 MAX_READ = 50_000_000

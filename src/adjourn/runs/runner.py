@@ -19,18 +19,18 @@ from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.checkpoints.close_session import end
 from adjourn.clients.client import Desk, now
-from adjourn.engine.run.calls import AskPerson, BlockedError, Emit, Means
-from adjourn.engine.run.journal import History, Journal, value_of
-from adjourn.engine.run.permission import Permissions
-from adjourn.engine.run.steps import Interpreter
-from adjourn.engine.run.stopping import Stop
-from adjourn.engine.run.tools import Tool, built_in
-from adjourn.engine.run.values import Names
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.log import kinds
 from adjourn.models.model import Model
 from adjourn.policy.contract import Contract
+from adjourn.runs.cancellation import Stop
+from adjourn.runs.expressions import Names
+from adjourn.runs.interpreter import Interpreter
+from adjourn.runs.journal import History, Journal, value_of
+from adjourn.runs.permission import Permissions
+from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
+from adjourn.runs.tools import Tool, built_in
 from adjourn.tasks.lease import LEASE_MILLISECONDS
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
@@ -113,7 +113,7 @@ class Run:
         """The built-in ones, over them the caller's, over them the registry's."""
         remote: dict[str, Tool] = {}
         if url := self._options.registry:
-            from adjourn.engine.run.remote import registered  # noqa: PLC0415  # HTTP is slow to load
+            from adjourn.runs.registry import registered  # noqa: PLC0415  # HTTP is slow to load
 
             with self._options.stop.allowed():
                 remote = registered(url)

@@ -16,14 +16,14 @@ from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Return, Step
 from adjourn.aex.ast import Make as MakeStep
 from adjourn.aex.conditions import parse_condition
 from adjourn.aex.text import Word
-from adjourn.engine.run.calls import MAX_NAME, BlockedError, Caller, Means
-from adjourn.engine.run.journal import Journal
-from adjourn.engine.run.making import Make
-from adjourn.engine.run.patches import touched
-from adjourn.engine.run.permission import Permissions
-from adjourn.engine.run.values import Names, evaluate, holds, members
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
+from adjourn.runs.expressions import Names, evaluate, holds, members
+from adjourn.runs.journal import Journal
+from adjourn.runs.make_step import Make
+from adjourn.runs.patches import touched
+from adjourn.runs.permission import Permissions
+from adjourn.runs.step_calls import MAX_NAME, BlockedError, Caller, Means
 
 MAX_CONDITION = 500
 

@@ -18,9 +18,6 @@ from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
 from adjourn.clients.client import Desk, Setting, group_of, open_at
-from adjourn.engine.run.calls import MAX_NAME
-from adjourn.engine.run.journal import History, name_of, value_of
-from adjourn.engine.run.running import Options, Plan, Run
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import ids, process
@@ -30,6 +27,9 @@ from adjourn.log.event import timestamp
 from adjourn.models.model import ModelError
 from adjourn.policy.calls import encoded
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
+from adjourn.runs.journal import History, name_of, value_of
+from adjourn.runs.runner import Options, Plan, Run
+from adjourn.runs.step_calls import MAX_NAME
 from adjourn.store.base import EMPTY, Store
 from adjourn.tasks.task import Task, check_task_id
 

@@ -31,7 +31,7 @@ from adjourn.knowledge.records.agent_notes import (
     Note,
     Question,
 )
-from adjourn.proxy import noting
+from adjourn.proxy import record_tools
 from adjourn.verification.verify import verify_task
 
 ANN = CRAuthor(id="ann", type="human")
@@ -256,22 +256,22 @@ def test_what_is_no_question_is_refused(machine: Machine, arguments: dict[str, A
 def test_the_schemas_say_what_is_read() -> None:
     """Names, choices and bounds of the tools' inputs are those of what reads them."""
     for tool, read in (("adjourn.note", Note), ("adjourn.ask", Question), ("adjourn.record", Wanted)):
-        schema = noting.DEFINITIONS[tool]["inputSchema"]
+        schema = record_tools.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
-    note = noting.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
+    note = record_tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.Decided), ("learnings", agent_notes.Learned)):
         item = note[name]["items"]
         assert set(item["properties"]) == set(kind.__struct_fields__)
         definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
         for member, told_of in item["properties"].items():
             assert sorted(told_of.get("enum", [])) == sorted(definition[member].get("enum", []))
-    asked = noting.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
+    asked = record_tools.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
     assert (asked["options"]["maxItems"], asked["question"]["maxLength"]) == (MAX_OPTIONS, MAX_STATEMENT)
     assert (note["facts"]["maxItems"], note["facts"]["items"]["maxLength"]) == (MAX_AT_ONCE, MAX_STATEMENT)
-    assert noting.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"]["enum"] == list(
+    assert record_tools.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"]["enum"] == list(
         SECTIONS
     )
 

@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from adjourn.proxy import wire
+from adjourn.proxy import pipes
+from adjourn.proxy.pipes import Wire
 from adjourn.proxy.report import Report
-from adjourn.proxy.wire import Wire
 
 
 def test_an_upstream_that_reads_no_more_is_given_up_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have read a part of what it was sent; of what comes later it gets nothing, even if it reads again."""
-    monkeypatch.setattr(wire, "UNREAD_SECONDS", 0.05)
+    monkeypatch.setattr(pipes, "UNREAD_SECONDS", 0.05)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     under_test = Wire(writing, Report(as_json=False))
@@ -28,7 +28,7 @@ def test_an_upstream_that_reads_no_more_is_given_up_for_good(monkeypatch: pytest
 
 def test_a_short_line_that_finds_no_room_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe takes it whole or not at all, so that its call had no effect."""
-    monkeypatch.setattr(wire, "UNREAD_SECONDS", 0.05)
+    monkeypatch.setattr(pipes, "UNREAD_SECONDS", 0.05)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     while True:

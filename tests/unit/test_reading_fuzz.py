@@ -26,10 +26,10 @@ from adjourn.policy.calls import arguments_digest
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
-from adjourn.proxy.confirm import Asker
+from adjourn.proxy.approvals import Asker
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.wire import Wire
+from adjourn.proxy.pipes import Wire
 from adjourn.tasks.decision import Call, Forward, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger

@@ -23,8 +23,8 @@ from adjourn.mcp.unreadable import ids_in
 from adjourn.proxy.gate import MAX_SAMPLED, Gate
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.pipes import Pending, Wire
 from adjourn.proxy.report import is_kept
-from adjourn.proxy.wire import Pending, Wire
 from adjourn.tasks.idempotency import MAX_ANSWER
 from adjourn.tasks.session import Session
 from adjourn.text.redact import beginning

@@ -24,12 +24,12 @@ from adjourn.policy.arguments import judge
 from adjourn.policy.calls import READING_VERBS, arguments_digest
 from adjourn.policy.protected.calls import protected_path, reason_for
 from adjourn.policy.protected.words import only_reads
-from adjourn.proxy.confirm import Asker, is_ours
+from adjourn.proxy.approvals import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, beside_request, given_back
+from adjourn.proxy.pipes import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
-from adjourn.proxy.wire import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.tasks.decision import Ask, Block, Call, Continue, Decision, Replay
 from adjourn.tasks.methods import OF_CLIENT, refusal, rule_name
 from adjourn.tasks.methods import judge as judge_method

@@ -28,13 +28,13 @@ from adjourn.mcp import frames
 from adjourn.mcp.stdio import LineReader
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
-from adjourn.proxy.confirm import POLL_SECONDS, Asker
+from adjourn.proxy.approvals import POLL_SECONDS, Asker
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import Options
+from adjourn.proxy.pipes import Wire
 from adjourn.proxy.report import Report
 from adjourn.proxy.upstream import Upstream
-from adjourn.proxy.wire import Wire
 
 CLIENT_IN = 0
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024

@@ -17,7 +17,7 @@ from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.policy.calls import meta_tool, spellings
-from adjourn.proxy import noting
+from adjourn.proxy import record_tools
 from adjourn.proxy.report import Report
 from adjourn.text.redact import in_all, without_secrets
 from adjourn.text.terminal import visible_json, visible_line
@@ -123,7 +123,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         },
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
-    **noting.DEFINITIONS,
+    **record_tools.DEFINITIONS,
 }
 
 
@@ -141,9 +141,9 @@ class MetaTools:
             "aex.resume": self._resume,
             "aex.list_tasks": self._list_tasks,
             "aex.review_task": self._review_task,
-            "adjourn.note": partial(noting.note, desk),
-            "adjourn.record": partial(noting.record, desk),
-            "adjourn.ask": partial(noting.ask, desk),
+            "adjourn.note": partial(record_tools.note, desk),
+            "adjourn.record": partial(record_tools.record, desk),
+            "adjourn.ask": partial(record_tools.ask, desk),
         }
 
     def name_of(self, tool: str) -> str:

@@ -16,8 +16,8 @@ from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
+from adjourn.proxy.pipes import Wire
 from adjourn.proxy.report import is_kept
-from adjourn.proxy.wire import Wire
 from adjourn.tasks.decision import Block
 from adjourn.tasks.methods import OF_SERVER, refusal, rule_name
 from adjourn.tasks.session import MAX_SHOWN_TOOL

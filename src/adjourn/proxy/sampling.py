@@ -21,7 +21,7 @@ from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.models import client_model
 from adjourn.models.client_model import Answer, Request
-from adjourn.proxy.wire import Wire
+from adjourn.proxy.pipes import Wire
 
 MAX_OPEN = 8
 MAX_ANSWER = 4_000_000

@@ -27,7 +27,7 @@ from adjourn.log.event import Actor, milliseconds, timestamp
 from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
-from adjourn.proxy.wire import NO_ANSWER, Wire
+from adjourn.proxy.pipes import NO_ANSWER, Wire
 from adjourn.tasks.approvals import answer
 from adjourn.tasks.decision import Block, Call, Continue, Forward
 from adjourn.tasks.ledger import Approval

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli import output, when
+from adjourn.cli.shared import output, times
 from adjourn.log.event import timestamp
 
 NOON = 1_777_735_812_345
@@ -90,7 +90,7 @@ def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.Mo
             return True
 
     clock = [0.0]
-    monkeypatch.setattr("adjourn.cli.output.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("adjourn.cli.shared.output.time.monotonic", lambda: clock[0])
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr("sys.stderr", stream)
         with output.Progress("counting") as progress:
@@ -114,7 +114,7 @@ def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.Monk
             told.set()
 
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("adjourn.cli.output._PROGRESS_AFTER", 0.01)
+    monkeypatch.setattr("adjourn.cli.shared.output._PROGRESS_AFTER", 0.01)
     monkeypatch.setattr("sys.stderr", stream := Terminal())
     with suppress(KeyError), output.Waiting("reading"):
         assert told.wait(10)
@@ -135,18 +135,18 @@ def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.Monk
     ],
 )  # fmt: skip
 def test_times_are_told_as_people_do(seconds: int, text: str) -> None:
-    assert when.ago(timestamp(NOON - seconds * 1000), NOON) == text
+    assert times.ago(timestamp(NOON - seconds * 1000), NOON) == text
 
 
 def test_what_is_left_is_told() -> None:
-    assert when.left(timestamp(NOON + 240_000), NOON) == "4 min left"
-    assert when.left(timestamp(NOON), NOON) == "over"
+    assert times.left(timestamp(NOON + 240_000), NOON) == "4 min left"
+    assert times.left(timestamp(NOON), NOON) == "over"
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "\x1b[2J", "2026-13-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]
 )
 def test_what_is_no_time_is_shown_safely(text: str) -> None:
-    assert when.ago(text, NOON).isprintable()
-    assert when.left(text, NOON).isprintable()
-    assert when.local(text).isprintable()
+    assert times.ago(text, NOON).isprintable()
+    assert times.left(text, NOON).isprintable()
+    assert times.local(text).isprintable()

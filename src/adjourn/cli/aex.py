@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from adjourn.cli import app
-from adjourn.cli.place import example
+from adjourn.cli.shared.context import example
 
 PUBLISHED: Final = (
     "init", "parse", "check", "compile", "fmt", "sign", "verify", "effective",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import facts, safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def answer_(
 
 def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
     from adjourn.cli.record_place import items, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.view import question as as_told  # noqa: PLC0415
-    from adjourn.cli.when import left  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import question as as_told  # noqa: PLC0415
+    from adjourn.cli.shared.times import left  # noqa: PLC0415
     from adjourn.tasks.approvals import answer  # noqa: PLC0415
 
     waiting = _open(place)
@@ -145,7 +145,7 @@ def _decide(
 
 def _open(place: Place) -> list[tuple[str, Approval]]:
     """Questions of all tasks that can still be answered, the newest last."""
-    from adjourn.cli.view import each_task  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import each_task  # noqa: PLC0415
     from adjourn.log.event import timestamp  # noqa: PLC0415
 
     stamp = timestamp(place.now)
@@ -169,8 +169,8 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
 
 
 def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
-    from adjourn.cli.view import question as as_told  # noqa: PLC0415
-    from adjourn.cli.when import left  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import question as as_told  # noqa: PLC0415
+    from adjourn.cli.shared.times import left  # noqa: PLC0415
 
     if as_json:
         told: dict[str, Any] = {"questions": [as_told(asked, task) for task, asked in waiting]}

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from adjourn.cli.output import complain, safe
-from adjourn.cli.place import example, speak
+from adjourn.cli.shared.context import example, speak
+from adjourn.cli.shared.output import complain, safe
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 

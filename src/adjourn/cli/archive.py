@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
-from adjourn.cli.sizes import counted
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.cli.shared.sizes import counted
 
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import complain, safe, safe_lines, say, say_json, table
-from adjourn.cli.place import Place, at_store, example, for_machines, in_folder, person
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, in_folder, person
+from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, table
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.executables import find
 
@@ -198,7 +198,7 @@ def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
 
 def summary(found: Found, now: int) -> str:
     """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
-    from adjourn.cli.when import span  # noqa: PLC0415  # as above
+    from adjourn.cli.shared.times import span  # noqa: PLC0415  # as above
 
     page = found.page
     done = sum(item.status == "done" for item in page.progress)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, described, say, say_json, table
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import complain, described, say, say_json, table
 from adjourn.errors import AdjournError
 
 
@@ -60,7 +60,7 @@ def checkpoints(place: Place, task: str, *, as_json: bool) -> int:
 
 
 def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
 
     used = "" if one["callsUsed"] is None else str(one["callsUsed"])
     when = ago(one["timestamp"], now)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import say_json
-from adjourn.cli.place import example
+from adjourn.cli.shared.context import example
+from adjourn.cli.shared.output import say_json
 
 
 @click.command(epilog=example('adjourn classify "deploy the docs to production"'))

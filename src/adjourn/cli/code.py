@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import complain, facts, safe, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import complain, facts, safe, say, say_json
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -77,7 +77,7 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
-    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
     from adjourn.clients.client import now  # noqa: PLC0415
     from adjourn.code import saved  # noqa: PLC0415
     from adjourn.code.place import Place  # noqa: PLC0415

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.documents import read
-from adjourn.cli.output import say_json
-from adjourn.cli.place import example, in_folder
+from adjourn.cli.shared.context import example, in_folder
+from adjourn.cli.shared.documents import read
+from adjourn.cli.shared.output import say_json
 
 
 @click.command(name="compile", epilog=example("adjourn compile tasks/fix-test.aex > fix-test.json"))

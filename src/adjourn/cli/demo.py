@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.place import person
+from adjourn.cli.shared.context import person
 from adjourn.errors import AdjournError
 from adjourn.host import python
 from adjourn.host.executables import find, outside

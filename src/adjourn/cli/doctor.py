@@ -12,8 +12,8 @@ from typing import Literal
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.host.executables import strays
@@ -245,12 +245,12 @@ def _code_refused(place: Place) -> Iterator[Finding]:
 
 
 def _tasks(place: Place) -> Iterator[Finding]:
-    from adjourn.cli import view  # noqa: PLC0415
+    from adjourn.cli.shared import task_view  # noqa: PLC0415
 
     try:
         if place.store_or_none() is None:
             return
-        tasks = list(view.each_task(place))
+        tasks = list(task_view.each_task(place))
         yield from _missing(place, {name for name, _ in tasks})
     except AdjournError:
         return  # `_store` has said it
@@ -268,20 +268,20 @@ def _tasks(place: Place) -> Iterator[Finding]:
             )
             continue
         ledger = task.ledger
-        sitting = view.holders(place, ledger)
+        sitting = task_view.holders(place, ledger)
         for one in sitting:
             if not one.alive and one.session.pid:  # visits of a hook never close
                 state = "its process is gone" if one.alive is False else "it gave no sign of life"
                 yield _found(
-                    "stale-session", f"task {name}: session {one.session.id} of {view.who(one.session)} has not closed; {state}",
+                    "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
                     "nothing to do: the next session on the task gives it up for dead", "warning",
                 )  # fmt: skip
-        for call in view.doubts(ledger, sitting):
+        for call in task_view.doubts(ledger, sitting):
             yield _found(
                 "in-doubt", f"task {name}: nobody knows whether call {call.call} ({call.tool}) had its effect",
                 f"find out, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
             )  # fmt: skip
-        for asked in view.questions(ledger, place.now):
+        for asked in task_view.questions(ledger, place.now):
             yield _found(
                 "waiting", f"task {name}: {asked.tool} waits for an answer",
                 f"adjourn approve {asked.id}   (or deny)", "warning",
@@ -290,7 +290,7 @@ def _tasks(place: Place) -> Iterator[Finding]:
 
 def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
-    from adjourn.cli.place import reading_secret  # noqa: PLC0415
+    from adjourn.cli.shared.context import reading_secret  # noqa: PLC0415
     from adjourn.tasks.heads import KeptHeads  # noqa: PLC0415
 
     for kept in KeptHeads(place.store, reading_secret()).known():

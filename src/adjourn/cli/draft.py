@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError
 
 if TYPE_CHECKING:

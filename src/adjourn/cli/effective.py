@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import cells, safe, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import cells, safe, say, say_json
 
 if TYPE_CHECKING:
     from adjourn.aex.explain import Explanation

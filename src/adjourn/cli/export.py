@@ -6,8 +6,8 @@ import os
 
 import click
 
-from adjourn.cli.output import Waiting, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import Waiting, say, say_json
 from adjourn.errors import RefusedError
 
 

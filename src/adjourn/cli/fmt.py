@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from adjourn.cli.documents import STDIN, named, read
-from adjourn.cli.output import complain, safe, safe_lines, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.documents import STDIN, named, read
+from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
 from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
 

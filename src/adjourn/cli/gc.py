@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import Waiting, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
-from adjourn.cli.sizes import shown
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import Waiting, say, say_json
+from adjourn.cli.shared.sizes import shown
 
 
 @click.command(epilog=example("adjourn gc", "adjourn gc --json"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.place import example
+from adjourn.cli.shared.context import example
 from adjourn.hooks.options import OPTIONS, Option
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import Waiting, complain, safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.output import Waiting, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import click
 
-from adjourn.cli.output import say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import say, say_json
 
 
 @click.command(

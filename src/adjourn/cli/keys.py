@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import safe, say, say_json, table
-from adjourn.cli.place import example, for_machines
+from adjourn.cli.shared.context import example, for_machines
+from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.errors import InvalidError
 
 _PUBLIC = 44

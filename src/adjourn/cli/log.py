@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.cli.output import cut, safe, say, width
-from adjourn.cli.place import Place, at_store, example
+from adjourn.cli.shared.context import Place, at_store, example
+from adjourn.cli.shared.output import cut, safe, say, width
 from adjourn.text.terminal import visible_json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, 
     Without TASK the same one as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
     is its hash.
     """
-    from adjourn.cli.view import current_task  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.task_view import current_task  # noqa: PLC0415  # not for --help
     from adjourn.store.base import Head  # noqa: PLC0415
     from adjourn.tasks.verified import checked  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ def _raw(data: bytes) -> None:
 
 
 def _line(event: Event) -> str:
-    from adjourn.cli.when import local  # noqa: PLC0415
+    from adjourn.cli.shared.times import local  # noqa: PLC0415
 
     who = safe(event.by.id)[:12]
     return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {_about(event)}".rstrip()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from adjourn.cli.documents import read
-from adjourn.cli.output import say_json
-from adjourn.cli.place import example, in_folder
+from adjourn.cli.shared.context import example, in_folder
+from adjourn.cli.shared.documents import read
+from adjourn.cli.shared.output import say_json
 from adjourn.findings import Finding
 
 

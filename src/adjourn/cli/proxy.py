@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from adjourn.cli.place import example
+from adjourn.cli.shared.context import example
 from adjourn.proxy.options import OPTIONS, Option
 
 

@@ -6,9 +6,9 @@ import re
 
 import click
 
-from adjourn.cli.output import safe, say, say_json, table
-from adjourn.cli.place import Place, at_store, example, for_machines
-from adjourn.cli.sizes import counted, shown
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import safe, say, say_json, table
+from adjourn.cli.shared.sizes import counted, shown
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, safe, say, say_json, table
-from adjourn.cli.place import Place, at_store, example, for_machines
 from adjourn.cli.record_carry import export, import_, prove, verify
 from adjourn.cli.record_merge import diff, merge
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import complain, safe, say, say_json, table
 
 
 @click.group(
@@ -114,7 +114,7 @@ def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
 
 def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
     from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
-    from adjourn.cli.when import ago  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     changed = one["changed"] + (" (merged)" if one["merged"] else "")
     return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
@@ -138,7 +138,7 @@ def _told(one: dict[str, Any]) -> dict[str, Any]:
 
 def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
     from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
-    from adjourn.cli.when import ago  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     task = one["task"]
     when = ago(stamp(one["lastModifiedAt"]), now)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
 
 if TYPE_CHECKING:

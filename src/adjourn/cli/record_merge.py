@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from adjourn.cli.output import say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import say, say_json
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:

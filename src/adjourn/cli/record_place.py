@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjourn.cli.place import Place, person
+from adjourn.cli.shared.context import Place, person
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.knowledge.cognition.transitions import COLLECTION
 from adjourn.knowledge.model.documents import Tree

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from adjourn.cli.output import cut, facts, safe, say, width
 from adjourn.cli.record_place import stamp
-from adjourn.cli.when import ago
+from adjourn.cli.shared.output import cut, facts, safe, say, width
+from adjourn.cli.shared.times import ago
 from adjourn.knowledge.model.documents import Tree, parts_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRConflict, CRDiff
 from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.cli.output import complain, safe, say, say_json, table
-from adjourn.cli.place import example, for_machines, in_folder
-from adjourn.cli.sizes import counted
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import complain, safe, say, say_json, table
+from adjourn.cli.shared.sizes import counted
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.reflect import Reflection

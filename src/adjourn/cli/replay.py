@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.cli.output import Waiting, say, say_json, table
-from adjourn.cli.place import Place
+from adjourn.cli.shared.context import Place
+from adjourn.cli.shared.output import Waiting, say, say_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def _events(store: Store, task: str) -> Iterator[Event]:
 
 
 def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
-    from adjourn.cli.when import ago  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
 
     if not rows:
         return

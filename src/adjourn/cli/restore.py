@@ -6,8 +6,8 @@ import os
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import NotFoundError, UsageError
 
 

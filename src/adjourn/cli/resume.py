@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
@@ -25,8 +25,8 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     """
     from adjourn.checkpoints import page_files  # noqa: PLC0415
     from adjourn.checkpoints.checkpoint import document, trusted_signer  # noqa: PLC0415
-    from adjourn.cli.find import as_resumed  # noqa: PLC0415  # not for --help
-    from adjourn.cli.view import doubts  # noqa: PLC0415
+    from adjourn.cli.shared.lookup import as_resumed  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.task_view import doubts  # noqa: PLC0415
     from adjourn.errors import RefusedError  # noqa: PLC0415
     from adjourn.handover import record_sections  # noqa: PLC0415
     from adjourn.handover import resume as engine  # noqa: PLC0415
@@ -55,7 +55,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         say_json(told)
     else:
         _print(told, place.now)
-    from adjourn.cli.view import who  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import who  # noqa: PLC0415
 
     for holder in held:
         if holder.alive:
@@ -71,7 +71,7 @@ def _description(told: dict[str, Any]) -> str:
 
 
 def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
-    from adjourn.cli.view import Holder  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import Holder  # noqa: PLC0415
     from adjourn.tasks.lease import is_alive  # noqa: PLC0415
 
     return [
@@ -93,7 +93,7 @@ def _budget(place: Place, store: Any, ledger: Any) -> int | None:
 
 
 def _print(told: dict[str, Any], now: int) -> None:
-    from adjourn.cli.when import ago  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
     unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""

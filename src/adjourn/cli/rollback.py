@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.cli.output import complain, cut, safe, say, say_json, width
-from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.rollback import Done, Plan

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
-from adjourn.cli.output import complain, cut, safe, width
-from adjourn.cli.place import person
+from adjourn.cli.shared.context import person
+from adjourn.cli.shared.output import complain, cut, safe, width
 from adjourn.clients.client import now
 from adjourn.clients.person import client_of
 from adjourn.log.canonical import digest

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import complain, safe, safe_lines, say, say_json
+from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
 from adjourn.setup import undo as undoing
 from adjourn.setup.places import SERVER_FILES, home
 from adjourn.setup.plan import Note, plan

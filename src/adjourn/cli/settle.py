@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.cli.output import facts, safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as
 
 
 def _in_doubt(place: Place) -> list[tuple[str, Call]]:
-    from adjourn.cli.view import doubts, each_task, holders  # noqa: PLC0415
+    from adjourn.cli.shared.task_view import doubts, each_task, holders  # noqa: PLC0415
 
     found = []
     for name, task in each_task(place):
@@ -74,7 +74,7 @@ def _one(known: list[tuple[str, Call]], start: str) -> tuple[str, Call]:
 
 
 def _list(known: list[tuple[str, Call]], now: int, *, as_json: bool) -> None:
-    from adjourn.cli.when import ago  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     if as_json:
         import msgspec  # noqa: PLC0415

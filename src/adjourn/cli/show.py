@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import described, facts, safe, safe_lines, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import described, facts, safe, safe_lines, say, say_json
 
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
@@ -24,7 +24,7 @@ def show(place: Place, name: str, *, policy: bool, as_json: bool) -> None:
     folder has is verified and shown.
     """
     from adjourn.checkpoints.checkpoint import trusted_signer  # noqa: PLC0415
-    from adjourn.cli.find import Found, find  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.lookup import Found, find  # noqa: PLC0415  # not for --help
 
     found: Found = find(place, name)
     told = _told(place, found) | {"signer": trusted_signer(found.checkpoint)}
@@ -94,7 +94,7 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
 
 
 def _print(place: Place, told: dict[str, Any]) -> None:
-    from adjourn.cli.when import ago, local  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago, local  # noqa: PLC0415
 
     signed = (
         f"signed by {told['signer']}"

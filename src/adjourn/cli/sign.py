@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
-from adjourn.cli.place import example, for_machines, in_folder, person
-from adjourn.cli.signatures import contract_text, members, secret_of, what_signed, with_secret
+from adjourn.cli.shared.context import example, for_machines, in_folder, person
+from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.cli.shared.signatures import contract_text, members, secret_of, what_signed, with_secret
 
 
 @click.command(

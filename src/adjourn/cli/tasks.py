@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.output import Progress, complain, say, say_json, table
-from adjourn.cli.place import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.output import Progress, complain, say, say_json, table
 from adjourn.errors import AdjournError
 
 
@@ -19,7 +19,7 @@ def tasks(place: Place, *, as_json: bool) -> int:
 
     Exit code 1 when a task cannot be read.
     """
-    from adjourn.cli.view import as_told, each_task  # noqa: PLC0415  # not for --help
+    from adjourn.cli.shared.task_view import as_told, each_task  # noqa: PLC0415  # not for --help
     from adjourn.tasks.task import tasks_of  # noqa: PLC0415
 
     told: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ def tasks(place: Place, *, as_json: bool) -> int:
 
 
 def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.when import ago  # noqa: PLC0415
+    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
     seen = [session["alive"] for session in told["sessions"]]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.output import Progress, Waiting, complain, safe, say, say_json
-from adjourn.cli.place import Place, at_store, example, for_machines, reading_secret
-from adjourn.cli.signatures import Asked, secret_of, verify_signature, with_secret
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.output import Progress, Waiting, complain, safe, say, say_json
+from adjourn.cli.shared.signatures import Asked, secret_of, verify_signature, with_secret
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from adjourn.cli.output import safe
+from adjourn.cli.shared.output import safe
 from adjourn.errors import InvalidError
 from adjourn.log.event import milliseconds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from adjourn.cli.output import Waiting
+from adjourn.cli.shared.output import Waiting
 from adjourn.errors import NotFoundError
 from adjourn.host.python import leave_working_folder
 from adjourn.host.secrets import check_argument, without_user

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.cli.place import Place, reading_secret
+from adjourn.cli.shared.context import Place, reading_secret
 from adjourn.clients.client import group_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import process

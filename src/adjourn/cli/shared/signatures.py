@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from adjourn.cli.output import safe, say, say_json
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 
 if TYPE_CHECKING:

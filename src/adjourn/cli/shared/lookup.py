@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint
 from adjourn.checkpoints.checkpoint import find as find_named
-from adjourn.cli.place import Place, reading_secret
+from adjourn.cli.shared.context import Place, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.handover.resume import locate, vouched_for
 from adjourn.log.canonical import digest

@@ -33,12 +33,16 @@ _LOOK = "check the path and its permissions"
 _RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
 _TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
 COMMANDS = {
-    "proxy": Entry("proxy:proxy", "Stand between client and server: gate, journal, checkpoint.", _RUN),
-    "hook": Entry("hook:hook", "Answer a client that asks before it runs a tool of its own.", _RUN),
-    "code": Entry("code:code", "Serve code intelligence over MCP; see where a session stands.", _RUN),
-    "status": Entry("status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN),
-    "tasks": Entry("tasks:tasks", "List the tasks of the store.", _RUN),
-    "log": Entry("log:log", "Show what happened to a task, event by event.", _RUN),
+    "proxy": Entry(
+        "working.proxy:proxy", "Stand between client and server: gate, journal, checkpoint.", _RUN
+    ),
+    "hook": Entry("working.hook:hook", "Answer a client that asks before it runs a tool of its own.", _RUN),
+    "code": Entry("working.code:code", "Serve code intelligence over MCP; see where a session stands.", _RUN),
+    "status": Entry(
+        "working.status:status", "How a task stands: budget, holders, doubts, and the next step.", _RUN
+    ),
+    "tasks": Entry("working.tasks:tasks", "List the tasks of the store.", _RUN),
+    "log": Entry("working.log:log", "Show what happened to a task, event by event.", _RUN),
     "checkpoint": Entry(
         "checkpoint:checkpoint", "The page that tells the next session where the work stands.", _POINTS
     ),
@@ -65,13 +69,15 @@ COMMANDS = {
     "answer": Entry("answer:answer_", "Answer a question that an agent has left in a record.", _PEOPLE),
     "decide": Entry("decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE),
     "settle": Entry(
-        "settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
+        "working.settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
     ),
     "verify": Entry("verify:verify", "Check that a history or contract is what was signed.", _TRUST),
     "sign": Entry("sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
     "keys": Entry("keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
     "init": Entry("init:init", "Set up the clients here; write a first policy or task.", _RULES),
-    "run": Entry("run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES),
+    "run": Entry(
+        "working.run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES
+    ),
     "check": Entry("check:check", "Check contracts and policies, with every finding.", _RULES),
     "fmt": Entry("fmt:fmt", "Write contracts in the one layout. Comments and meaning stay.", _RULES),
     "parse": Entry("parse:parse", "Print what a contract says, as JSON.", _RULES),

@@ -81,7 +81,7 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
     the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
-    from adjourn.cli.run_view import Person, Printer, signals  # noqa: PLC0415  # not for --help
+    from adjourn.cli.working.run_view import Person, Printer, signals  # noqa: PLC0415  # not for --help
     from adjourn.runs import start  # noqa: PLC0415
     from adjourn.runs.cancellation import Stop  # noqa: PLC0415
     from adjourn.runs.runner import Options  # noqa: PLC0415

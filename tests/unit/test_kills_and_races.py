@@ -24,8 +24,8 @@ from adjourn.checkpoints import folder_verification, git_snapshot, page_archive,
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import make
-from adjourn.cli import checkpoint as checkpoint_commands
-from adjourn.cli import export as exporting
+from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
+from adjourn.cli.checkpoints import export as exporting
 from adjourn.code import context
 from adjourn.code.index.index import Index
 from adjourn.code.repository import Repository

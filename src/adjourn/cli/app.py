@@ -44,24 +44,40 @@ COMMANDS = {
     "tasks": Entry("working.tasks:tasks", "List the tasks of the store.", _RUN),
     "log": Entry("working.log:log", "Show what happened to a task, event by event.", _RUN),
     "checkpoint": Entry(
-        "checkpoint:checkpoint", "The page that tells the next session where the work stands.", _POINTS
+        "checkpoints.checkpoint:checkpoint",
+        "The page that tells the next session where the work stands.",
+        _POINTS,
     ),
-    "checkpoints": Entry("checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS),
-    "show": Entry("show:show", "Show one checkpoint in full.", _POINTS),
-    "resume": Entry("resume:resume", "Show what a session that resumes a checkpoint will be told.", _POINTS),
-    "export": Entry("export:export", "Write a checkpoint as a folder that verifies itself.", _POINTS),
-    "import": Entry("importing:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS),
+    "checkpoints": Entry(
+        "checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS
+    ),
+    "show": Entry("checkpoints.show:show", "Show one checkpoint in full.", _POINTS),
+    "resume": Entry(
+        "checkpoints.resume:resume", "Show what a session that resumes a checkpoint will be told.", _POINTS
+    ),
+    "export": Entry(
+        "checkpoints.export:export", "Write a checkpoint as a folder that verifies itself.", _POINTS
+    ),
+    "import": Entry(
+        "checkpoints.import_command:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS
+    ),
     "record": Entry(
         "record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
     ),
     "rollback": Entry(
-        "rollback:rollback", "Go back to a checkpoint: page, files or both. Shows first.", _POINTS
+        "checkpoints.rollback:rollback", "Go back to a checkpoint: page, files or both. Shows first.", _POINTS
     ),
-    "archive": Entry("archive:archive", "Put the pages of finished work away, with an index.", _POINTS),
-    "restore": Entry("restore:restore", "Make the last archived page the active one again.", _POINTS),
-    "reflect": Entry("reflect:reflect", "What archived work tells, kept as heuristics.", _POINTS),
-    "prune": Entry("prune:prune", "Let old checkpoints go: pages, folders, documents. Shows first.", _POINTS),
-    "gc": Entry("gc:gc", "Free what nothing needs any more, and say how much.", _POINTS),
+    "archive": Entry(
+        "checkpoints.archive:archive", "Put the pages of finished work away, with an index.", _POINTS
+    ),
+    "restore": Entry(
+        "checkpoints.restore:restore", "Make the last archived page the active one again.", _POINTS
+    ),
+    "reflect": Entry("checkpoints.reflect:reflect", "What archived work tells, kept as heuristics.", _POINTS),
+    "prune": Entry(
+        "checkpoints.prune:prune", "Let old checkpoints go: pages, folders, documents. Shows first.", _POINTS
+    ),
+    "gc": Entry("checkpoints.gc:gc", "Free what nothing needs any more, and say how much.", _POINTS),
     "approve": Entry(
         "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
     ),

@@ -62,7 +62,7 @@ COMMANDS = {
         "checkpoints.import_command:import_", "Take in a checkpoint folder that was made elsewhere.", _POINTS
     ),
     "record": Entry(
-        "record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
+        "records.record:record", "What one agent hands to the next: show, compare, merge, verify.", _POINTS
     ),
     "rollback": Entry(
         "checkpoints.rollback:rollback", "Go back to a checkpoint: page, files or both. Shows first.", _POINTS
@@ -79,11 +79,13 @@ COMMANDS = {
     ),
     "gc": Entry("checkpoints.gc:gc", "Free what nothing needs any more, and say how much.", _POINTS),
     "approve": Entry(
-        "answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
+        "records.answer:approve", "Say yes to a call that waits for a person; list what waits.", _PEOPLE
     ),
-    "deny": Entry("answer:deny", "Say no to a call that waits for a person.", _PEOPLE),
-    "answer": Entry("answer:answer_", "Answer a question that an agent has left in a record.", _PEOPLE),
-    "decide": Entry("decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE),
+    "deny": Entry("records.answer:deny", "Say no to a call that waits for a person.", _PEOPLE),
+    "answer": Entry(
+        "records.answer:answer_", "Answer a question that an agent has left in a record.", _PEOPLE
+    ),
+    "decide": Entry("records.decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE),
     "settle": Entry(
         "working.settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
     ),

@@ -11,7 +11,7 @@ from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from adjourn.cli.record_place import Item
+    from adjourn.cli.records.select import Item
     from adjourn.tasks.ledger import Approval
 
 _RECORD = click.option(
@@ -66,7 +66,7 @@ def answer_(
 
     QUESTION is its id or a beginning of it; ANSWER is one of its options, where it has any.
     """
-    from adjourn.cli.record_place import author, items, one_item, records_at, written  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import author, items, one_item, records_at, written  # noqa: PLC0415  # not for --help
 
     store = records_at(place)
     known = items(store, "question")
@@ -92,7 +92,7 @@ def answer_(
 
 
 def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
-    from adjourn.cli.record_place import items, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import items, records_at  # noqa: PLC0415  # not for --help
     from adjourn.cli.shared.task_view import question as as_told  # noqa: PLC0415
     from adjourn.cli.shared.times import left  # noqa: PLC0415
     from adjourn.tasks.approvals import answer  # noqa: PLC0415
@@ -123,7 +123,7 @@ def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = 
 def _decide(
     place: Place, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
 ) -> None:
-    from adjourn.cli.record_place import author, one_item, records_at, written  # noqa: PLC0415
+    from adjourn.cli.records.select import author, one_item, records_at, written  # noqa: PLC0415
 
     store, by = records_at(place), author()
     found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)

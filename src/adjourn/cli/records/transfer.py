@@ -41,7 +41,7 @@ def verify(
 
     No check finds a missing end without a hash, a root or a signed head that you kept elsewhere.
     """
-    from adjourn.cli.record_place import find_id, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import find_id, records_at  # noqa: PLC0415  # not for --help
 
     if proof:
         return _verify_proof(proof, as_json=as_json)
@@ -92,7 +92,7 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 
     `adjourn record verify --proof FILE` checks it. Compare its root with one that you have from elsewhere.
     """
-    from adjourn.cli.record_place import find_id, find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import find_id, find_version, records_at  # noqa: PLC0415  # not for --help
     from adjourn.host import keys  # noqa: PLC0415
     from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 @for_machines
 def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
-    from adjourn.cli.record_place import find_id, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import find_id, records_at  # noqa: PLC0415  # not for --help
     from adjourn.host import keys  # noqa: PLC0415
     from adjourn.host.workspace import write_file  # noqa: PLC0415
     from adjourn.knowledge.records.transfer import exported  # noqa: PLC0415
@@ -156,7 +156,7 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
 
     Where its signature is by a key that you do not trust, that is said.
     """
-    from adjourn.cli.record_place import author, written  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import author, written  # noqa: PLC0415  # not for --help
     from adjourn.host import keys  # noqa: PLC0415
     from adjourn.host.workspace import read_lines  # noqa: PLC0415
     from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES  # noqa: PLC0415

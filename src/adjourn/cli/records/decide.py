@@ -11,7 +11,7 @@ from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
-    from adjourn.cli.record_place import Item
+    from adjourn.cli.records.select import Item
     from adjourn.knowledge.model.documents import Tree
 
 
@@ -54,7 +54,7 @@ def decide(
 
     DECISION is its id or a beginning of it. What was decided before stays as a variant.
     """
-    from adjourn.cli.record_place import author, items, one_item, records_at, written  # noqa: PLC0415
+    from adjourn.cli.records.select import author, items, one_item, records_at, written  # noqa: PLC0415
 
     store = records_at(place)
     known = items(store, "decision")

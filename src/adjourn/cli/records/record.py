@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from adjourn.cli.record_carry import export, import_, prove, verify
-from adjourn.cli.record_merge import diff, merge
+from adjourn.cli.records.merge import diff, merge
+from adjourn.cli.records.transfer import export, import_, prove, verify
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 
@@ -27,7 +27,7 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.cli.record_place import readable, records_at, short_names  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.select import readable, records_at, short_names  # noqa: PLC0415  # not for --help
 
     found, broken = readable(records_at(place))
     found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
@@ -57,8 +57,8 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
     Effects that came after the newest version are shown too. In the JSON they stand beside it, as `effectsSince`, which is no part of
     the version and of its hash.
     """
-    from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.record_view import say_record  # noqa: PLC0415
+    from adjourn.cli.records.select import find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.view import say_record  # noqa: PLC0415
     from adjourn.knowledge.records import current  # noqa: PLC0415
 
     store = records_at(place)
@@ -81,8 +81,8 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
 @for_machines
 def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
     """List the versions of a record, the newest last: who wrote each, and what it changed."""
-    from adjourn.cli.record_place import find_id, newest, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.record_view import summary  # noqa: PLC0415
+    from adjourn.cli.records.select import find_id, newest, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.view import summary  # noqa: PLC0415
     from adjourn.knowledge.records.diff import diff as differ  # noqa: PLC0415
 
     store = records_at(place)
@@ -113,7 +113,7 @@ def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
 
 
 def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
+    from adjourn.cli.records.select import stamp  # noqa: PLC0415  # as above
     from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     changed = one["changed"] + (" (merged)" if one["merged"] else "")
@@ -137,7 +137,7 @@ def _told(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
-    from adjourn.cli.record_place import stamp  # noqa: PLC0415  # as above
+    from adjourn.cli.records.select import stamp  # noqa: PLC0415  # as above
     from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     task = one["task"]

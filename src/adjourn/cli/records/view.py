@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from adjourn.cli.record_place import stamp
+from adjourn.cli.records.select import stamp
 from adjourn.cli.shared.output import cut, facts, safe, say, width
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.model.documents import Tree, parts_of

@@ -35,8 +35,8 @@ _SIDES = ("a", "b", "base")
 @for_machines
 def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one, what its newest version has changed."""
-    from adjourn.cli.record_place import find_version, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.record_view import say_diff, summary  # noqa: PLC0415
+    from adjourn.cli.records.select import find_version, records_at  # noqa: PLC0415  # not for --help
+    from adjourn.cli.records.view import say_diff, summary  # noqa: PLC0415
     from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
     store = records_at(place)
@@ -95,8 +95,8 @@ def merge(
     What only one side changed is taken, what both added is kept. What both changed differently is a conflict: it stays in the record, and is
     resolved with --take, --set or --interactive, now or later. Exit code 1 while conflicts are unresolved.
     """
-    from adjourn.cli.record_place import author, find_id, find_version, records_at, written  # noqa: PLC0415
-    from adjourn.cli.record_view import say_conflicts  # noqa: PLC0415
+    from adjourn.cli.records.select import author, find_id, find_version, records_at, written  # noqa: PLC0415
+    from adjourn.cli.records.view import say_conflicts  # noqa: PLC0415
     from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
 
     chosen = [*map(_taken, take), *map(_given, values)]
@@ -139,8 +139,8 @@ def merge(
 
 def _ask(store: CRStore, name: str, sides: str) -> None:
     """Ask at the terminal for what is unresolved, until the answers end: what is left then stays in the record."""
-    from adjourn.cli.record_place import author  # noqa: PLC0415
-    from adjourn.cli.record_view import brief  # noqa: PLC0415
+    from adjourn.cli.records.select import author  # noqa: PLC0415
+    from adjourn.cli.records.view import brief  # noqa: PLC0415
 
     conflicts = store.resolve(name).get("conflicts", ())
     if conflicts and sides:

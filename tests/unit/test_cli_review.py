@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex.templates import POLICY, sample_task
-from adjourn.cli import review
 from adjourn.cli.app import main
+from adjourn.cli.contracts import review
 
 
 @pytest.mark.parametrize(

@@ -89,21 +89,31 @@ COMMANDS = {
     "settle": Entry(
         "working.settle:settle", "Record whether a call in doubt had its effect; list such calls.", _PEOPLE
     ),
-    "verify": Entry("verify:verify", "Check that a history or contract is what was signed.", _TRUST),
-    "sign": Entry("sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
-    "keys": Entry("keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
+    "verify": Entry(
+        "contracts.verify:verify", "Check that a history or contract is what was signed.", _TRUST
+    ),
+    "sign": Entry("contracts.sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
+    "keys": Entry("contracts.keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
     "init": Entry("init:init", "Set up the clients here; write a first policy or task.", _RULES),
     "run": Entry(
         "working.run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES
     ),
-    "check": Entry("check:check", "Check contracts and policies, with every finding.", _RULES),
-    "fmt": Entry("fmt:fmt", "Write contracts in the one layout. Comments and meaning stay.", _RULES),
-    "parse": Entry("parse:parse", "Print what a contract says, as JSON.", _RULES),
-    "compile": Entry("compile:compile_", "Print a contract for programs that carry it out, as JSON.", _RULES),
-    "effective": Entry("effective:effective", "Show what is permitted, and by which line.", _RULES),
-    "review": Entry("review:review", "Show what a task asks for, and what the policy grants of it.", _RULES),
-    "draft": Entry("draft:draft", "Let a model write a task that keeps to the policy.", _RULES),
-    "classify": Entry("classify:classify", "Tell by its words whether a request needs a contract.", _RULES),
+    "check": Entry("contracts.check:check", "Check contracts and policies, with every finding.", _RULES),
+    "fmt": Entry(
+        "contracts.fmt:fmt", "Write contracts in the one layout. Comments and meaning stay.", _RULES
+    ),
+    "parse": Entry("contracts.parse:parse", "Print what a contract says, as JSON.", _RULES),
+    "compile": Entry(
+        "contracts.compile:compile_", "Print a contract for programs that carry it out, as JSON.", _RULES
+    ),
+    "effective": Entry("contracts.effective:effective", "Show what is permitted, and by which line.", _RULES),
+    "review": Entry(
+        "contracts.review:review", "Show what a task asks for, and what the policy grants of it.", _RULES
+    ),
+    "draft": Entry("contracts.draft:draft", "Let a model write a task that keeps to the policy.", _RULES),
+    "classify": Entry(
+        "contracts.classify:classify", "Tell by its words whether a request needs a contract.", _RULES
+    ),
     "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
     "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
 }

@@ -31,7 +31,7 @@ def doctor(place: Place, *, as_json: bool) -> int:
 
     Writes nothing. Exit code 1 when there is an error; warnings are things to know.
     """
-    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
 
     findings: list[Finding] = []
     checks = []

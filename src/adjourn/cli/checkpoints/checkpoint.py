@@ -298,7 +298,7 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
     from adjourn.checkpoints.page_files import names_of_pages  # noqa: PLC0415
     from adjourn.checkpoints.parser import parse  # noqa: PLC0415
-    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
     from adjourn.host.workspace import read_file  # noqa: PLC0415
 
     told, failed = [], False

@@ -65,7 +65,7 @@ def draft(
     code 1 when it is not valid.
     """
     from adjourn.adapters.models import choose  # noqa: PLC0415  # not for --help
-    from adjourn.cli.review import policy_here  # noqa: PLC0415
+    from adjourn.cli.contracts.review import policy_here  # noqa: PLC0415
     from adjourn.models import draft as drafting  # noqa: PLC0415
 
     under = policy_here(policy)
@@ -107,7 +107,7 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
 
 
 def _print_json(made: Draft, path: str) -> None:
-    from adjourn.cli.check import as_told  # noqa: PLC0415  # only for machines
+    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # only for machines
 
     say_json(
         {

@@ -76,7 +76,7 @@ def effective(
     if explain:
         return _explain(permissions, explain, arguments, as_json=as_json) if valid else 1
     if replay:
-        from adjourn.cli.replay import show_replay  # noqa: PLC0415  # reads the store
+        from adjourn.cli.contracts.what_if import show_replay  # noqa: PLC0415  # reads the store
 
         return show_replay(permissions, as_json=as_json) if valid else 1
     if as_json:
@@ -99,7 +99,7 @@ def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
 
 
 def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
-    from adjourn.cli.check import as_told  # noqa: PLC0415
+    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415
 
     valid = all(finding.severity != "error" for finding in findings)
     told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}

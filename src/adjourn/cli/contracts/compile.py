@@ -21,7 +21,7 @@ def compile_(file: str) -> None:
 
     from adjourn.aex.check import examine  # noqa: PLC0415
     from adjourn.aex.ir import compiled  # noqa: PLC0415
-    from adjourn.cli.parse import without_errors  # noqa: PLC0415
+    from adjourn.cli.contracts.parse import without_errors  # noqa: PLC0415
 
     text, findings = read(file)
     without_errors(file, text, findings)

@@ -127,7 +127,7 @@ def _difference(one: Laid) -> str:
 
 
 def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
-    from adjourn.cli.check import as_told  # noqa: PLC0415  # not for --help
+    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
 
     files: list[dict[str, Any]] = []
     for one in documents:

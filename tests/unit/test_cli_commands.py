@@ -11,7 +11,7 @@ import click
 import pytest
 
 from adjourn.cli.app import COMMANDS, group, main
-from adjourn.cli.reference import reference
+from adjourn.cli.setup.reference import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
@@ -61,7 +61,9 @@ def test_summaries_fit_the_line() -> None:
 
 
 def test_the_reference_is_not_stale() -> None:
-    assert PAGE.read_text() == reference(), "run: python -m adjourn.cli.reference > docs/reference/cli.md"
+    assert PAGE.read_text() == reference(), (
+        "run: python -m adjourn.cli.setup.reference > docs/reference/cli.md"
+    )
 
 
 def loaded(*arguments: str) -> set[str]:

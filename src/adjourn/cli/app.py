@@ -94,7 +94,7 @@ COMMANDS = {
     ),
     "sign": Entry("contracts.sign:sign", "Sign a contract: stand behind this very text.", _TRUST),
     "keys": Entry("contracts.keys:keys", "Your key, and the keys of others that you trust.", _TRUST),
-    "init": Entry("init:init", "Set up the clients here; write a first policy or task.", _RULES),
+    "init": Entry("setup.init:init", "Set up the clients here; write a first policy or task.", _RULES),
     "run": Entry(
         "working.run:run", "Run the steps of a contract; go on with a run that was cut off.", _RULES
     ),
@@ -114,8 +114,8 @@ COMMANDS = {
     "classify": Entry(
         "contracts.classify:classify", "Tell by its words whether a request needs a contract.", _RULES
     ),
-    "doctor": Entry("doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
-    "demo": Entry("demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
+    "doctor": Entry("setup.doctor:doctor", "Look for what is wrong here, and say how to mend it.", _HELP),
+    "demo": Entry("setup.demo:demo", "See a session cut off and resumed, in a folder of its own.", _HELP),
 }
 
 

@@ -1,4 +1,4 @@
-"""The reference of the command line, made from the commands: `python -m adjourn.cli.reference > docs/reference/cli.md`.
+"""The reference of the command line, made from the commands: `python -m adjourn.cli.setup.reference > docs/reference/cli.md`.
 
 Owns: that page. Must never: depend on how click lays out help; versions of it differ.
 """
@@ -15,7 +15,7 @@ from adjourn.verification.report import CODES
 
 _HEAD = """# Command line
 
-Made by `python -m adjourn.cli.reference`; do not edit.
+Made by `python -m adjourn.cli.setup.reference`; do not edit.
 
 Answers go to stdout, and their first line is the answer. Errors go to stderr and say the next step. With `--json` the answer is one
 JSON document with stable keys (`log --json`: one stored event a line). Ids of tasks, questions and calls may be cut to a

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code import branches, frames, setup
+from adjourn.code import frames, setup
 from adjourn.code.flags import FLAGS, Flags, table, typed
+from adjourn.code.git import branches
 from adjourn.code.payloads import Frame, Quoted
 from adjourn.code.refusals import FlowError
 from adjourn.code.state import SLOTS, QueryFrame

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import branches, changes, merging, payloads, phases
-from adjourn.code.changes import Change
-from adjourn.code.merging import MergeError
+from adjourn.code import payloads, phases
+from adjourn.code.git import branches, changes, merging
+from adjourn.code.git.changes import Change
+from adjourn.code.git.merging import MergeError
 from adjourn.code.outcome import Outcome, onward
 from adjourn.code.place import QUALITY_REVIEW, Place
 from adjourn.code.refusals import FlowError, mismatch, needs_a_person

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.code import branches, changes, delivery, evidence, kept, payloads, phases, research, tasks
+from adjourn.code import delivery, evidence, payloads, phases, research, tasks
+from adjourn.code.git import backup_refs, branches, changes
 from adjourn.code.outcome import Outcome
 from adjourn.code.phases import Step
 from adjourn.code.place import Place
@@ -184,7 +185,7 @@ def _branch(place: Place, state: State) -> dict[str, Any]:
         if git.commit():
             state.dirty_before = changes.dirty(git)
         if before := changes.worth_keeping(git, state.dirty_before):
-            held = kept.keep_files(git, state.session_id, before, "as it was before the session")
+            held = backup_refs.keep_files(git, state.session_id, before, "as it was before the session")
             extras["kept"] = msgspec.to_builtins(held)
         here = git.branch()
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):

@@ -181,7 +181,7 @@ def add_explored(call: Call) -> dict[str, Any]:
 
 
 def review(call: Call) -> dict[str, Any]:
-    from adjourn.code import changes  # noqa: PLC0415
+    from adjourn.code.git import changes  # noqa: PLC0415
     from adjourn.code.place import GARBAGE  # noqa: PLC0415
 
     work = call.sessions.work(call.client)

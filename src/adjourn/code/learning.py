@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from adjourn.code.git import Git
+from adjourn.code.git.git import Git
 from adjourn.code.place import Place
 from adjourn.code.state import State
 from adjourn.errors import AdjournError

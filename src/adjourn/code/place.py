@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from adjourn.code.git import Git
+from adjourn.code.git.git import Git
 from adjourn.code.refusals import FlowError
 from adjourn.code.repository import FOLDER, Repository
 from adjourn.code.state import State

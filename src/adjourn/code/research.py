@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import evidence, frames, leftovers, payloads, phases
+from adjourn.code import evidence, frames, payloads, phases
+from adjourn.code.git import stale_branches
 from adjourn.code.outcome import Outcome, onward
 from adjourn.code.place import Place
 from adjourn.code.refusals import FlowError, mismatch
@@ -32,7 +33,7 @@ def branch_choice(place: Place, state: State, payload: payloads.BranchChoice) ->
     state.branch_policy = payload.choice
     if payload.choice == "continue":
         return onward(state, {"choice": "continue", "cleanup_result": None})
-    cleaned = leftovers.clean(place.git, state.session_id, payload.choice, place.spared())
+    cleaned = stale_branches.clean(place.git, state.session_id, payload.choice, place.spared())
     result = msgspec.to_builtins(cleaned)
     if cleaned.errors:
         raise FlowError(

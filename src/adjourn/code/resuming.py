@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from adjourn.code import branches, phases
+from adjourn.code import phases
+from adjourn.code.git import branches
 from adjourn.code.place import Place
 from adjourn.code.state import Phase, State
 

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from adjourn.clients.client import now, open_at
-from adjourn.code import flow, frames, gate, journal, leftovers, phases, saved
+from adjourn.code import flow, frames, gate, journal, phases, saved
+from adjourn.code.git import stale_branches
+from adjourn.code.git.stale_branches import Action
 from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
-from adjourn.code.leftovers import Action
 from adjourn.code.place import Place
 from adjourn.code.refusals import FlowError
 from adjourn.code.repository import Repository
@@ -67,7 +68,7 @@ class Sessions:
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
             place = self._place(repository, state.session_id)
-            stale = leftovers.stale(place.git, place.spared()) if place.is_git else []
+            stale = stale_branches.stale(place.git, place.spared()) if place.is_git else []
             flow.begin(state, phases.first(state, stale=bool(stale)))
             work = Work(state, place, Journal(store, state, client=client.name))
             work.journal.open()
@@ -186,9 +187,11 @@ class Sessions:
             repository = self.repository(repo_path)
             self._leave(client, "cleaned up")
             place = self._place(repository, "")
-            cleaned = leftovers.Cleaned()
+            cleaned = stale_branches.Cleaned()
             if place.is_git:
-                cleaned = leftovers.clean(place.git, self._new_id(repository.root), action, place.spared())
+                cleaned = stale_branches.clean(
+                    place.git, self._new_id(repository.root), action, place.spared()
+                )
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
                 saved.delete(repository.root, session)

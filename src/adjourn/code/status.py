@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import kept, phases
+from adjourn.code import phases
+from adjourn.code.git import backup_refs
 from adjourn.code.place import Place
 from adjourn.code.state import State
 from adjourn.code.tasks import progress
@@ -64,7 +65,7 @@ def known(state: State, place: Place) -> dict[str, Any]:
         found["impact_summary"] = state.impact_analysis.summary
     if state.prepared_commit_message:
         found["commit_message"] = state.prepared_commit_message
-    if place.is_git and (held := kept.all_of(place.git, state.session_id)):
+    if place.is_git and (held := backup_refs.all_of(place.git, state.session_id)):
         found["kept"] = msgspec.to_builtins(held)
     return found
 

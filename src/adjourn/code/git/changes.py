@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.code import kept
-from adjourn.code.git import WITH_HOOKS, Git, GitError, as_text
+from adjourn.code.git import backup_refs
+from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_text
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import inside
 
@@ -103,13 +103,13 @@ def shown(git: Git, base: str, change: Change) -> Change:
     return msgspec.structs.replace(change, is_binary=binary, diff="" if binary else cut + more)
 
 
-def discard(git: Git, session: str, base: str, changes: Sequence[Change]) -> kept.Kept | None:
+def discard(git: Git, session: str, base: str, changes: Sequence[Change]) -> backup_refs.Kept | None:
     """Bring files back to what they were in `base`: what they are now is kept under a ref first. Raises `DiscardError`."""
     if not changes:
         return None
     paths = [change.path for change in changes]
     _check_room(git, paths)
-    held = kept.keep_files(git, session, paths, "discarded in the review")
+    held = backup_refs.keep_files(git, session, paths, "discarded in the review")
     new = [change.path for change in changes if change.change_type == "added"]
     if new:
         git.with_paths("rm", "--cached", "--quiet", "--force", "--ignore-unmatch", paths=new)
@@ -125,7 +125,7 @@ def _check_room(git: Git, discarded: Sequence[str]) -> None:
     """Bringing a file back must not delete what nobody discards: git clears whatever is in its place."""
     gone = set(discarded)
     for path in discarded:
-        if kept.is_module(git.path_of(path)):
+        if backup_refs.is_module(git.path_of(path)):
             raise DiscardError(
                 f"{path} is a repository of its own, and is not brought back here",
                 f"run `git submodule update -- {path}`, or keep it",
@@ -156,7 +156,7 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
     wanted = [path for path in paths if path in waiting]
     if not wanted:
         return ""
-    there = [path for path in wanted if kept.is_there(git.path_of(path))]
+    there = [path for path in wanted if backup_refs.is_there(git.path_of(path))]
     try:
         if there:
             git.with_paths("add", "--force", paths=there)
@@ -183,7 +183,7 @@ def content_id(git: Git, path: str) -> str:
         if stat.S_ISLNK(status.st_mode):
             return f"link:{os.readlink(full)!a}"
         if not stat.S_ISREG(status.st_mode):
-            return Git(full).commit() if kept.is_module(full) else "other"
+            return Git(full).commit() if backup_refs.is_module(full) else "other"
         if status.st_size > MAX_HASHED:
             return f"large:{status.st_size}:{status.st_mtime_ns}"
         with open(full, "rb") as file:

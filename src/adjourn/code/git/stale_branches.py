@@ -9,10 +9,10 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.code import kept
-from adjourn.code.branches import FALLBACKS, PREFIX, BranchError, base_of, count, delete, go, parse
-from adjourn.code.git import Git
-from adjourn.code.merging import merge
+from adjourn.code.git import backup_refs
+from adjourn.code.git.branches import FALLBACKS, PREFIX, BranchError, base_of, count, delete, go, parse
+from adjourn.code.git.git import Git
+from adjourn.code.git.merging import merge
 from adjourn.errors import AdjournError
 
 Action = Literal["delete", "merge"]
@@ -35,7 +35,7 @@ class Cleaned(msgspec.Struct, omit_defaults=True):
     merged_branches: list[str] = []
     checked_out_to: str = ""
     errors: list[str] = []
-    kept: list[kept.Kept] = []
+    kept: list[backup_refs.Kept] = []
 
 
 def stale(git: Git, spared: frozenset[str] = frozenset()) -> list[Stale]:
@@ -81,7 +81,7 @@ def _clean(git: Git, session: str, action: Action, found: Stale, done: Cleaned) 
             go(git, here)
     else:
         if not git.contains(base, f"refs/heads/{found.name}"):
-            done.kept.append(kept.keep_commit(git, session, found.name, f"branch {found.name}"))
+            done.kept.append(backup_refs.keep_commit(git, session, found.name, f"branch {found.name}"))
         if here == found.name:
             go(git, base)
     delete(git, found.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from adjourn.code.git import WITH_HOOKS, Git, GitError
+from adjourn.code.git.git import WITH_HOOKS, Git, GitError
 from adjourn.errors import AdjournError
 
 PREFIX = "llm_task_"

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from adjourn.code import kept
-from adjourn.code.branches import BranchError, go, parse
-from adjourn.code.git import WITH_HOOKS, Git, GitError, as_bytes
+from adjourn.code.git import backup_refs
+from adjourn.code.git.branches import BranchError, go, parse
+from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_bytes
 
 _HALF = "MERGE_HEAD"
 _STAGED = "what was staged before a merge"
@@ -33,7 +33,7 @@ def merge(git: Git, branch: str, base: str) -> bool:
     """
     here = git.branch()
     _check_free(git, here, branch, base)
-    for held in kept.all_of(git, _session(branch)):
+    for held in backup_refs.all_of(git, _session(branch)):
         if held.why == _STAGED:  # by a merge that was cut off
             _put_back(git, held)
     if here != base:
@@ -51,14 +51,14 @@ def merge(git: Git, branch: str, base: str) -> bool:
     return True
 
 
-def undo_half(git: Git, session: str, branch: str) -> kept.Kept | None:
+def undo_half(git: Git, session: str, branch: str) -> backup_refs.Kept | None:
     """Undo a merge of this branch that was cut off: what it had come to is kept."""
     if git.commit(_HALF) != git.commit(f"refs/heads/{branch}"):
         return None
     changed = git.fields(
         "diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--"
     )
-    held = kept.keep_files(git, session, changed, "half a merge that was undone")
+    held = backup_refs.keep_files(git, session, changed, "half a merge that was undone")
     git.run("merge", "--abort")
     return held
 
@@ -128,7 +128,7 @@ def _set_aside(git: Git, branch: str) -> Iterator[None]:
     if not aside:
         yield
         return
-    held = kept.keep_index(git, _session(branch), staged, _STAGED)
+    held = backup_refs.keep_index(git, _session(branch), staged, _STAGED)
     git.with_paths("reset", "--quiet", paths=aside)
     try:
         yield
@@ -136,14 +136,14 @@ def _set_aside(git: Git, branch: str) -> Iterator[None]:
         _put_back(git, held)
 
 
-def _put_back(git: Git, held: kept.Kept) -> None:
+def _put_back(git: Git, held: backup_refs.Kept) -> None:
     fields = git.fields("diff-tree", "-r", "--raw", "--no-renames", "-z", f"{held.ref}^", held.ref)
     entries = zip(fields[::2], fields[1::2], strict=True)
     lines = [
         " ".join(entry.split()[1:4:2]).encode() + b"\t" + as_bytes(path) + b"\0" for entry, path in entries
     ]
     git.run("update-index", "-z", "--index-info", given=b"".join(lines))
-    kept.drop(git, held)
+    backup_refs.drop(git, held)
 
 
 def _session(branch: str) -> str:

@@ -21,9 +21,9 @@ import code_truth
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.code import ripgrep
-from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.index import ripgrep
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.references import find_references
 from adjourn.code.search import search_text
 from adjourn.code.semantic import semantic_search
@@ -31,7 +31,7 @@ from adjourn.code.structure import get_function_at_line
 
 _INDEX = """
 import json, resource, sys, time
-from adjourn.code.codebase import Codebase
+from adjourn.code.index.codebase import Codebase
 with Codebase(sys.argv[1]) as codebase:
     began = time.perf_counter()
     report = codebase.sync(force=True)

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from sizes import Sizes
 from tables import Table, median
 
-from adjourn.code import vectors
-from adjourn.code.codebase import Codebase
-from adjourn.code.index import chunks
+from adjourn.code.index import chunks, vectors
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.pace import Pace
 from adjourn.code.semantic import semantic_search
 from adjourn.code.words import split

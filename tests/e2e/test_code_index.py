@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions
+from adjourn.code.index.codebase import Codebase
 from code_files import git, repository, write
 
 _SYNC = """
 import sys
-from adjourn.code.codebase import Codebase
+from adjourn.code.index.codebase import Codebase
 with Codebase(sys.argv[1]) as codebase:
     print("begun", flush=True)
     report = codebase.sync()

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
-from adjourn.code.grammars import has_grammar, load
-from adjourn.code.languages import LANGUAGES, language_of, spoken_as
-from adjourn.code.marks import Marks
-from adjourn.code.outline import COMMENT, REGIONS, STRING, Region, outline
+from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
+from adjourn.code.index.grammars import has_grammar, load
+from adjourn.code.index.languages import LANGUAGES, language_of, spoken_as
+from adjourn.code.index.marks import Marks
+from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, outline
 from adjourn.code.repository import Repository
 from adjourn.code.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.code.words import parts, split

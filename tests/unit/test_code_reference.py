@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from adjourn.code import payloads, phases
-from adjourn.code.analysis import MAX_PARSED
 from adjourn.code.cap import MAX_REPLY, MOST
 from adjourn.code.flags import table
-from adjourn.code.languages import LANGUAGES
+from adjourn.code.index.analysis import MAX_PARSED
+from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search import MAX_LINE, MAX_PATTERNS
 from adjourn.code.tools import TOOLS
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adjourn.code import agreements, context, vectors
-from adjourn.code.codebase import Codebase
+from adjourn.code import agreements, context
 from adjourn.code.engines import Engines, engines, findings
 from adjourn.code.impact import analyze_impact
-from adjourn.code.languages import LANGUAGES
+from adjourn.code.index import vectors
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.pace import Pace
 from adjourn.code.routing import query
 from adjourn.code.semantic import fetch_chunk_detail, semantic_search

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.code import ctags
-from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.index import ctags
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.pace import CancelledError, Pace
 from adjourn.code.references import find_references
 from adjourn.code.repository import Repository

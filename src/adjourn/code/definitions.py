@@ -9,16 +9,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from adjourn.code import ctags, ripgrep
-from adjourn.code.analysis import GRAMMAR, TAGS
-from adjourn.code.codebase import Codebase
-from adjourn.code.index import lookup
+from adjourn.code.index import ctags, lookup, ripgrep
+from adjourn.code.index.analysis import GRAMMAR, TAGS
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import Index
+from adjourn.code.index.languages import spoken_as
 from adjourn.code.index.lookup import Definition, Place
-from adjourn.code.languages import spoken_as
-from adjourn.code.outline import CLASSES, FUNCTIONS, Symbol
+from adjourn.code.index.outline import CLASSES, FUNCTIONS, Symbol
+from adjourn.code.index.reading import open_source
 from adjourn.code.pace import Pace
-from adjourn.code.reading import open_source
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_SYMBOL = 200

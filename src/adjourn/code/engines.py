@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from adjourn.code import ctags, grammars, ripgrep, vectors
-from adjourn.code.languages import LANGUAGES
+from adjourn.code.index import ctags, grammars, ripgrep, vectors
+from adjourn.code.index.languages import LANGUAGES
 from adjourn.findings import Finding
 
 _EXTRA = "pip install 'adjourn[code]'"

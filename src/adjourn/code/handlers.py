@@ -20,7 +20,7 @@ from adjourn.code.tree import Trees
 from adjourn.code.work import Client
 
 if TYPE_CHECKING:
-    from adjourn.code.codebase import Codebase
+    from adjourn.code.index.codebase import Codebase
 
 
 class Call(msgspec.Struct):

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from adjourn.code import ripgrep
-from adjourn.code.codebase import Codebase
-from adjourn.code.outline import CLASSES, FUNCTIONS
+from adjourn.code.index import ripgrep
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.outline import CLASSES, FUNCTIONS
+from adjourn.code.index.reading import open_source
 from adjourn.code.pace import Pace
-from adjourn.code.reading import open_source
 from adjourn.code.references import find_references
 from adjourn.errors import AdjournError, InvalidError
 

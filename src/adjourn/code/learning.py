@@ -43,7 +43,7 @@ def learn(place: Place, state: State) -> str:
 
 def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
     """The innermost definitions around the lines that were changed."""
-    from adjourn.code.reading import open_source  # noqa: PLC0415  # as above
+    from adjourn.code.index.reading import open_source  # noqa: PLC0415  # as above
 
     found: dict[str, None] = {}
     for path in files:

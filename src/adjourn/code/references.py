@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from adjourn.code import ripgrep, words
-from adjourn.code.analysis import GRAMMAR, MAX_PARSED, as_utf8
-from adjourn.code.codebase import Codebase
+from adjourn.code import words
 from adjourn.code.definitions import in_scope, split_symbol
-from adjourn.code.grammars import has_grammar
-from adjourn.code.index import lookup
+from adjourn.code.index import lookup, ripgrep
+from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, as_utf8
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.index import Index
+from adjourn.code.index.languages import language_of, spoken_as
 from adjourn.code.index.lookup import Place
-from adjourn.code.languages import language_of, spoken_as
-from adjourn.code.marks import Marks
-from adjourn.code.outline import COMMENT, IMPORT, STRING, TYPE, outline
+from adjourn.code.index.marks import Marks
+from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, outline
 from adjourn.code.pace import Pace
 from adjourn.errors import AdjournError
 

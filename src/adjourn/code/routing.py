@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
-from adjourn.code.codebase import Codebase
 from adjourn.code.definitions import find_definitions, get_symbols
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.pace import Pace
 from adjourn.code.references import find_references
 from adjourn.code.search import search_text

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adjourn.code import globs, ripgrep
+from adjourn.code import globs
+from adjourn.code.index import ripgrep
 from adjourn.code.pace import Pace
 from adjourn.code.repository import Repository
 from adjourn.errors import InvalidError

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.code.grammars import has_grammar
-from adjourn.code.languages import by_name
-from adjourn.code.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
-from adjourn.code.reading import Source, of_bytes, open_source
+from adjourn.code.index.grammars import has_grammar
+from adjourn.code.index.languages import by_name
+from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
+from adjourn.code.index.reading import Source, of_bytes, open_source
 from adjourn.code.repository import Repository
 from adjourn.errors import InvalidError, NotFoundError
 

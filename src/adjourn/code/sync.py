@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from adjourn.code import agreements, context
-from adjourn.code.codebase import Codebase
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.pace import Pace
 from adjourn.errors import StoreError
 

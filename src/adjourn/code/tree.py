@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adjourn.errors import AdjournError
 
 if TYPE_CHECKING:
-    from adjourn.code.codebase import Codebase
+    from adjourn.code.index.codebase import Codebase
 
 MAX_TREES = 16
 """Work trees that are watched at once; the one that was asked for longest ago is let go."""
@@ -27,7 +27,7 @@ class Trees:
 
     def of(self, root: str) -> Codebase:
         """The work tree that contains `root`, being indexed in the background."""
-        from adjourn.code.codebase import Codebase  # noqa: PLC0415  # see above
+        from adjourn.code.index.codebase import Codebase  # noqa: PLC0415  # see above
 
         with self._lock:
             found = self._open.pop(root, None)

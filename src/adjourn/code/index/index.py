@@ -16,14 +16,13 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import ctags, ripgrep
-from adjourn.code.analysis import MAX_PARSED, Analysis, dialect, fingerprint
-from adjourn.code.index import writing
+from adjourn.code.index import ctags, ripgrep, writing
+from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
 from adjourn.code.index.database import Database
+from adjourn.code.index.languages import TEXT, language_of
 from adjourn.code.index.worker import Request
 from adjourn.code.index.workers import analyses
 from adjourn.code.index.writing import FRESH, Seen
-from adjourn.code.languages import TEXT, language_of
 from adjourn.code.pace import Pace
 from adjourn.code.repository import Repository
 

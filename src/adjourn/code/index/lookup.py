@@ -9,10 +9,10 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from adjourn.code.analysis import MAX_PARSED, dialect, fingerprint
+from adjourn.code.index.analysis import MAX_PARSED, dialect, fingerprint
 from adjourn.code.index.index import Index
+from adjourn.code.index.outline import Symbol
 from adjourn.code.index.writing import FRESH
-from adjourn.code.outline import Symbol
 
 _MAX_NAMES = 5_000
 _TRIGRAM = 3

@@ -13,8 +13,8 @@ from typing import IO
 
 import msgspec
 
-from adjourn.code.analysis import Analysis, analyse
-from adjourn.code.outline import Symbol
+from adjourn.code.index.analysis import Analysis, analyse
+from adjourn.code.index.outline import Symbol
 
 _LENGTH = 4
 

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import msgspec
 
-from adjourn.code.analysis import SKIPPED, Analysis, analyse
+from adjourn.code.index.analysis import SKIPPED, Analysis, analyse
 from adjourn.code.index.worker import Request, read, write
 from adjourn.host import python
 from adjourn.host.executables import outside

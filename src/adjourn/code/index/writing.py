@@ -9,10 +9,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from adjourn.code.analysis import Analysis
-from adjourn.code.chunks import Chunk
+from adjourn.code.index.analysis import Analysis
+from adjourn.code.index.chunking import Chunk
 from adjourn.code.index.database import Database
-from adjourn.code.marks import Marks
+from adjourn.code.index.marks import Marks
 
 _PARAMETERS = 500
 

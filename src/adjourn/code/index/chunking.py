@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from adjourn.code.outline import CLASSES, FUNCTIONS, Outline, Symbol
+from adjourn.code.index.outline import CLASSES, FUNCTIONS, Outline, Symbol
 from adjourn.code.words import split, whole
 
 MAX_TEXT = 4_000

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from adjourn.code.analysis import MAX_PARSED, as_utf8
-from adjourn.code.grammars import has_grammar
-from adjourn.code.languages import TEXT, language_of
-from adjourn.code.outline import Outline, outline
+from adjourn.code.index.analysis import MAX_PARSED, as_utf8
+from adjourn.code.index.grammars import has_grammar
+from adjourn.code.index.languages import TEXT, language_of
+from adjourn.code.index.outline import Outline, outline
 from adjourn.code.repository import Repository
 from adjourn.errors import InvalidError
 

@@ -13,7 +13,7 @@ from functools import cache
 
 import msgspec
 
-from adjourn.code.outline import MAX_SIGNATURE, Symbol
+from adjourn.code.index.outline import MAX_SIGNATURE, Symbol
 from adjourn.host.executables import find, outside
 from adjourn.host.secrets import for_others
 

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from adjourn.code.languages import LANGUAGES, by_name
+from adjourn.code.index.languages import LANGUAGES, by_name
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Query

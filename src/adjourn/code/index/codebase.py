@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any, Self
 
-from adjourn.code import vectors
+from adjourn.code.index import vectors
 from adjourn.code.index.index import Index, Report
 from adjourn.code.pace import CancelledError, Pace
 from adjourn.code.repository import FOLDER, Repository

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from adjourn.code.grammars import load
+from adjourn.code.index.grammars import load
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
-from adjourn.code.outline import REGIONS, Region
+from adjourn.code.index.outline import REGIONS, Region
 
 _BITS = {kind: 1 << number for number, kind in enumerate(REGIONS)}
 _KINDS = [frozenset(kind for kind, bit in _BITS.items() if mask & bit) for mask in range(1 << len(REGIONS))]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from code_harness import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
-from adjourn.code import restoring
 from adjourn.code.cap import MAX_REPLY
-from adjourn.code.state import Phase, State
+from adjourn.code.model import codec
+from adjourn.code.model.session_state import Phase, State
 
 REMOVED = [
     "check_phase_necessity", "set_query_frame", "begin_phase_gate", "submit_for_review", "submit_exploration",
@@ -223,7 +223,7 @@ class TestCheckpointSerialization:
         shared.call("add_explored_files", {"files": ["README.md"]})
         (key,) = repo.saved()["definitions_cache"]
         assert json.loads(key) == ["apply_discount", "/x/app", None, True]
-        assert restoring.from_cache_key(key) == ("apply_discount", "/x/app", None, True)
+        assert codec.from_cache_key(key) == ("apply_discount", "/x/app", None, True)
 
     @pytest.mark.parametrize("phase", list(Phase))
     def test_phase_enum_round_trip(self, shared: Server, repo: Repo, phase: Phase) -> None:

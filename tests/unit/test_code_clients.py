@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.code.flags import Flags
-from adjourn.code.refusals import FlowError
+from adjourn.code.model.refusals import FlowError
 from adjourn.code.request import Request
 from adjourn.code.sessions import Sessions
 from adjourn.code.work import SILENCE, Client

@@ -14,9 +14,9 @@ from adjourn.code.index.grammars import has_grammar, load
 from adjourn.code.index.languages import LANGUAGES, language_of, spoken_as
 from adjourn.code.index.marks import Marks
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, outline
-from adjourn.code.repository import Repository
+from adjourn.code.model.repository import Repository
+from adjourn.code.model.words import parts, split
 from adjourn.code.structure import analyze_structure, get_function_at_line, parameters
-from adjourn.code.words import parts, split
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import SHAPES, write
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from adjourn.aex.policy import from_text
 from adjourn.code import gate, payloads, phases
+from adjourn.code.model.session_state import Phase, State
 from adjourn.code.phases import STEPS
-from adjourn.code.state import Phase, State
 from adjourn.code.tools import BY_NAME, TOOLS
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from adjourn.code import frames, setup
 from adjourn.code.flags import FLAGS, Flags, table, typed
 from adjourn.code.git import branches
+from adjourn.code.model.refusals import FlowError
+from adjourn.code.model.session_state import SLOTS, QueryFrame
 from adjourn.code.payloads import Frame, Quoted
-from adjourn.code.refusals import FlowError
-from adjourn.code.state import SLOTS, QueryFrame
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from adjourn.code.impact import analyze_impact
 from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 from adjourn.code.routing import query
 from adjourn.code.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.sync import sync_index

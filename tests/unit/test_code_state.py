@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.restoring import decode, encode, from_cache_key
-from adjourn.code.state import GateLevel, Intent, Phase, State, Strictness, Task
+from adjourn.code.model.codec import decode, encode, from_cache_key
+from adjourn.code.model.session_state import GateLevel, Intent, Phase, State, Strictness, Task
 from adjourn.errors import InvalidError
 
 texts = st.text(max_size=20)

@@ -28,7 +28,7 @@ from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
 from adjourn.cli.checkpoints import export as exporting
 from adjourn.code import context
 from adjourn.code.index.index import Index
-from adjourn.code.repository import Repository
+from adjourn.code.model.repository import Repository
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.handover import resume
 from adjourn.handover.resume import import_folder, locate, take_in_later

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from adjourn.code.repository import FOLDER, Repository
-from adjourn.code.words import split
+from adjourn.code.model.repository import FOLDER, Repository
+from adjourn.code.model.words import split
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host.workspace import make_folder, read_file, write_file
 

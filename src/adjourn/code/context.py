@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from adjourn.code.repository import FOLDER, Repository
+from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import locked, make_folder, read_file, write_file
 

@@ -17,7 +17,7 @@ from adjourn.code.index.languages import spoken_as
 from adjourn.code.index.lookup import Definition, Place
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, Symbol
 from adjourn.code.index.reading import open_source
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_SYMBOL = 200

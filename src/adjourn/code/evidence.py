@@ -11,10 +11,10 @@ import re
 from typing import Any, NamedTuple
 
 from adjourn.code import payloads
+from adjourn.code.model.refusals import mismatch
+from adjourn.code.model.repository import Repository
+from adjourn.code.model.session_state import Exploration, QueryFrame, State, Task
 from adjourn.code.phases import READING, Step
-from adjourn.code.refusals import mismatch
-from adjourn.code.repository import Repository
-from adjourn.code.state import Exploration, QueryFrame, State, Task
 from adjourn.errors import AdjournError
 
 MIN_REASON = 10

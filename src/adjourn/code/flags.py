@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.code.refusals import FlowError
-from adjourn.code.state import GateLevel
+from adjourn.code.model.refusals import FlowError
+from adjourn.code.model.session_state import GateLevel
 
 
 class Flag(NamedTuple):

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.code import inputs, writes
 from adjourn.code.flags import resume_alone, typed
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 from adjourn.code.request import Request
 from adjourn.code.sessions import Sessions
 from adjourn.code.tree import Trees

@@ -12,9 +12,10 @@ from typing import Any
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import checkpoint
 from adjourn.clients.client import group_of, now
-from adjourn.code import gate, phases, restoring
-from adjourn.code.repository import own_folder
-from adjourn.code.state import State
+from adjourn.code import gate, phases
+from adjourn.code.model import codec
+from adjourn.code.model.repository import own_folder
+from adjourn.code.model.session_state import State
 from adjourn.host import keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
@@ -66,7 +67,7 @@ class Journal:
 
     def entered(self, before: State | None, found: State, *, reason: str = "", over: bool = False) -> None:
         """Write down that a step is done, with the session as it is now, and make a checkpoint of the task."""
-        document = restoring.encode(found)
+        document = codec.encode(found)
         row = phases.step_of(found)
         entered = kinds.PhaseEntered(
             after=str(before.current_phase) if before else "",

@@ -9,8 +9,8 @@ import re
 from datetime import UTC, datetime
 
 from adjourn.code.git.git import Git
+from adjourn.code.model.session_state import State
 from adjourn.code.place import Place
-from adjourn.code.state import State
 from adjourn.errors import AdjournError
 
 _MAX_FILES = 50

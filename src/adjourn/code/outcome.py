@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adjourn.code import phases
-from adjourn.code.state import Phase, State
+from adjourn.code.model.session_state import Phase, State
 
 
 class Outcome(NamedTuple):

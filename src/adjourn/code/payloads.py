@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from adjourn.code.state import SLOTS
+from adjourn.code.model.session_state import SLOTS
 from adjourn.errors import InvalidError
 
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from adjourn.code import payloads
-from adjourn.code.state import Phase, State
+from adjourn.code.model.session_state import Phase, State
 
 READING = (
     "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",

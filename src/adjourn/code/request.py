@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from adjourn.code.flags import Flags
+from adjourn.code.model.session_state import GateLevel, Intent, State, Strictness
 from adjourn.code.saved import stamp
-from adjourn.code.state import GateLevel, Intent, State, Strictness
 
 MAX_QUERY = 100_000
 

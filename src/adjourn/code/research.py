@@ -11,11 +11,9 @@ import msgspec
 
 from adjourn.code import evidence, frames, payloads, phases
 from adjourn.code.git import stale_branches
-from adjourn.code.outcome import Outcome, onward
-from adjourn.code.place import Place
-from adjourn.code.refusals import FlowError, mismatch
-from adjourn.code.restoring import restore
-from adjourn.code.state import (
+from adjourn.code.model.codec import restore
+from adjourn.code.model.refusals import FlowError, mismatch
+from adjourn.code.model.session_state import (
     Exploration,
     Hypothesis,
     ImpactAnalysis,
@@ -27,6 +25,8 @@ from adjourn.code.state import (
     VerifiedFile,
     VerifiedHypothesis,
 )
+from adjourn.code.outcome import Outcome, onward
+from adjourn.code.place import Place
 
 
 def branch_choice(place: Place, state: State, payload: payloads.BranchChoice) -> Outcome:

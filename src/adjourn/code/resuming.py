@@ -9,8 +9,8 @@ import re
 
 from adjourn.code import phases
 from adjourn.code.git import branches
+from adjourn.code.model.session_state import Phase, State
 from adjourn.code.place import Place
-from adjourn.code.state import Phase, State
 
 _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 

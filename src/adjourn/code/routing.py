@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, get_args
 
 from adjourn.code.definitions import find_definitions, get_symbols
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
+from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.references import find_references
 from adjourn.code.search import search_text
-from adjourn.code.state import SLOTS, Intent, risk_of
 from adjourn.code.structure import analyze_structure
 from adjourn.errors import AdjournError, InvalidError
 

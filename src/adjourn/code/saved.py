@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from adjourn.clients.client import now
-from adjourn.code import phases, restoring
-from adjourn.code.repository import FOLDER, own_folder
-from adjourn.code.state import State
+from adjourn.code import phases
+from adjourn.code.model import codec
+from adjourn.code.model.repository import FOLDER, own_folder
+from adjourn.code.model.session_state import State
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host.workspace import read_file, remove_file, write_file
 from adjourn.log.event import timestamp
@@ -45,12 +46,12 @@ def save(root: str, found: State) -> None:
     """Write a session's checkpoint, atomically. Raises `StoreError`."""
     name = f"{check_id(found.session_id)}.json"
     found.checkpoint_at = stamp()
-    write_file(own_folder(root, SESSIONS, _IGNORE), name, restoring.encode(found))
+    write_file(own_folder(root, SESSIONS, _IGNORE), name, codec.encode(found))
 
 
 def load(root: str, session: str) -> State:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
-    found = restoring.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
+    found = codec.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
     if found.session_id != session:
         raise InvalidError(f"the checkpoint of {session} says that it is of {found.session_id}", "delete it")
     return found

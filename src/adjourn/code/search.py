@@ -13,8 +13,8 @@ from typing import Any
 
 from adjourn.code import globs
 from adjourn.code.index import ripgrep
-from adjourn.code.pace import Pace
-from adjourn.code.repository import Repository
+from adjourn.code.model.deadline import Pace
+from adjourn.code.model.repository import Repository
 from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5

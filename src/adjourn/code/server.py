@@ -26,12 +26,12 @@ from adjourn import __version__
 from adjourn.code import payloads, phases
 from adjourn.code.handlers import Call
 from adjourn.code.inputs import schema
-from adjourn.code.pace import CancelledError, Pace
-from adjourn.code.refusals import FlowError
+from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.model.refusals import FlowError
+from adjourn.code.model.session_state import Strictness, ToolCall
 from adjourn.code.replies import error_of, is_failure, written
 from adjourn.code.saved import stamp
 from adjourn.code.sessions import Sessions
-from adjourn.code.state import Strictness, ToolCall
 from adjourn.code.tools import BY_NAME, TOOLS, Tool
 from adjourn.code.tree import Trees
 from adjourn.code.work import Client

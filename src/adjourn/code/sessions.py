@@ -21,12 +21,12 @@ from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
 from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
+from adjourn.code.model.refusals import FlowError
+from adjourn.code.model.repository import Repository
+from adjourn.code.model.session_state import State, Strictness, ToolCall
 from adjourn.code.place import Place
-from adjourn.code.refusals import FlowError
-from adjourn.code.repository import Repository
 from adjourn.code.request import Request
 from adjourn.code.resuming import fit, is_fresh
-from adjourn.code.state import State, Strictness, ToolCall
 from adjourn.code.status import known, status
 from adjourn.code.work import Client, Work
 from adjourn.errors import AdjournError

@@ -9,7 +9,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from adjourn.code.flags import table
-from adjourn.code.repository import FOLDER
+from adjourn.code.model.repository import FOLDER
 
 MCP_FILE = ".mcp.json"
 MCP_ENTRY = """\

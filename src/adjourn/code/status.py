@@ -11,8 +11,8 @@ import msgspec
 
 from adjourn.code import phases
 from adjourn.code.git import backup_refs
+from adjourn.code.model.session_state import State
 from adjourn.code.place import Place
-from adjourn.code.state import State
 from adjourn.code.tasks import progress
 
 _MAX_LISTED = 100

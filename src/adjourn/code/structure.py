@@ -11,7 +11,7 @@ from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.languages import by_name
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
 from adjourn.code.index.reading import Source, of_bytes, open_source
-from adjourn.code.repository import Repository
+from adjourn.code.model.repository import Repository
 from adjourn.errors import InvalidError, NotFoundError
 
 _MAX_CODE = 2 << 20

@@ -11,7 +11,7 @@ import msgspec
 
 from adjourn.code import agreements, context
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 from adjourn.errors import StoreError
 
 

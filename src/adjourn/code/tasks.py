@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from adjourn.code import evidence, payloads, phases
+from adjourn.code.model.refusals import FlowError, mismatch
+from adjourn.code.model.session_state import Phase, State, Task
 from adjourn.code.outcome import Outcome, onward, stay
 from adjourn.code.place import PLANNING, Place
-from adjourn.code.refusals import FlowError, mismatch
-from adjourn.code.state import Phase, State, Task
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2

@@ -13,8 +13,8 @@ from typing import Any
 
 from adjourn.code import saved
 from adjourn.code.journal import Journal
+from adjourn.code.model.session_state import ImpactAnalysis, State, ToolCall
 from adjourn.code.place import Place
-from adjourn.code.state import ImpactAnalysis, State, ToolCall
 
 MAX_CALLS = 200
 SILENCE = 60.0

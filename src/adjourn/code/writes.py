@@ -9,9 +9,9 @@ import os
 from typing import Any
 
 from adjourn.code import evidence
+from adjourn.code.model.refusals import FlowError, mismatch
+from adjourn.code.model.session_state import Phase, State
 from adjourn.code.place import Place
-from adjourn.code.refusals import FlowError, mismatch
-from adjourn.code.state import Phase, State
 from adjourn.errors import AdjournError
 
 _WAYS_OUT = {

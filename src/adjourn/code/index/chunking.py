@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, Outline, Symbol
-from adjourn.code.words import split, whole
+from adjourn.code.model.words import split, whole
 
 MAX_TEXT = 4_000
 MAX_HEAD = 200

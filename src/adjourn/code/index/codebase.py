@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from adjourn.code.index import vectors
 from adjourn.code.index.index import Index, Report
-from adjourn.code.pace import CancelledError, Pace
-from adjourn.code.repository import FOLDER, Repository
+from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.errors import AdjournError
 
 NUDGE_SECONDS = 2.0

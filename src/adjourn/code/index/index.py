@@ -23,8 +23,8 @@ from adjourn.code.index.languages import TEXT, language_of
 from adjourn.code.index.worker import Request
 from adjourn.code.index.workers import analyses
 from adjourn.code.index.writing import FRESH, Seen
-from adjourn.code.pace import Pace
-from adjourn.code.repository import Repository
+from adjourn.code.model.deadline import Pace
+from adjourn.code.model.repository import Repository
 
 _SETTLED_NS = 2_000_000_000
 _BATCH = 200

@@ -11,7 +11,7 @@ from adjourn.code.index.analysis import MAX_PARSED, as_utf8
 from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.languages import TEXT, language_of
 from adjourn.code.index.outline import Outline, outline
-from adjourn.code.repository import Repository
+from adjourn.code.model.repository import Repository
 from adjourn.errors import InvalidError
 
 _EMPTY = Outline([], [])

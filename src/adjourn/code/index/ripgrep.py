@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import msgspec
 
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.executables import find, outside
 from adjourn.host.secrets import for_others

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from adjourn.code.index import chunks
 from adjourn.code.index.chunks import Hit
 from adjourn.code.index.index import Index
-from adjourn.code.pace import Pace
+from adjourn.code.model.deadline import Pace
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 50

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from adjourn.code.state import CacheKey, State
+from adjourn.code.model.session_state import CacheKey, State
 from adjourn.errors import InvalidError
 from adjourn.log.outside import check_values
 

@@ -21,13 +21,13 @@ import code_truth
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
 
-from adjourn.code.definitions import find_definitions, get_symbols
 from adjourn.code.index import ripgrep
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.references import find_references
-from adjourn.code.search import search_text
-from adjourn.code.semantic import semantic_search
-from adjourn.code.structure import get_function_at_line
+from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.references import find_references
+from adjourn.code.search.semantic import semantic_search
+from adjourn.code.search.structure import get_function_at_line
+from adjourn.code.search.text import search_text
 
 _INDEX = """
 import json, resource, sys, time
@@ -36,7 +36,7 @@ with Codebase(sys.argv[1]) as codebase:
     began = time.perf_counter()
     report = codebase.sync(force=True)
     seconds = time.perf_counter() - began
-    from adjourn.code.references import find_references
+    from adjourn.code.search.references import find_references
     find_references(codebase, "self")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -22,7 +22,7 @@ from adjourn.code.index import chunks, vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Pace
 from adjourn.code.model.words import split
-from adjourn.code.semantic import semantic_search
+from adjourn.code.search.semantic import semantic_search
 
 RANKINGS = ((60, 1.0), (10, 1.0), (10, 2.0), (10, 5.0), (10, 20.0))
 """The k of reciprocal ranks, and how much those of the vectors weigh."""

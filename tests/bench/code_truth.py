@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from sizes import Sizes
 from tables import Table
 
-from adjourn.code.definitions import find_definitions
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.search.definitions import find_definitions
 
 ASKED = ("function or method", "class", "variable of a module", "field of a class")
 _ASSIGNED = ASKED[2:]

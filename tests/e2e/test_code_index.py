@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.definitions import find_definitions
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.search.definitions import find_definitions
 from code_files import git, repository, write
 
 _SYNC = """
@@ -172,7 +172,7 @@ def test_a_worker_answers_and_ends_with_its_input() -> None:
 
 def test_importing_is_light() -> None:
     """The library imports no grammar, no watcher and no numbers until they are used."""
-    script = "import sys, json, adjourn.code.sync, adjourn.code.semantic, adjourn.code.impact; print(json.dumps(sorted(sys.modules)))"
+    script = "import sys, json, adjourn.code.search.sync, adjourn.code.search.semantic, adjourn.code.search.impact; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
     assert not loaded & {

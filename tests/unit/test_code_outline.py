@@ -16,7 +16,7 @@ from adjourn.code.index.marks import Marks
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, outline
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.words import parts, split
-from adjourn.code.structure import analyze_structure, get_function_at_line, parameters
+from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import SHAPES, write
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.globs import compiled
 from adjourn.code.model.deadline import CancelledError, Pace
 from adjourn.code.model.repository import Repository
-from adjourn.code.search import MAX_LINE, search_files, search_text
+from adjourn.code.search.globs import compiled
+from adjourn.code.search.text import MAX_LINE, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import write
 

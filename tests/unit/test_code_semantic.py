@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adjourn.code import agreements, context
-from adjourn.code.engines import Engines, engines, findings
-from adjourn.code.impact import analyze_impact
 from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.model.deadline import Pace
-from adjourn.code.routing import query
-from adjourn.code.semantic import fetch_chunk_detail, semantic_search
-from adjourn.code.sync import sync_index
+from adjourn.code.search import agreements, context
+from adjourn.code.search.engines import Engines, engines, findings
+from adjourn.code.search.impact import analyze_impact
+from adjourn.code.search.routing import query
+from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
+from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import SHAPES, USER, repository
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from adjourn.code.definitions import find_definitions, get_symbols
 from adjourn.code.index import ctags
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import CancelledError, Pace
 from adjourn.code.model.repository import Repository
-from adjourn.code.references import find_references
-from adjourn.code.sync import sync_index
+from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.references import find_references
+from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, RefusedError
 from code_files import SHAPES, USER, git, repository, write
 

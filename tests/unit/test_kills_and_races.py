@@ -26,9 +26,9 @@ from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import make
 from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
 from adjourn.cli.checkpoints import export as exporting
-from adjourn.code import context
 from adjourn.code.index.index import Index
 from adjourn.code.model.repository import Repository
+from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.handover import resume
 from adjourn.handover.resume import import_folder, locate, take_in_later

@@ -60,7 +60,7 @@ def status(call: Call) -> dict[str, Any]:
 
 
 def search_text(call: Call) -> dict[str, Any]:
-    from adjourn.code.search import search_text  # noqa: PLC0415  # imported when first used: the server answers before that
+    from adjourn.code.search.text import search_text  # noqa: PLC0415  # imported when first used: the server answers before that
 
     given: inputs.SearchText = call.given
     return search_text(
@@ -76,7 +76,7 @@ def search_text(call: Call) -> dict[str, Any]:
 
 
 def search_files(call: Call) -> dict[str, Any]:
-    from adjourn.code.search import search_files  # noqa: PLC0415
+    from adjourn.code.search.text import search_files  # noqa: PLC0415
 
     given: inputs.SearchFiles = call.given
     return search_files(
@@ -85,7 +85,7 @@ def search_files(call: Call) -> dict[str, Any]:
 
 
 def definitions(call: Call) -> dict[str, Any]:
-    from adjourn.code.definitions import find_definitions  # noqa: PLC0415
+    from adjourn.code.search.definitions import find_definitions  # noqa: PLC0415
 
     given: inputs.FindDefinitions = call.given
     return find_definitions(
@@ -99,34 +99,34 @@ def definitions(call: Call) -> dict[str, Any]:
 
 
 def references(call: Call) -> dict[str, Any]:
-    from adjourn.code.references import find_references  # noqa: PLC0415
+    from adjourn.code.search.references import find_references  # noqa: PLC0415
 
     given: inputs.FindReferences = call.given
     return find_references(call.tree, given.symbol, given.path, language=given.language, pace=call.pace)
 
 
 def structure(call: Call) -> dict[str, Any]:
-    from adjourn.code.structure import analyze_structure  # noqa: PLC0415
+    from adjourn.code.search.structure import analyze_structure  # noqa: PLC0415
 
     given: inputs.AnalyzeStructure = call.given
     return analyze_structure(call.tree.repository, given.file_path, code=given.code, language=given.language)
 
 
 def symbols(call: Call) -> dict[str, Any]:
-    from adjourn.code.definitions import get_symbols  # noqa: PLC0415
+    from adjourn.code.search.definitions import get_symbols  # noqa: PLC0415
 
     given: inputs.GetSymbols = call.given
     return get_symbols(call.tree, given.path, kind=given.kind, language=given.language, pace=call.pace)
 
 
 def function_at(call: Call) -> dict[str, Any]:
-    from adjourn.code.structure import get_function_at_line  # noqa: PLC0415
+    from adjourn.code.search.structure import get_function_at_line  # noqa: PLC0415
 
     return get_function_at_line(call.tree.repository, call.given.file_path, call.given.line_number)
 
 
 def query(call: Call) -> dict[str, Any]:
-    from adjourn.code.routing import query  # noqa: PLC0415
+    from adjourn.code.search.routing import query  # noqa: PLC0415
 
     given: inputs.Query = call.given
     work = call.client.work
@@ -145,13 +145,13 @@ def query(call: Call) -> dict[str, Any]:
 
 
 def chunk(call: Call) -> dict[str, Any]:
-    from adjourn.code.semantic import fetch_chunk_detail  # noqa: PLC0415
+    from adjourn.code.search.semantic import fetch_chunk_detail  # noqa: PLC0415
 
     return fetch_chunk_detail(call.tree, call.given.chunk_id)
 
 
 def semantic(call: Call) -> dict[str, Any]:
-    from adjourn.code.semantic import semantic_search  # noqa: PLC0415
+    from adjourn.code.search.semantic import semantic_search  # noqa: PLC0415
 
     given: inputs.SemanticSearch = call.given
     work = call.client.work
@@ -204,7 +204,7 @@ def review(call: Call) -> dict[str, Any]:
 
 
 def impact(call: Call) -> dict[str, Any]:
-    from adjourn.code.impact import analyze_impact  # noqa: PLC0415
+    from adjourn.code.search.impact import analyze_impact  # noqa: PLC0415
 
     given: inputs.AnalyzeImpact = call.given
     found = analyze_impact(call.tree, given.target_files, given.change_description, pace=call.pace)
@@ -213,14 +213,14 @@ def impact(call: Call) -> dict[str, Any]:
 
 
 def sync(call: Call) -> dict[str, Any]:
-    from adjourn.code.sync import sync_index  # noqa: PLC0415
+    from adjourn.code.search.sync import sync_index  # noqa: PLC0415
 
     given: inputs.SyncIndex = call.given
     return sync_index(call.tree, given.path, force=given.force, sync_map=given.sync_map, pace=call.pace)
 
 
 def context(call: Call) -> dict[str, Any]:
-    from adjourn.code.context import update_context  # noqa: PLC0415
+    from adjourn.code.search.context import update_context  # noqa: PLC0415
 
     given: inputs.UpdateContext = call.given
     summaries: list[Mapping[str, str]] = [msgspec.to_builtins(one) for one in given.design_doc_summaries]

@@ -20,7 +20,7 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 def learn(place: Place, state: State) -> str:
     """Write the agreement of a session; its path, or "" where there is nothing to agree on."""
-    from adjourn.code import agreements  # noqa: PLC0415  # only once a session
+    from adjourn.code.search import agreements  # noqa: PLC0415  # only once a session
 
     frame = state.query_frame
     words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)

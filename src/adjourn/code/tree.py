@@ -41,7 +41,7 @@ class Trees:
 
     def context_of(self, root: str) -> dict[str, Any]:
         """The state of the index, and what is known of the project's documents and rules."""
-        from adjourn.code import context  # noqa: PLC0415  # see above
+        from adjourn.code.search import context  # noqa: PLC0415  # see above
 
         tree = self.of(root)
         state = tree.state()

@@ -219,7 +219,7 @@ def _clients(place: Place) -> Iterator[Finding]:
 
 def _code(place: Place) -> Iterator[Finding]:
     if os.path.isdir(os.path.join(place.root, ".code-intel")):
-        from adjourn.code.engines import engines, findings  # noqa: PLC0415
+        from adjourn.code.search.engines import engines, findings  # noqa: PLC0415
 
         yield from findings(engines(place.root))
         yield from _code_refused(place)

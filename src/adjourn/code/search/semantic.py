@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.code import agreements
 from adjourn.code.index import chunks, lookup, vectors
 from adjourn.code.index.analysis import as_utf8
 from adjourn.code.index.chunks import Hit
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.reading import open_source
 from adjourn.code.model import words
+from adjourn.code.search import agreements
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 
 MAP_ENOUGH = 0.7

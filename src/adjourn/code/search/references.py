@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from adjourn.code.definitions import in_scope, split_symbol
 from adjourn.code.index import lookup, ripgrep
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, as_utf8
 from adjourn.code.index.codebase import Codebase
@@ -20,6 +19,7 @@ from adjourn.code.index.marks import Marks
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, outline
 from adjourn.code.model import words
 from adjourn.code.model.deadline import Pace
+from adjourn.code.search.definitions import in_scope, split_symbol
 from adjourn.errors import AdjournError
 
 EXACT, HEURISTIC = "exact", "heuristic"

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adjourn.code import globs
 from adjourn.code.index import ripgrep
 from adjourn.code.model.deadline import Pace
 from adjourn.code.model.repository import Repository
+from adjourn.code.search import globs
 from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5

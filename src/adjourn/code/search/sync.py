@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import agreements, context
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Pace
+from adjourn.code.search import agreements, context
 from adjourn.errors import StoreError
 
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
-from adjourn.code.definitions import find_definitions, get_symbols
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Pace
 from adjourn.code.model.session_state import SLOTS, Intent, risk_of
-from adjourn.code.references import find_references
-from adjourn.code.search import search_text
-from adjourn.code.structure import analyze_structure
+from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.references import find_references
+from adjourn.code.search.structure import analyze_structure
+from adjourn.code.search.text import search_text
 from adjourn.errors import AdjournError, InvalidError
 
 _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {

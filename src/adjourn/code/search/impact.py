@@ -16,7 +16,7 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.outline import CLASSES, FUNCTIONS
 from adjourn.code.index.reading import open_source
 from adjourn.code.model.deadline import Pace
-from adjourn.code.references import find_references
+from adjourn.code.search.references import find_references
 from adjourn.errors import AdjournError, InvalidError
 
 _SECONDS = 20.0

@@ -20,7 +20,7 @@ from code_harness import LARGE, Repo
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
-from adjourn.code.cap import MAX_REPLY
+from adjourn.code.server.replies import MAX_REPLY
 
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",

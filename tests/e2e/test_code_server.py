@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from code_harness import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
-from adjourn.code.cap import MAX_REPLY
 from adjourn.code.model import codec
 from adjourn.code.model.session_state import Phase, State
+from adjourn.code.server.replies import MAX_REPLY
 
 REMOVED = [
     "check_phase_necessity", "set_query_frame", "begin_phase_gate", "submit_for_review", "submit_exploration",

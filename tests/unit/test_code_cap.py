@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.cap import MAX_REPLY, MOST, capped, size, to_json
+from adjourn.code.server.replies import MAX_REPLY, MOST, capped, size, to_json
 from adjourn.errors import InvalidError
 
 _json = st.recursive(

@@ -12,7 +12,7 @@ from adjourn.aex.policy import from_text
 from adjourn.code import gate, payloads, phases
 from adjourn.code.model.session_state import Phase, State
 from adjourn.code.phases import STEPS
-from adjourn.code.tools import BY_NAME, TOOLS
+from adjourn.code.server.tools import BY_NAME, TOOLS
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")
 sessions = st.builds(

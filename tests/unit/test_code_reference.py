@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from adjourn.code import payloads, phases
-from adjourn.code.cap import MAX_REPLY, MOST
 from adjourn.code.flags import table
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
-from adjourn.code.tools import TOOLS
+from adjourn.code.server.replies import MAX_REPLY, MOST
+from adjourn.code.server.tools import TOOLS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code import frames, setup
+from adjourn.code import frames
 from adjourn.code.flags import FLAGS, Flags, table, typed
 from adjourn.code.git import branches
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.session_state import SLOTS, QueryFrame
 from adjourn.code.payloads import Frame, Quoted
+from adjourn.code.server import skill_files
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_r_is_resume_and_rebuild_has_no_short_form() -> None:
 
 def test_the_skill_lists_the_flags_of_the_server() -> None:
     """Both skills have the table that the server reads flags by."""
-    files = setup.files()
+    files = skill_files.files()
     for path in (".claude/commands/code.md", ".agents/skills/code/SKILL.md"):
         assert table() in files[path]
         assert "{" + "flags}" not in files[path]

@@ -227,7 +227,7 @@ def _code(place: Place) -> Iterator[Finding]:
 
 def _code_refused(place: Place) -> Iterator[Finding]:
     """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
-    from adjourn.code.tools import TOOLS  # noqa: PLC0415
+    from adjourn.code.server.tools import TOOLS  # noqa: PLC0415
     from adjourn.policy.contract import read_contract  # noqa: PLC0415
     from adjourn.setup.checks import has_code_behind_proxy  # noqa: PLC0415
 

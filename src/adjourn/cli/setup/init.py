@@ -109,7 +109,7 @@ def _first_files(*, policy: bool, task: str, code: bool) -> tuple[dict[str, str]
         files[f"tasks/{name}.inputs.json"] = templates.SAMPLE_INPUTS
         files[f"tasks/{name}.policy.json"] = templates.SAMPLE_JSON_POLICY
     if code:
-        from adjourn.code import setup  # noqa: PLC0415  # not for --help
+        from adjourn.code.server import skill_files  # noqa: PLC0415  # not for --help
 
-        files |= setup.files()
+        files |= skill_files.files()
     return files, there

@@ -62,7 +62,7 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
         _show(as_json=as_json)
         return
     try:
-        from adjourn.code.server import CodeServer, run  # noqa: PLC0415  # heavy
+        from adjourn.code.server.server import CodeServer, run  # noqa: PLC0415  # heavy
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise

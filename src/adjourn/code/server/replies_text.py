@@ -29,7 +29,7 @@ _CODES: tuple[tuple[type[AdjournError], str], ...] = (
 
 def written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
     """A reply as text, cut to size, and whether it says that the call failed."""
-    from adjourn.code.cap import capped, to_json  # noqa: PLC0415  # the server answers before this is needed
+    from adjourn.code.server.replies import capped, to_json  # noqa: PLC0415  # the server answers before this is needed
 
     return to_json(capped(reply, question, cursor=cursor)), is_failure(reply)
 

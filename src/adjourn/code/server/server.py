@@ -24,16 +24,16 @@ from mcp.server.stdio import stdio_server
 
 from adjourn import __version__
 from adjourn.code import payloads, phases
-from adjourn.code.handlers import Call
-from adjourn.code.inputs import schema
 from adjourn.code.model.deadline import CancelledError, Pace
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.session_state import Strictness, ToolCall
-from adjourn.code.replies import error_of, is_failure, written
 from adjourn.code.saved import stamp
+from adjourn.code.server.handlers import Call
+from adjourn.code.server.inputs import schema
+from adjourn.code.server.replies_text import error_of, is_failure, written
+from adjourn.code.server.tools import BY_NAME, TOOLS, Tool
+from adjourn.code.server.worktrees import Trees
 from adjourn.code.sessions import Sessions
-from adjourn.code.tools import BY_NAME, TOOLS, Tool
-from adjourn.code.tree import Trees
 from adjourn.code.work import Client
 from adjourn.errors import AdjournError, UsageError
 from adjourn.log.strict import count_keys

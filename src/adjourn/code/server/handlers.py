@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.code import inputs, writes
+from adjourn.code import writes
 from adjourn.code.flags import resume_alone, typed
 from adjourn.code.model.deadline import Pace
 from adjourn.code.request import Request
+from adjourn.code.server import inputs
+from adjourn.code.server.worktrees import Trees
 from adjourn.code.sessions import Sessions
-from adjourn.code.tree import Trees
 from adjourn.code.work import Client
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import handlers, inputs
-from adjourn.code.handlers import Call
-from adjourn.code.inputs import Input
+from adjourn.code.server import handlers, inputs
+from adjourn.code.server.handlers import Call
+from adjourn.code.server.inputs import Input
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from adjourn.code.model.session_state import MAX_SUMMARY, Phase, State, Visit
 from adjourn.code.outcome import Outcome
 from adjourn.code.phases import Step
 from adjourn.code.place import Place
-from adjourn.code.saved import stamp
+from adjourn.code.sessions.checkpoint_file import stamp
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_DATA = 1 << 20

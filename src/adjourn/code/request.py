@@ -11,7 +11,7 @@ import msgspec
 
 from adjourn.code.flags import Flags
 from adjourn.code.model.session_state import GateLevel, Intent, State, Strictness
-from adjourn.code.saved import stamp
+from adjourn.code.sessions.checkpoint_file import stamp
 
 MAX_QUERY = 100_000
 

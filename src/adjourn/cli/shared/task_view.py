@@ -191,7 +191,7 @@ def state(one: Holder) -> str:
 
 def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
-    from adjourn.code.journal import last_step  # noqa: PLC0415  # not for other views
+    from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # not for other views
     from adjourn.runs.journal import name_of  # noqa: PLC0415
 
     waiting = questions(ledger, place.now)

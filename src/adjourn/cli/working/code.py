@@ -79,14 +79,14 @@ def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
     from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
     from adjourn.clients.client import now  # noqa: PLC0415
-    from adjourn.code import saved  # noqa: PLC0415
     from adjourn.code.model.repository import Repository  # noqa: PLC0415
     from adjourn.code.place import Place  # noqa: PLC0415
-    from adjourn.code.status import status  # noqa: PLC0415
+    from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
+    from adjourn.code.sessions.status import status  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
 
     place = Place(Repository("."))
-    found = saved.all_of(place.repository.root)
+    found = checkpoint_file.all_of(place.repository.root)
     if not found:
         raise NotFoundError("no session was cut off here", "start one in your client with /code")
     newest = found[-1]
@@ -95,7 +95,7 @@ def _show(*, as_json: bool) -> None:
             {
                 **status(newest, place),
                 "checkpoint_at": newest.checkpoint_at,
-                "others": [saved.info(one) for one in found[:-1]],
+                "others": [checkpoint_file.info(one) for one in found[:-1]],
             }
         )
         return

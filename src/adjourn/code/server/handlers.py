@@ -17,8 +17,8 @@ from adjourn.code.model.deadline import Pace
 from adjourn.code.request import Request
 from adjourn.code.server import inputs
 from adjourn.code.server.worktrees import Trees
-from adjourn.code.sessions import Sessions
-from adjourn.code.work import Client
+from adjourn.code.sessions.connection import Client
+from adjourn.code.sessions.sessions import Sessions
 
 if TYPE_CHECKING:
     from adjourn.code.index.codebase import Codebase

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from adjourn.code import saved
-from adjourn.code.journal import Journal
 from adjourn.code.model.session_state import ImpactAnalysis, State, ToolCall
 from adjourn.code.place import Place
+from adjourn.code.sessions import checkpoint_file
+from adjourn.code.sessions.journal import Journal
 
 MAX_CALLS = 200
 SILENCE = 60.0
@@ -66,7 +66,7 @@ class Work:
 
     def save(self) -> None:
         """Save a session between two steps."""
-        saved.save(self.place.repository.root, self.state)
+        checkpoint_file.save(self.place.repository.root, self.state)
 
     def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
         """Keep which files have to be answered for, and say how to go on."""

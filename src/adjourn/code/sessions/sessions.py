@@ -16,19 +16,20 @@ from typing import Any
 import msgspec
 
 from adjourn.clients.client import now, open_at
-from adjourn.code import flow, frames, gate, journal, phases, saved
+from adjourn.code import flow, frames, gate, phases
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
-from adjourn.code.journal import Journal
 from adjourn.code.learning import learn
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.session_state import State, Strictness, ToolCall
 from adjourn.code.place import Place
 from adjourn.code.request import Request
-from adjourn.code.resuming import fit, is_fresh
-from adjourn.code.status import known, status
-from adjourn.code.work import Client, Work
+from adjourn.code.sessions import checkpoint_file, journal
+from adjourn.code.sessions.connection import Client, Work
+from adjourn.code.sessions.journal import Journal
+from adjourn.code.sessions.resuming import fit, is_fresh
+from adjourn.code.sessions.status import known, status
 from adjourn.errors import AdjournError
 from adjourn.host import ids
 from adjourn.store.base import Store
@@ -73,7 +74,7 @@ class Sessions:
             work = Work(state, place, Journal(store, state, client=client.name))
             work.journal.open()
             work.journal.entered(None, state)
-            saved.save(repository.root, state)
+            checkpoint_file.save(repository.root, state)
             self._open[state.session_id], client.work = client, work
         reply = {"success": True, "session_id": state.session_id, **wanted.told(), **phases.block(state)}
         reply |= {
@@ -83,7 +84,7 @@ class Sessions:
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale)
         if others:
-            reply |= {"recovery_available": True, "checkpoint_info": saved.info(others[-1])}
+            reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.info(others[-1])}
         return reply
 
     def status(self, client: Client, repo_path: str) -> dict[str, Any]:
@@ -100,7 +101,7 @@ class Sessions:
             root = self.repository(repo_path).root
             found = self._resumable(root)
             if not found:
-                others = [one.session_id for one in saved.all_of(root)]
+                others = [one.session_id for one in checkpoint_file.all_of(root)]
                 why = (HELD if others else NO_SESSION).format(root=root)
                 raise FlowError("no_active_session", why, sessions_of_others=others)
             newest = found[-1]
@@ -114,8 +115,8 @@ class Sessions:
     def _take_offer(self, client: Client, fresh: State) -> dict[str, Any]:
         """Go on with the session that was offered; the one that was started beside it is dropped."""
         self._leave(client, "an earlier session was restored")
-        recovered = self._recover(client, saved.load(fresh.repo_path, fresh.offered))
-        saved.delete(fresh.repo_path, fresh.session_id)
+        recovered = self._recover(client, checkpoint_file.load(fresh.repo_path, fresh.offered))
+        checkpoint_file.delete(fresh.repo_path, fresh.session_id)
         return recovered
 
     def _recover(self, client: Client, state: State) -> dict[str, Any]:
@@ -153,14 +154,14 @@ class Sessions:
             root = work.place.repository.root
             offered, state.offered = state.offered, ""
             if result.over:
-                saved.delete(root, state.session_id)
+                checkpoint_file.delete(root, state.session_id)
                 work.state = state
                 self._leave(client, "completed")
             else:
-                saved.save(root, state)
+                checkpoint_file.save(root, state)
                 work.state = state
             if offered:
-                saved.delete(root, offered)
+                checkpoint_file.delete(root, offered)
             return {**result.reply, "session_id": state.session_id}
 
     def revert(self, client: Client, *, keep_results: bool) -> dict[str, Any]:
@@ -170,7 +171,7 @@ class Sessions:
             before = work.state
             state = flow.back(before, keep_results=keep_results)
             work.journal.entered(before, state, reason="revert_to_exploration")
-            saved.save(work.place.repository.root, state)
+            checkpoint_file.save(work.place.repository.root, state)
             work.state = state
             return {
                 "success": True,
@@ -194,7 +195,7 @@ class Sessions:
                 )
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
-                saved.delete(repository.root, session)
+                checkpoint_file.delete(repository.root, session)
             done = f"{len(cleaned.deleted_branches)} branches and {len(deleted)} checkpoints deleted"
             return {
                 "success": not cleaned.errors,
@@ -270,7 +271,7 @@ class Sessions:
     def _resumable(self, root: str) -> list[State]:
         """Sessions of a work tree that nobody works on, the oldest first."""
         worked_on = {session for session, client in self._open.items() if not client.silent}
-        found = [one for one in saved.all_of(root) if one.session_id not in worked_on]
+        found = [one for one in checkpoint_file.all_of(root) if one.session_id not in worked_on]
         if not found:
             return []
         held = journal.living(self._store(root), [one.session_id for one in found])
@@ -279,7 +280,7 @@ class Sessions:
     def _place(self, repository: Repository, session: str) -> Place:
         def spared() -> frozenset[str]:
             """Sessions whose branches are no leftovers: others work on them now."""
-            names = [one.session_id for one in saved.all_of(repository.root)]
+            names = [one.session_id for one in checkpoint_file.all_of(repository.root)]
             elsewhere = journal.living(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
@@ -296,7 +297,7 @@ class Sessions:
         """`session_20261121_101500_7k3f`: the time in UTC, and what tells it from one of the same second."""
         seconds = now() // 1000
         name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + ids.short(4)
-        return name if not saved.exists(root, name) else self._new_id(root)
+        return name if not checkpoint_file.exists(root, name) else self._new_id(root)
 
 
 def _learn(place: Place, state: State) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.flags import Flags
 from adjourn.code.model.refusals import FlowError
-from adjourn.code.request import Request
 from adjourn.code.sessions.connection import SILENCE, Client
 from adjourn.code.sessions.sessions import Sessions
+from adjourn.code.workflow.flags import Flags
+from adjourn.code.workflow.request import Request
 
 WANTED = Request("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 

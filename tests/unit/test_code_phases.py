@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.policy import from_text
-from adjourn.code import gate, payloads, phases
 from adjourn.code.model.session_state import Phase, State
-from adjourn.code.phases import STEPS
 from adjourn.code.server.tools import BY_NAME, TOOLS
+from adjourn.code.workflow import payloads, phase_policy, phases
+from adjourn.code.workflow.phases import STEPS
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")
 sessions = st.builds(
@@ -110,7 +110,7 @@ def test_blocks_say_how_to_go_on() -> None:
 @pytest.mark.parametrize("row", STEPS, ids=lambda row: f"{row.step}")
 def test_a_step_is_a_policy_that_the_judge_knows(row: phases.Step) -> None:
     """Its text has no finding, and the one judge allows just the tools of the row."""
-    policy, findings = from_text(gate.policy_text(row), "phase")
+    policy, findings = from_text(phase_policy.policy_text(row), "phase")
     assert findings == []
     allowed = {tool.name for tool in TOOLS if policy.judge(tool.name).effect == "allow"}
     assert allowed == set(phases.allowed(row)) == {*phases.ALWAYS, *row.tools}
@@ -133,9 +133,11 @@ def test_meaning_is_for_later() -> None:
 
 def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
     """A tool of a later phase, and one of an earlier one, have hints of their own."""
-    early = gate.refusal(State(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no")
+    early = phase_policy.refusal(
+        State(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no"
+    )
     assert "later phase" in early["hint"]
-    late = gate.refusal(State(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no")
+    late = phase_policy.refusal(State(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no")
     assert "revert_to_exploration" in late["hint"]
     assert (late["error"], late["message"]) == ("phase_blocked", "no")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from adjourn.code import payloads, phases
-from adjourn.code.flags import table
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
 from adjourn.code.server.replies import MAX_REPLY, MOST
 from adjourn.code.server.tools import TOOLS
+from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow.flags import table
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code import frames
-from adjourn.code.flags import FLAGS, Flags, table, typed
 from adjourn.code.git import branches
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.session_state import SLOTS, QueryFrame
-from adjourn.code.payloads import Frame, Quoted
 from adjourn.code.server import skill_files
+from adjourn.code.workflow import query_frame
+from adjourn.code.workflow.flags import FLAGS, Flags, table, typed
+from adjourn.code.workflow.payloads import Frame, Quoted
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ GIVEN = [
 def test_a_slot_stands_on_words_of_the_request(slot: Quoted, kept: str | None) -> None:
     """Kept, it is a fact with its quote; else it is dropped."""
     payload = Frame(action_type="", target_symbols=[], scope="", constraints="", target_feature=slot)
-    frame = frames.framed(QUERY, payload)
+    frame = query_frame.framed(QUERY, payload)
     assert frame.target_feature == kept
     assert frame.slot_source == ({"target_feature": "FACT"} if kept else {})
     assert frame.slot_quotes == ({"target_feature": slot.quote} if kept else {})

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.code import writes
-from adjourn.code.flags import resume_alone, typed
 from adjourn.code.model.deadline import Pace
-from adjourn.code.request import Request
 from adjourn.code.server import inputs
 from adjourn.code.server.worktrees import Trees
 from adjourn.code.sessions.connection import Client
 from adjourn.code.sessions.sessions import Sessions
+from adjourn.code.workflow import write_targets
+from adjourn.code.workflow.flags import resume_alone, typed
+from adjourn.code.workflow.request import Request
 
 if TYPE_CHECKING:
     from adjourn.code.index.codebase import Codebase
@@ -170,20 +170,22 @@ def semantic(call: Call) -> dict[str, Any]:
 def write_target(call: Call) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     given: inputs.WriteTarget = call.given
-    return writes.check_target(work.state, work.place, given.file_path, allow_new_files=given.allow_new_files)
+    return write_targets.check_target(
+        work.state, work.place, given.file_path, allow_new_files=given.allow_new_files
+    )
 
 
 def add_explored(call: Call) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     with work.lock:
-        added = writes.add_explored(work.state, work.place, call.given.files)
+        added = write_targets.add_explored(work.state, work.place, call.given.files)
         work.save()
         return added
 
 
 def review(call: Call) -> dict[str, Any]:
     from adjourn.code.git import changes  # noqa: PLC0415
-    from adjourn.code.place import GARBAGE  # noqa: PLC0415
+    from adjourn.code.workflow.worktree import GARBAGE  # noqa: PLC0415
 
     work = call.sessions.work(call.client)
     state, place = work.state, work.place

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from adjourn.code.flags import Flags
 from adjourn.code.model.session_state import GateLevel, Intent
+from adjourn.code.workflow.flags import Flags
 
 
 class Input(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -23,7 +23,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from adjourn import __version__
-from adjourn.code import payloads, phases
 from adjourn.code.model.deadline import CancelledError, Pace
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.session_state import Strictness, ToolCall
@@ -35,6 +34,7 @@ from adjourn.code.server.worktrees import Trees
 from adjourn.code.sessions.checkpoint_file import stamp
 from adjourn.code.sessions.connection import Client
 from adjourn.code.sessions.sessions import Sessions
+from adjourn.code.workflow import payloads, phases
 from adjourn.errors import AdjournError, UsageError
 from adjourn.log.strict import count_keys
 

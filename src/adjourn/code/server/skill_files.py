@@ -8,8 +8,8 @@ from __future__ import annotations
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from adjourn.code.flags import table
 from adjourn.code.model.repository import FOLDER
+from adjourn.code.workflow.flags import table
 
 MCP_FILE = ".mcp.json"
 MCP_ENTRY = """\

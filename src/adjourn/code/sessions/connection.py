@@ -12,9 +12,9 @@ from threading import RLock
 from typing import Any
 
 from adjourn.code.model.session_state import ImpactAnalysis, State, ToolCall
-from adjourn.code.place import Place
 from adjourn.code.sessions import checkpoint_file
 from adjourn.code.sessions.journal import Journal
+from adjourn.code.workflow.worktree import Place
 
 MAX_CALLS = 200
 SILENCE = 60.0

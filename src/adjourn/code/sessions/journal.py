@@ -12,10 +12,10 @@ from typing import Any
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import checkpoint
 from adjourn.clients.client import group_of, now
-from adjourn.code import gate, phases
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import State
+from adjourn.code.workflow import phase_policy, phases
 from adjourn.host import keys, process
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
@@ -136,7 +136,7 @@ def living(store: Store, sessions: Sequence[str]) -> frozenset[str]:
 
 
 def _permissions(found: State) -> tuple[Policy, bytes]:
-    policy, text = gate.of(found)
+    policy, text = phase_policy.of(found)
     return Policy(allow=policy.allow, goal=found.query[:MAX_TEXT], name=policy.name), text.encode()
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from adjourn.code import phases
 from adjourn.code.git import branches
 from adjourn.code.model.session_state import Phase, State
-from adjourn.code.place import Place
+from adjourn.code.workflow import phases
+from adjourn.code.workflow.worktree import Place
 
 _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 

@@ -16,20 +16,20 @@ from typing import Any
 import msgspec
 
 from adjourn.clients.client import now, open_at
-from adjourn.code import flow, frames, gate, phases
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
-from adjourn.code.learning import learn
 from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.session_state import State, Strictness, ToolCall
-from adjourn.code.place import Place
-from adjourn.code.request import Request
 from adjourn.code.sessions import checkpoint_file, journal
 from adjourn.code.sessions.connection import Client, Work
 from adjourn.code.sessions.journal import Journal
 from adjourn.code.sessions.resuming import fit, is_fresh
 from adjourn.code.sessions.status import known, status
+from adjourn.code.workflow import flow, phase_policy, phases, query_frame
+from adjourn.code.workflow.learning import learn
+from adjourn.code.workflow.request import Request
+from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 from adjourn.host import ids
 from adjourn.store.base import Store
@@ -79,7 +79,7 @@ class Sessions:
         reply = {"success": True, "session_id": state.session_id, **wanted.told(), **phases.block(state)}
         reply |= {
             "strictness": state.strictness,
-            "query_frame_extraction_prompt": frames.PROMPT + wanted.query,
+            "query_frame_extraction_prompt": query_frame.PROMPT + wanted.query,
         }
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale)
@@ -223,7 +223,7 @@ class Sessions:
         if work is None:
             return "", None
         call, why = work.journal.admit(tool, arguments)
-        return (call, None) if call else ("", gate.refusal(work.state, tool, why))
+        return (call, None) if call else ("", phase_policy.refusal(work.state, tool, why))
 
     def settle(self, work: Work, call: str, made: ToolCall) -> None:
         """Write down what came of a call that was admitted."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import phases
 from adjourn.code.git import backup_refs
 from adjourn.code.model.session_state import State
-from adjourn.code.place import Place
-from adjourn.code.tasks import progress
+from adjourn.code.workflow import phases
+from adjourn.code.workflow.tasks import progress
+from adjourn.code.workflow.worktree import Place
 
 _MAX_LISTED = 100
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adjourn.code import phases
 from adjourn.code.model.session_state import Phase, State
+from adjourn.code.workflow import phases
 
 
 class Outcome(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import evidence, frames, payloads, phases
 from adjourn.code.git import stale_branches
 from adjourn.code.model.codec import restore
 from adjourn.code.model.refusals import FlowError, mismatch
@@ -25,8 +24,9 @@ from adjourn.code.model.session_state import (
     VerifiedFile,
     VerifiedHypothesis,
 )
-from adjourn.code.outcome import Outcome, onward
-from adjourn.code.place import Place
+from adjourn.code.workflow import evidence, payloads, phases, query_frame
+from adjourn.code.workflow.outcome import Outcome, onward
+from adjourn.code.workflow.worktree import Place
 
 
 def branch_choice(place: Place, state: State, payload: payloads.BranchChoice) -> Outcome:
@@ -52,7 +52,7 @@ def documents(place: Place, state: State, payload: payloads.Documents) -> Outcom
 
 def frame(place: Place, state: State, payload: payloads.Frame) -> Outcome:
     del place
-    found = state.query_frame = frames.framed(state.query, payload)
+    found = state.query_frame = query_frame.framed(state.query, payload)
     if state.strictness == "strict":
         state.risk_level = found.risk
     return onward(state, {"query_frame": found.slots, "missing_slots": found.missing})

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import payloads
 from adjourn.code.model.session_state import Phase, State
+from adjourn.code.workflow import payloads
 
 READING = (
     "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from adjourn.aex.policy import Policy, from_text
-from adjourn.code import phases
 from adjourn.code.model.session_state import State
-from adjourn.code.phases import Step
+from adjourn.code.workflow import phases
+from adjourn.code.workflow.phases import Step
 
 _LATER = "{tool} belongs to a later phase. Finish {phase} first: the plainer tools answer most questions, and submit_phase goes on."
 _EARLIER = (

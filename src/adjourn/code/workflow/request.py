@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.flags import Flags
 from adjourn.code.model.session_state import GateLevel, Intent, State, Strictness
 from adjourn.code.sessions.checkpoint_file import stamp
+from adjourn.code.workflow.flags import Flags
 
 MAX_QUERY = 100_000
 

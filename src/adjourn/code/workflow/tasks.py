@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import evidence, payloads, phases
 from adjourn.code.model.refusals import FlowError, mismatch
 from adjourn.code.model.session_state import Phase, State, Task
-from adjourn.code.outcome import Outcome, onward, stay
-from adjourn.code.place import PLANNING, Place
+from adjourn.code.workflow import evidence, payloads, phases
+from adjourn.code.workflow.outcome import Outcome, onward, stay
+from adjourn.code.workflow.worktree import PLANNING, Place
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adjourn.code import evidence
 from adjourn.code.model.refusals import FlowError, mismatch
 from adjourn.code.model.session_state import Phase, State
-from adjourn.code.place import Place
+from adjourn.code.workflow import evidence
+from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 
 _WAYS_OUT = {

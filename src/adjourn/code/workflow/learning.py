@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from adjourn.code.git.git import Git
 from adjourn.code.model.session_state import State
-from adjourn.code.place import Place
+from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 
 _MAX_FILES = 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from adjourn.code.model.session_state import MappedSymbol, QueryFrame, Source
-from adjourn.code.payloads import Frame, Quoted
+from adjourn.code.workflow.payloads import Frame, Quoted
 
 _PARTICLES = frozenset("がをにではのとも")
 _SHARE = 0.5

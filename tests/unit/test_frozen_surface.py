@@ -1,0 +1,24 @@
+"""What is published does not change unnoticed: commands, exit codes, public names, events, schemas, tools, the language.
+
+Compared with tests/data/surface, which `python tests/surface.py` writes anew after a change that is meant.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import surface
+
+
+@pytest.mark.parametrize("part", sorted(surface.PARTS))
+def test_what_is_published_is_what_the_file_says(part: str) -> None:
+    """A published part of adjourn differs from the committed file only together with it."""
+    frozen = json.loads((surface.FOLDER / f"{part}.json").read_text("utf-8"))
+    assert json.loads(surface.text(part)) == frozen, "if it is meant: python tests/surface.py"
+
+
+def test_no_file_is_left_of_a_part_that_is_gone() -> None:
+    """Each file of the frozen surface is compared."""
+    assert sorted(path.stem for path in surface.FOLDER.iterdir()) == sorted(surface.PARTS)

@@ -31,11 +31,11 @@ import msgspec
 
 import adjourn
 from adjourn.aex.diagnostics import DIAGNOSTICS
-from adjourn.engine.verify_report import CODES
 from adjourn.hooks import FAILED, REFUSED
 from adjourn.hooks.options import OPTIONS as HOOK_OPTIONS
 from adjourn.log.kinds import REGISTRY
 from adjourn.proxy.options import OPTIONS as PROXY_OPTIONS
+from adjourn.verification.report import CODES
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "data" / "surface"

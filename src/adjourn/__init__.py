@@ -1,7 +1,9 @@
 """adjourn: an AI agent's work outlives the session that did it.
 
-Owns: the public names, each loaded when it is first used (PEP 562). Must never: import anything, for hooks start with it.
+Owns: the public names, each loaded when it is first used (PEP 562). Must never: import anything else than what does that, for hooks start with it.
 """
+
+from adjourn.front_door import lazily
 
 TYPE_CHECKING = False  # type checkers take it for true; to import it from typing would cost every start
 if TYPE_CHECKING:
@@ -106,16 +108,7 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:  # for type checkers, only the names above are there
-
-    def __getattr__(name: str) -> object:
-        home = _HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415  # only the first use of a name pays for it
-
-        value: object = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

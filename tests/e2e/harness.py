@@ -22,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from adjourn.clients.client import now
 from adjourn.host import keys
+from adjourn.host.clock import now
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode
 from adjourn.log.kinds import data_of

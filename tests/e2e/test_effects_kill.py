@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import now
 from adjourn.host import keys
+from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import Call

@@ -20,9 +20,10 @@ import pytest
 from harness import META_TOOLS, Workspace, only
 from requirements import requirement
 
-from adjourn.clients.client import Setting, group_of
+from adjourn.clients.client import Setting
 from adjourn.clients.visitor import Visitor
 from adjourn.host import process
+from adjourn.host.process import group_of
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import Call

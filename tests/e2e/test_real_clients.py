@@ -25,8 +25,9 @@ from real.servers import SERVERS, Place
 from test_real_servers import command_of, prepare, proxied
 
 from adjourn.checkpoints import checkpoint
-from adjourn.clients.client import now, open_at
+from adjourn.host.clock import now
 from adjourn.host.process import Process, lives
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode

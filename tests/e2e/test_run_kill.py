@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import now, open_at
 from adjourn.host import keys
+from adjourn.host.clock import now
+from adjourn.host.workspace_store import open_at
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of

@@ -13,13 +13,13 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(
-    include=["adjourn.mcp.frames", "adjourn.log.strict", "adjourn.policy.protected"]
+    include=["adjourn.mcp.frames", "adjourn.text.strict_json", "adjourn.policy.protected"]
 ):
-    from adjourn.log.strict import fold_key
     from adjourn.mcp.frames import FrameError, Message, decode_client_line
     from adjourn.policy.calls import arguments_digest
     from adjourn.policy.protected.calls import protected_path
     from adjourn.policy.protected.places import places_of
+    from adjourn.text.strict_json import fold_key
 
 PLACES = places_of("/nowhere/work")
 

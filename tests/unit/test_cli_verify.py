@@ -181,8 +181,8 @@ def test_progress_is_told_and_reaches_the_end() -> None:
 
 
 def test_every_code_is_documented_and_used() -> None:
-    engine = Path(__file__).parents[2] / "src/adjourn/engine"
-    source = "".join(path.read_text() for path in engine.glob("verify*.py"))
+    room = Path(__file__).parents[2] / "src/adjourn/verification"
+    source = "".join(path.read_text() for path in room.glob("*.py"))
     assert all(source.count(f'"{code}"') >= (1 if code.endswith("mismatch") else 2) for code in CODES)
 
 

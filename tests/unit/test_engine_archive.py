@@ -16,6 +16,7 @@ from adjourn.checkpoints import page_archive as archiving
 from adjourn.checkpoints.builder import NOTHING_SAID, Said, Step
 from adjourn.checkpoints.checkpoint import names
 from adjourn.checkpoints.folder_verification import verify
+from adjourn.checkpoints.histories import share_histories
 from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
@@ -26,7 +27,7 @@ from adjourn.clients.client import Desk
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.retention import gc as collecting
-from adjourn.retention.gc import collect, share_histories
+from adjourn.retention.gc import collect
 from adjourn.retention.prune import DAY, Rules, plan, prune
 from adjourn.tasks.decision import Call
 from adjourn.tasks.task import Task
@@ -38,7 +39,7 @@ MINUTE = 60
 @pytest.fixture(params=["memory", "sqlite"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     machine = Machine(tmp_path, monkeypatch, store=request.param)
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     yield machine
     machine.store.close()
 
@@ -46,7 +47,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     return machine
 
 

@@ -20,10 +20,11 @@ from adjourn.checkpoints.checkpoint import (
     names,
     trusted_signer,
 )
-from adjourn.clients.client import Desk, Setting, open_at
+from adjourn.clients.client import Desk, Setting
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.handover import resume
 from adjourn.host import keys
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.chain import verify_chain

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from test_engine_checkpoint import Machine
 
-from adjourn.clients.client import Desk, group_of, open_at
+from adjourn.clients.client import Desk
 from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
 from adjourn.host import process
-from adjourn.host.process import Process
+from adjourn.host.process import Process, group_of
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore

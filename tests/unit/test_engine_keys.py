@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import open_at
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import keys
+from adjourn.host.workspace_store import open_at
 from adjourn.log.signing import fingerprint, public_key
 from adjourn.policy import signatures
 

@@ -129,7 +129,7 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
 
 def test_two_sessions_do_not_trample_each_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a session lives on the task that has the plain name, another task's page has a name of its own."""
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     first = mark(machine, "g1")
     second = mark(machine, "g2")
     task = second.checkpoint.event.task
@@ -152,7 +152,7 @@ def test_the_plain_name_passes_on_when_its_session_is_gone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next task takes the plain name; the earlier page stays active under its task's name, each time."""
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     tasks = []
     for group in ("g1", "g2", "g1", "g2"):
         made = mark(machine, group)
@@ -211,7 +211,7 @@ def test_a_kill_at_any_step_leaves_a_newest_page(
 ) -> None:
     """Whatever call to the system is the last one, before it or after it: the newest page is whole, and none is lost."""
     root = str(machine.root)
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     mark(machine, "g2")
     machine.clock.move(seconds=120)
     mark(machine, "g1", said=Said(resumption_point="first"))

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from adjourn.clients import person
-from adjourn.clients.client import BOUND, CLIENT, now
+from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.host import keys, process
+from adjourn.host.clock import now
 from adjourn.host.process import Process
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.lease import Sitting

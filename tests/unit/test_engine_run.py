@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.clients.client import open_at
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
 from adjourn.host import keys
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.models.model import Completion, ModelError

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import group_of, now
 from adjourn.host import process
-from adjourn.host.process import Process
+from adjourn.host.clock import now
+from adjourn.host.process import Process, group_of
 from adjourn.models import client_model
 from adjourn.models.client_model import Answer, Request, Sampler
 from adjourn.models.model import ModelError

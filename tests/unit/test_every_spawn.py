@@ -15,22 +15,22 @@ OF_ASYNCIO = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_e
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 
 REVIEWED = {
-    ("cli/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
+    ("cli/checkpoints/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
     (
-        "cli/demo.py",
+        "cli/setup/demo.py",
         "subprocess.run",
     ): "Python by the helper; git found outside of the folder it was started in",
-    ("cli/demo.py", "subprocess.Popen"): "Python by the helper",
-    ("cli/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("cli/setup/demo.py", "subprocess.Popen"): "Python by the helper",
+    ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("code/ctags.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
     ("code/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
     ("code/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
     (
-        "engine/run/programs.py",
+        "runs/subprocesses.py",
         "subprocess.Popen",
     ): "what a contract names, never by a relative entry of PATH; git",
-    ("engine/snapshot_git.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("checkpoints/git_snapshot.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby.py", "os.fork"): "this program itself",
     (
@@ -40,7 +40,7 @@ REVIEWED = {
     ("store/conformance/races.py", "multiprocessing"): "a store's own tests, in the process of who tests it",
 }
 """(file, what is called) → why it may: what is started is none that an agent could have put in its place."""
-PYTHONS = {"cli/demo.py", "code/index/workers.py", "hooks/standby.py", "setup/starting.py"}
+PYTHONS = {"cli/setup/demo.py", "code/index/workers.py", "hooks/standby.py", "setup/starting.py"}
 """The files that start a Python, or write down how one is started: each by `adjourn.host.python`."""
 
 
@@ -119,7 +119,7 @@ def test_git_is_looked_up_in_the_one_place_that_builds_its_commands() -> None:
                 first = node.args[0]
                 if isinstance(first, ast.Constant) and first.value == "git":
                     found.add(name)
-    assert found == {"host/git.py", "cli/demo.py"}
+    assert found == {"host/git.py", "cli/setup/demo.py"}
 
 
 def test_only_the_set_up_asks_what_is_on_path_without_regard_to_the_workspace() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adjourn.errors import UsageError
-from adjourn.host.secrets import check_argument, for_others
+from adjourn.host.environment import for_others
+from adjourn.store.passwords import check_argument
 
 GIVEN = {"PATH": "/bin", "ADJOURN_STORE": "x", "ADJOURN_NEW": "y", "PGPASSWORD": "hunter2", "API_KEY": "k"}
 

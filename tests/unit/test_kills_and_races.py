@@ -20,7 +20,14 @@ from test_engine_folder import Kill, Killed, each_step
 from test_engine_once import POLICY, finish, pay
 from test_engine_session import one as call
 
-from adjourn.checkpoints import folder_verification, git_snapshot, page_archive, page_writer, reflect
+from adjourn.checkpoints import (
+    folder_verification,
+    git_snapshot,
+    histories,
+    page_archive,
+    page_writer,
+    reflect,
+)
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import make
@@ -54,7 +61,7 @@ HERE = Process("here", os.getpid(), 1)
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.clients.client.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
     return machine
 
 
@@ -229,7 +236,7 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
     """A process that writes one of the two folders while they are compared keeps what it wrote."""
     for name in ("short", "long"):
         mark(one, name)
-    real = gc._goes_on
+    real = histories._goes_on
 
     def meanwhile(*args: Any) -> bool:
         found = real(*args)
@@ -238,7 +245,7 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
         return found
 
     monkeypatch.setattr(gc, "_goes_on", meanwhile)
-    gc.share_histories(str(one.root), limit=0)
+    histories.share_histories(str(one.root), limit=0)
     for name in ("short", "long"):
         assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)
     assert not [name for _, _, names in os.walk(one.root) for name in names if name.startswith(".audit")]

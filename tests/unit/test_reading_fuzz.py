@@ -19,7 +19,6 @@ import pytest
 import tools
 from adjourn.clients.client import Desk, Setting
 from adjourn.log.canonical import MAX_SAFE_INTEGER
-from adjourn.log.strict import fold_key
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
 from adjourn.policy.arguments import paths_of, places
 from adjourn.policy.calls import arguments_digest
@@ -34,6 +33,7 @@ from adjourn.tasks.decision import Call, Forward, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Admitted
+from adjourn.text.strict_json import fold_key
 from hostile import Hostile
 from strategies import NOON, policy_of
 

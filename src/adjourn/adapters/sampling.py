@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, checked, cut_off
-from adjourn.clients.client import open_at
+from adjourn.host.workspace_store import open_at
 from adjourn.models import client_model
 from adjourn.models.client_model import Request
 from adjourn.models.model import Completion

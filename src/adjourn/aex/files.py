@@ -3,7 +3,7 @@
 An agent or a repository can put anything in a workspace. So what lies in one is reached through no link, at any step of its
 path. A path that leads elsewhere can only come from a person, who may use links.
 
-Owns: the only I/O of the language, `open_plain`. Must never: read a device or a pipe, wait for one, read more than the bound,
+Owns: the only I/O of the language. Must never: read a device or a pipe, wait for one, read more than the bound,
 guess an encoding, raise for what a file may be.
 """
 
@@ -16,9 +16,8 @@ import stat
 from adjourn.aex.diagnostics import finding
 from adjourn.aex.tree import MAX_BYTES
 from adjourn.findings import Finding, Span
+from adjourn.host.files import open_plain
 
-_PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 _THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
 
 
@@ -38,29 +37,6 @@ def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str |
     if data is None:
         return None, [finding("AEX130", "it is not a regular file", source=name)]
     return decoded(data, name)
-
-
-def inside(path: str, root: str) -> str:
-    """The path relative to the workspace `root`, by its text alone; "" for one that leads out of it, or for the root itself."""
-    relative = os.path.relpath(path, root)
-    return "" if relative in (os.curdir, os.pardir) or relative.startswith("../") else relative
-
-
-def open_plain(path: str, root: str) -> int:
-    """A read handle on a file, of whatever kind; inside the workspace `root` through no link. Raises `OSError`, `ValueError`."""
-    relative = inside(path, root) if root else ""
-    if not relative:
-        return os.open(path, _PLAIN)
-    *steps, name = relative.split("/")
-    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
-        for step in steps:
-            beneath = os.open(step, _STEP, dir_fd=folder)
-            os.close(folder)
-            folder = beneath
-        return os.open(name, _PLAIN | os.O_NOFOLLOW, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:

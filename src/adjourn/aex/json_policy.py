@@ -20,10 +20,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from adjourn.aex.diagnostics import WHOLE, finding, quoted
-from adjourn.aex.files import inside, load
+from adjourn.aex.files import load
 from adjourn.aex.match import never_matches
 from adjourn.aex.rules import Policy, Rule
 from adjourn.findings import Finding, Span
+from adjourn.host.files import inside
 
 MAX_CHARACTERS: Final = 1_000_000
 MAX_POLICIES: Final = 16

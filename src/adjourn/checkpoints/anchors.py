@@ -21,6 +21,7 @@ from adjourn.errors import AdjournError
 from adjourn.host.workspace import CHECKPOINTS, inside, read_file
 from adjourn.store.base import Store
 from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.task import Task, contradicted
 
 MAX_FOLDERS = 16
 """Folders of a workspace that are looked at, the newest first: what a session's start may cost has a bound."""
@@ -46,6 +47,14 @@ class _Claim(msgspec.Struct, frozen=True):
 
 class _Claims(msgspec.Struct, frozen=True):
     adjourn: _Claim | None = None
+
+
+def check(task: Task, root: str) -> None:
+    """Raise `IntegrityError` where the names of checkpoints, or the folders of the workspace `root`, know more of a task than its
+    history has. Before a session opens on it.
+    """
+    for found in of_task(task.store, task.id, root):
+        raise contradicted(task.id, f"it lacks event {found.seq}, which {found.known}")
 
 
 def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:

@@ -13,6 +13,7 @@ import msgspec
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
 from adjourn.host.workspace import check_name
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Actor, Event, decode, encode
@@ -113,8 +114,6 @@ class Known(NamedTuple):
 
 def _known(task: Task) -> Known:
     """What is known now, with the effects that were had until now."""
-    from adjourn.checkpoints.page_writer import record_of  # noqa: PLC0415  # it needs this module
-
     record = record_of(task.store, task.id)
     if record is None:
         return Known()

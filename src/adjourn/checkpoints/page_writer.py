@@ -41,6 +41,7 @@ from adjourn.checkpoints.page_files import (
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import create_file, make_folder, sync_folder
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.log.event import Actor, milliseconds
 from adjourn.store.base import Store
 from adjourn.tasks.ledger import Ledger
@@ -177,25 +178,6 @@ def _keep_out_of_git(path: str) -> None:
         create_file(path, ".gitignore", IGNORED.encode())
 
 
-def record_of(store: Store, task: str) -> dict[str, Any] | None:
-    """The Continuation Record of a task, if there is one under the task's id or one of few records is of it.
-
-    Its effects are those of now, which its newest version may not have yet.
-    """
-    names = store.refs("record/")
-    if not names:
-        return None
-    from adjourn.knowledge.records import CRStore, current  # noqa: PLC0415  # few tasks have one
-
-    records = CRStore(store)
-    for name in dict.fromkeys([f"record/{task}", *list(names)[:50]]):
-        with suppress(AdjournError):
-            record = records.get(name.removeprefix("record/"))
-            if record is not None and record["task"]["id"] == task:
-                return current(store, record)
-    return None
-
-
 class _Place:
     """Where the page of a task goes, and the pages that it supersedes. The folder is locked."""
 
@@ -301,7 +283,7 @@ class _Place:
 
 def _lives(store: Store, task: str) -> bool:
     """Whether a session that gave a sign of life lately works on the task."""
-    from adjourn.clients.client import now  # noqa: PLC0415  # leases are of the real clock
+    from adjourn.host.clock import now  # noqa: PLC0415  # leases are of the real clock
 
     leases = store.refs(f"lease/{task}/").values()
     return any(end.isdigit() and int(end) > now() for end in leases)

@@ -14,9 +14,9 @@ import msgspec
 from adjourn.checkpoints import checkpoint, folder_writing, page_writer
 from adjourn.checkpoints.builder import NOTHING_SAID, Said
 from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log.event import Actor
-from adjourn.retention.gc import remove_temporaries, share_histories
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import SYSTEM, Task
 

@@ -7,7 +7,6 @@ moving to another task. Must never: speak MCP.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -18,17 +17,19 @@ import msgspec
 from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.policy import Policy
-from adjourn.checkpoints import triggers
+from adjourn.checkpoints import anchors, triggers
 from adjourn.clients import proxies
-from adjourn.errors import AdjournError, ConflictError, RefusedError, UsageError
+from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import ids, keys, process
+from adjourn.host.clock import now
+from adjourn.host.process import group_of
+from adjourn.host.workspace_store import DEFAULT_STORE, open_at
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.policy.arguments import places
 from adjourn.policy.contract import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.policy.protected.places import PROTECTED, SIGNATURES, Places, places_of
 from adjourn.store.base import EMPTY, Store
-from adjourn.store.url import open_store
 from adjourn.tasks.decision import Call
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.lease import MovedError, Sitting
@@ -36,7 +37,6 @@ from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import Task, check_task_id
 from adjourn.text.redact import beginning
 
-DEFAULT_STORE = ".aex/adjourn.db"
 MAX_MOVES = 5
 MAX_CHANGES = 1000
 """Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
@@ -44,11 +44,6 @@ MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
-
-
-def now() -> int:
-    """Milliseconds since the epoch, UTC."""
-    return time.time_ns() // 1_000_000
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +198,7 @@ class Desk:
             session = self._sessions.get(task)
             if session is None:
                 session = self._new_session(task)
+                anchors.check(session.task, self.setting.root)
                 session.open(take_over=self.setting.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
@@ -413,25 +409,3 @@ class _PolicyFile:
             else:
                 found += (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
         return tuple(found)
-
-
-def group_of(client: process.Process, root: str) -> str:
-    """One name for all proxies that a client process started in a workspace."""
-    return f"{client}/{digest(root.encode())[:8]}"
-
-
-def open_at(root: str, url: str = "") -> Store:
-    """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace.
-
-    Raises `StoreError`, and `RefusedError` where the keys that seal and sign what is in it are the workspace's.
-    """
-    keys.check_outside(root)
-    url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
-    scheme, colon, path = url.partition(":")
-    if not colon:
-        return open_store(os.path.join(root, url))
-    if scheme == "sqlite" and path and not path.startswith("/"):
-        return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
-    if scheme == "memory":
-        raise UsageError("memory: outlives no process", "name a file or a PostgreSQL database")
-    return open_store(url)

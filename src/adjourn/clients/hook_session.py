@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.checkpoints import triggers
+from adjourn.checkpoints import anchors, triggers
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
@@ -209,6 +209,7 @@ class Visit:
     def _sit(self) -> None:
         """Sit down if no earlier visit has, else keep the seat. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
+            anchors.check(self.task, self._session.sitting.root)
             self._session.open()
             return
         self._session.is_open = True

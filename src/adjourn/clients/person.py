@@ -21,10 +21,12 @@ from contextlib import suppress
 
 import msgspec
 
-from adjourn.clients.client import BOUND, CLIENT, DEFAULT_STORE, now
+from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import keys, process
+from adjourn.host.clock import now
 from adjourn.host.process import Process
+from adjourn.host.workspace_store import DEFAULT_STORE
 from adjourn.store.base import Store
 from adjourn.store.url import open_store
 from adjourn.tasks.task import Task, tasks_of

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, Desk, Setting, group_of
+from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, Desk, Setting
 from adjourn.clients.hook_session import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import process
-from adjourn.host.process import Process
+from adjourn.host.process import Process, group_of
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.policy.arguments import places

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints.checkpoint import Checkpoint
-from adjourn.checkpoints.page_writer import record_of
 from adjourn.checkpoints.shapes import shown_size
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.knowledge.brief import brief
@@ -22,6 +21,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import COLLECTIONS
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.expiry import tick
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.store.base import Store
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import preview

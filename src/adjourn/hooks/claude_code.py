@@ -16,8 +16,8 @@ import msgspec
 
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError
-from adjourn.log.strict import check_text, count_keys
 from adjourn.text.redact import without_secrets
+from adjourn.text.strict_json import check_text, count_keys
 from adjourn.text.terminal import visible_lines
 
 GATE = "PreToolUse"

@@ -9,7 +9,7 @@ import os
 from typing import NamedTuple
 
 from adjourn.errors import UsageError
-from adjourn.host.secrets import check_argument
+from adjourn.store.passwords import check_argument
 
 
 class Option(NamedTuple):

@@ -15,8 +15,8 @@ import stat
 from collections.abc import Iterator
 
 from adjourn.aex.policy import discover
-from adjourn.clients.client import DEFAULT_STORE
 from adjourn.errors import RefusedError, UsageError
+from adjourn.host.workspace_store import DEFAULT_STORE
 
 
 def root_of(working_directory: str) -> str:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError, StoreError
+from adjourn.host.environment import for_others
 from adjourn.host.executables import find, lies_in, outside
-from adjourn.host.secrets import for_others
 
 SETTINGS = (
     "core.fsmonitor=false",

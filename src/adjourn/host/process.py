@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
+from adjourn.log.canonical import digest
+
 MAX_ANCESTORS = 100_000
 """More than a system has: whoever nests shells must not hide what started them."""
 
@@ -135,3 +137,8 @@ def _read(path: str) -> str:
             return file.read(4096)
     except OSError:
         return ""
+
+
+def group_of(client: Process, root: str) -> str:
+    """One name for all proxies that a client process started in a workspace."""
+    return f"{client}/{digest(root.encode())[:8]}"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adjourn.aex.files import open_plain
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
+from adjourn.host.files import open_plain
 
 CHECKPOINTS = ".aex/checkpoints"
 MAX_NAME = 64

@@ -2,7 +2,7 @@
 
 The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
 UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), an object with two keys that are one
-to some readers (`log.strict`), differently-cased `method`, `params`, `name`, `id` and the like (some ignore case).
+to some readers (`text.strict_json`), differently-cased `method`, `params`, `name`, `id` and the like (some ignore case).
 
 Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log.strict import check_text, count_keys, fold_key
+from adjourn.text.strict_json import check_text, count_keys, fold_key
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.clients.client import group_of, now
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import ids, process
-from adjourn.host.process import Process
+from adjourn.host.clock import now
+from adjourn.host.process import Process, group_of
 from adjourn.log.canonical import digest
 from adjourn.models.model import ModelError
 from adjourn.store.base import Store

@@ -36,7 +36,7 @@ from adjourn.text.redact import without_secrets
 from adjourn.text.terminal import visible_line
 
 if TYPE_CHECKING:
-    from adjourn.proxy.gate import Gated
+    from adjourn.proxy.params import Gated
 
 CUT = "…"
 """Stands in the text of arguments where something of them is left out."""

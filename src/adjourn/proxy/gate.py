@@ -26,7 +26,7 @@ from adjourn.policy.protected.calls import protected_path, reason_for
 from adjourn.policy.protected.words import only_reads
 from adjourn.proxy.approvals import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, beside_call, beside_request, given_back
+from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, Gated, beside_call, beside_request, given_back
 from adjourn.proxy.pipes import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
@@ -46,19 +46,6 @@ SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
 """Characters that are kept of a refused message, of what it has as a name, and of why."""
 MAX_SAMPLED = 1024
 """Bytes of it that are looked at for secrets."""
-
-
-class Gated:
-    """A call on its way through the gate."""
-
-    __slots__ = ("batch", "call", "message", "task")
-
-    def __init__(self, message: Message, call: Call, batch: Batch | None) -> None:
-        self.message = message
-        self.call = call
-        self.batch = batch
-        task = message.meta.get(TASK_META)
-        self.task = task if isinstance(task, str) else ""
 
 
 class Gate:

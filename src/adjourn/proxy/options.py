@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from adjourn.errors import UsageError
-from adjourn.host.secrets import check_argument
+from adjourn.store.passwords import check_argument
 
 
 class Option:

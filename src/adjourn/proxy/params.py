@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
 from adjourn.policy.calls import arguments_digest
+from adjourn.proxy.pipes import Batch
+from adjourn.tasks.decision import Call
 
 TASK_META = "dev.adjourn/task"
 GIVEN_BACK = ("inputResponses", "requestState")
@@ -46,3 +49,16 @@ def given_back(params: Mapping[str, Any]) -> str:
     """The digest of what a client gives back to the server; "" for nothing."""
     found = {key: params[key] for key in GIVEN_BACK if key in params}
     return arguments_digest(found) if found else ""
+
+
+class Gated:
+    """A call on its way through the gate."""
+
+    __slots__ = ("batch", "call", "message", "task")
+
+    def __init__(self, message: Message, call: Call, batch: Batch | None) -> None:
+        self.message = message
+        self.call = call
+        self.batch = batch
+        task = message.meta.get(TASK_META)
+        self.task = task if isinstance(task, str) else ""

@@ -9,7 +9,7 @@ import os
 import sys
 
 from adjourn.errors import AdjournError
-from adjourn.host.secrets import for_others
+from adjourn.host.environment import for_others
 from adjourn.proxy.options import parse
 from adjourn.proxy.upstream import Upstream, UpstreamError
 

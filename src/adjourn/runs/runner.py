@@ -18,9 +18,10 @@ import msgspec
 from adjourn.aex.ast import Document
 from adjourn.aex.policy import layer
 from adjourn.checkpoints.close_session import end
-from adjourn.clients.client import Desk, now
+from adjourn.clients.client import Desk
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
+from adjourn.host.clock import now
 from adjourn.log import kinds
 from adjourn.models.model import Model
 from adjourn.policy.contract import Contract

@@ -17,10 +17,12 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.files import load
 from adjourn.aex.policy import discover
 from adjourn.aex.types import check_inputs
-from adjourn.clients.client import Desk, Setting, group_of, open_at
+from adjourn.clients.client import Desk, Setting
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import ids, process
+from adjourn.host.process import group_of
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import timestamp

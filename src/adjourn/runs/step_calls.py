@@ -16,7 +16,6 @@ from adjourn.aex.rules import Policy
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.log.strict import count_keys
 from adjourn.models.model import Model, ModelError
 from adjourn.policy.arguments import UNKNOWN, places
 from adjourn.policy.calls import encoded
@@ -31,6 +30,7 @@ from adjourn.tasks.decision import Block, Call, Forward, Replay
 from adjourn.tasks.ledger import Approval
 from adjourn.tasks.task import Task
 from adjourn.text.redact import preview
+from adjourn.text.strict_json import count_keys
 
 MAX_SHOWN = 20_000
 """Characters of arguments or of a result that an event shows."""

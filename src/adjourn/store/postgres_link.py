@@ -14,8 +14,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from adjourn.errors import StoreError, UsageError
-from adjourn.host.secrets import is_torn
 from adjourn.store import migrate
+from adjourn.store.passwords import is_torn
 
 if TYPE_CHECKING:
     import psycopg

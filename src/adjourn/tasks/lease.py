@@ -11,7 +11,6 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from adjourn.checkpoints import anchors
 from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.host import ids
 from adjourn.host.process import Process, lives
@@ -21,7 +20,7 @@ from adjourn.log.event import Actor
 from adjourn.store.base import Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.ledger import Session as Holder
-from adjourn.tasks.task import SYSTEM, Fact, Task, Written, contradicted
+from adjourn.tasks.task import SYSTEM, Fact, Task, Written
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
@@ -107,14 +106,10 @@ class Hold:
         self.is_open = False
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
-        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task, and
-        `IntegrityError` where more is known of its history than the store has.
-        """
+        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task."""
         policy_text, contract_text = self._texts
         with self._lock:
             self.task.refresh()
-            for found in anchors.of_task(self.task.store, self.task.id, self.sitting.root):
-                raise contradicted(self.task.id, f"it lacks event {found.seq}, which {found.known}")
             self.task.commit(
                 lambda ledger: [
                     *self._opening(ledger, take_over=take_over),

@@ -37,7 +37,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is None:
         from adjourn.checkpoints.page_files import search  # noqa: PLC0415
-        from adjourn.clients.client import now  # noqa: PLC0415  # not for --help
+        from adjourn.host.clock import now  # noqa: PLC0415  # not for --help
 
         _list(search(os.getcwd()), now(), as_json=as_json)
 
@@ -148,7 +148,7 @@ def show(page: str, *, as_json: bool) -> None:
     from adjourn.checkpoints import page_files  # noqa: PLC0415  # not for --help
     from adjourn.checkpoints.artifacts import changed  # noqa: PLC0415
     from adjourn.checkpoints.commit import moved  # noqa: PLC0415
-    from adjourn.clients.client import now  # noqa: PLC0415
+    from adjourn.host.clock import now  # noqa: PLC0415
 
     root = os.getcwd()
     found = page_files.search(root)

@@ -53,7 +53,7 @@ def _make(target: str) -> None:
     """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
     from adjourn.checkpoints.attachments import is_knowledge  # noqa: PLC0415
     from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE  # noqa: PLC0415
-    from adjourn.retention.gc import is_temporary  # noqa: PLC0415  # not for --help
+    from adjourn.checkpoints.histories import is_temporary  # noqa: PLC0415  # not for --help
 
     os.makedirs(target, exist_ok=True)
     names = set(os.listdir(target)) - {JSON_FILE, AUDIT_FILE}

@@ -31,7 +31,7 @@ def sign(
     Your own key signs, which `adjourn keys show` gives to others. With --key or --key-file a secret signs that you share with
     those who verify; each of them could have made the signature.
     """
-    from adjourn.clients.client import now  # noqa: PLC0415
+    from adjourn.host.clock import now  # noqa: PLC0415
     from adjourn.log.event import timestamp  # noqa: PLC0415
     from adjourn.policy import signatures  # noqa: PLC0415  # not for --help
 

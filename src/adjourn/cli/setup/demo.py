@@ -230,8 +230,9 @@ class Story:
     @contextmanager
     def _task(self) -> Iterator[Task]:
         """The demonstration's task, of which there is one."""
-        from adjourn.clients.client import DEFAULT_STORE, now, open_at  # noqa: PLC0415  # as above
+        from adjourn.host.clock import now  # noqa: PLC0415  # as above
         from adjourn.host.keys import secret  # noqa: PLC0415
+        from adjourn.host.workspace_store import DEFAULT_STORE, open_at  # noqa: PLC0415  # as above
         from adjourn.tasks.task import Task, tasks_of  # noqa: PLC0415
 
         store = open_at(str(self.folder), DEFAULT_STORE)

@@ -15,7 +15,7 @@ import click
 from adjourn.cli.shared.output import Waiting
 from adjourn.errors import NotFoundError
 from adjourn.host.python import leave_working_folder
-from adjourn.host.secrets import check_argument, without_user
+from adjourn.store.passwords import check_argument, without_user
 
 if TYPE_CHECKING:
     from adjourn.log.event import Actor
@@ -31,7 +31,8 @@ class Place:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
-        from adjourn.clients.client import DEFAULT_STORE, now  # noqa: PLC0415  # not for --help
+        from adjourn.host.clock import now  # noqa: PLC0415  # not for --help
+        from adjourn.host.workspace_store import DEFAULT_STORE  # noqa: PLC0415  # not for --help
 
         self.root = os.getcwd()
         self.url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
@@ -54,7 +55,7 @@ class Place:
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
         if self._store is None:
-            from adjourn.clients.client import open_at  # noqa: PLC0415  # not for --help
+            from adjourn.host.workspace_store import open_at  # noqa: PLC0415  # not for --help
 
             self._store = open_at(self.root, self.url)
             if context := click.get_current_context(silent=True):

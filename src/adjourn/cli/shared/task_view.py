@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.cli.shared.context import Place, reading_secret
-from adjourn.clients.client import group_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import process
+from adjourn.host.process import group_of
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.heads import KeptHeads

@@ -78,12 +78,12 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
     from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
-    from adjourn.clients.client import now  # noqa: PLC0415
     from adjourn.code.model.repository import Repository  # noqa: PLC0415
     from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
     from adjourn.code.sessions.status import status  # noqa: PLC0415
     from adjourn.code.workflow.worktree import Place  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
+    from adjourn.host.clock import now  # noqa: PLC0415
 
     place = Place(Repository("."))
     found = checkpoint_file.all_of(place.repository.root)

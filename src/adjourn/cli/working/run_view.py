@@ -20,8 +20,8 @@ import click
 
 from adjourn.cli.shared.context import person
 from adjourn.cli.shared.output import complain, cut, safe, width
-from adjourn.clients.client import now
 from adjourn.clients.person import client_of
+from adjourn.host.clock import now
 from adjourn.log.canonical import digest
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.runs.cancellation import Stop

@@ -11,12 +11,12 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from adjourn.clients.client import now
 from adjourn.code.model import codec
 from adjourn.code.model.repository import FOLDER, own_folder
 from adjourn.code.model.session_state import State
 from adjourn.code.workflow import phases
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host.clock import now
 from adjourn.host.workspace import read_file, remove_file, write_file
 from adjourn.log.event import timestamp
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.aex.policy import Policy
-from adjourn.checkpoints import checkpoint
-from adjourn.clients.client import group_of, now
+from adjourn.checkpoints import anchors, checkpoint
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import State
 from adjourn.code.workflow import phase_policy, phases
 from adjourn.host import keys, process
+from adjourn.host.clock import now
+from adjourn.host.process import group_of
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import decode
@@ -44,6 +45,7 @@ class Journal:
 
     def open(self) -> None:
         """Sit down. Raises `HeldError` while another server that lives has the session."""
+        anchors.check(self.task, self.session.sitting.root)
         self.session.open()
 
     def admit(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:

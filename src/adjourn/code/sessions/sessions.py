@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients.client import now, open_at
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
 from adjourn.code.model.refusals import FlowError
@@ -32,6 +31,8 @@ from adjourn.code.workflow.request import Request
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 from adjourn.host import ids
+from adjourn.host.clock import now
+from adjourn.host.workspace_store import open_at
 from adjourn.store.base import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock, local
 from uuid import uuid4
 
-from adjourn.clients.client import now
 from adjourn.errors import InvalidError, NotFoundError, UsageError
+from adjourn.host.clock import now
 from adjourn.knowledge.brief import format_state_for_prompt
 from adjourn.knowledge.brief.brief import MAX_TOKENS, Tokenizer
 from adjourn.knowledge.cognition import checkpoints

@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from adjourn.checkpoints.page_writer import record_of
 from adjourn.errors import ConflictError, InvalidError
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
@@ -27,6 +26,7 @@ from adjourn.knowledge.cognition.transitions import Step
 from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
 from adjourn.log.canonical import digest
 from adjourn.tasks.session import Session

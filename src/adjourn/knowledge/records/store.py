@@ -14,8 +14,8 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-from adjourn.clients.client import now
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
+from adjourn.host.clock import now
 from adjourn.knowledge.cognition.transitions import Happening, Step
 from adjourn.knowledge.model.documents import Tree, same, view, without
 from adjourn.knowledge.model.record import CRAuthor, CRDiff, CRMergeResult, Strategy
@@ -110,11 +110,19 @@ class CRStore(Deciding):
         return found
 
     def of_task(self, task_id: str) -> Tree | None:
-        """The newest version of a task's record: the one under the task's own id, else the one of that task written last."""
+        """The newest version of a task's record: the one under the task's own id, else the one of that task written last.
+
+        Other records that cannot be read are passed over. Raises `IntegrityError` for one under the task's own id.
+        """
         own = self.get(task_id)
         if own is not None and own["task"]["id"] == task_id:
             return own
-        found = [record for record in map(self.resolve, self.ids()) if record["task"]["id"] == task_id]
+        found = []
+        for name in self.ids():
+            with suppress(AdjournError):
+                record = self.get(name)
+                if record is not None and record["task"]["id"] == task_id:
+                    found.append(record)
         return max(found, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
 
     def get_history(self, cr_id: str) -> list[Tree]:

@@ -1,38 +1,18 @@
-"""What programs that adjourn starts must not learn: where its history is and how to get in.
+"""Passwords in a store's URL.
 
-A program of the same user can read much of it elsewhere (the proxy's own environment under /proc, `~/.pgpass`). This keeps it from
-being handed over, printed in a crash report of that program, or used by mistake.
-
-Owns: which variables are ours, what a password in a URL is. Must never: import anything but errors, for the proxy starts with it.
+Owns: what a password in a URL is. Must never: import anything but errors, for the proxy starts with it.
 """
 
 from __future__ import annotations
 
 from adjourn.errors import UsageError
 
-TYPE_CHECKING = False  # as in adjourn/__init__.py
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-OURS = "ADJOURN_"
-"""How the names of our variables begin."""
 _POSTGRES = ("postgresql:", "postgres:")
-
-
-def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str]:
-    """The variables for a program that is not adjourn. `store` is the URL of ours where it is not in a variable.
-
-    PGPASSWORD goes along only where the store is no PostgreSQL database: else it opens ours.
-    """
-    kept = {name: value for name, value in environment.items() if not name.startswith(OURS)}
-    if _is_postgres(store or environment.get("ADJOURN_STORE", "")):
-        kept.pop("PGPASSWORD", None)
-    return kept
 
 
 def check_argument(url: str) -> str:
     """The URL of a store as a command line may have it. Raises `UsageError` for one with a password: everyone can list those."""
-    if _is_postgres(url) and _has_password(url):
+    if is_postgres(url) and _has_password(url):
         raise UsageError(
             "the URL after --store holds a password, and every user of this machine can see command lines",
             "set ADJOURN_STORE to the URL, or leave the password out and keep it in ~/.pgpass (PGPASSFILE)",
@@ -52,7 +32,7 @@ def is_torn(url: str) -> bool:
     return rest.count("@") > 1 or "@" in rest.partition("/")[2]
 
 
-def _is_postgres(url: str) -> bool:
+def is_postgres(url: str) -> bool:
     return url.lower().startswith(_POSTGRES)
 
 

@@ -1,0 +1,31 @@
+"""The Continuation Record of a task, as it is shown: with its effects as they are now.
+
+Owns: that view. Must never: load the records' code where a store has no record, for most tasks have none.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from adjourn.errors import AdjournError
+
+if TYPE_CHECKING:
+    from adjourn.knowledge.model.documents import Tree
+    from adjourn.store.base import Store
+
+
+def record_of(store: Store, task: str) -> Tree | None:
+    """The record of a task by the rule of `CRStore.of_task`, with the effects that its newest version may not have yet.
+
+    None where there is none, or where it cannot be read.
+    """
+    if not store.refs("record/"):
+        return None
+    from adjourn.knowledge.records.effect_lookup import current  # noqa: PLC0415  # few tasks have a record
+    from adjourn.knowledge.records.store import CRStore  # noqa: PLC0415
+
+    with suppress(AdjournError):
+        record = CRStore(store).of_task(task)
+        return None if record is None else current(store, record)
+    return None

@@ -1,1 +1,0 @@
-"""Meaning: what a chain of events amounts to. Pure: no I/O, no clock of its own."""

@@ -1,9 +1,7 @@
 """adjourn: an AI agent's work outlives the session that did it.
 
-Owns: the public names, each loaded when it is first used (PEP 562). Must never: import anything else than what does that, for hooks start with it.
+Owns: the public names, each loaded when it is first used (PEP 562). Must never: import anything, for hooks start with it.
 """
-
-from adjourn.front_door import lazily
 
 TYPE_CHECKING = False  # type checkers take it for true; to import it from typing would cost every start
 if TYPE_CHECKING:
@@ -108,7 +106,11 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:  # for type checkers, only the names above are there
-    __getattr__ = lazily(__name__, _HOMES)
+
+    def __getattr__(name: str) -> object:
+        from adjourn.front_door import lazily  # noqa: PLC0415  # only a name that is used pays for it
+
+        return lazily(__name__, _HOMES)(name)
 
 
 def __dir__() -> list[str]:

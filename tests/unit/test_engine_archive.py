@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from test_engine_checkpoint import Machine
 
+from adjourn.checkpoints import histories
 from adjourn.checkpoints import page_archive as archiving
 from adjourn.checkpoints.builder import NOTHING_SAID, Said, Step
 from adjourn.checkpoints.checkpoint import names
@@ -26,7 +27,6 @@ from adjourn.checkpoints.triggers import settled
 from adjourn.clients.client import Desk
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
-from adjourn.retention import gc as collecting
 from adjourn.retention.gc import collect
 from adjourn.retention.prune import DAY, Rules, plan, prune
 from adjourn.tasks.decision import Call
@@ -397,7 +397,7 @@ def test_long_histories_of_one_task_are_one_file(one: Machine, monkeypatch: pyte
     for name in ("a", "b", "c", "other"):
         assert verify(str(one.folder(name))).checkpoint.data.name == name
     assert share_histories(str(one.root), limit=0).number == 0
-    monkeypatch.setattr(collecting, "SHARE_BYTES", 0)
+    monkeypatch.setattr(histories, "SHARE_BYTES", 0)
     assert mark(one, "d").folder
 
 

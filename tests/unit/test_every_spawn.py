@@ -22,10 +22,13 @@ REVIEWED = {
     ): "Python by the helper; git found outside of the folder it was started in",
     ("cli/setup/demo.py", "subprocess.Popen"): "Python by the helper",
     ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
-    ("code/ctags.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
-    ("code/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
+    (
+        "code/index/ctags.py",
+        "subprocess.run",
+    ): "ctags, found outside of the workspace, reading no options of it",
+    ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
-    ("code/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
+    ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
     (
         "runs/subprocesses.py",
         "subprocess.Popen",

@@ -240,11 +240,11 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
 
     def meanwhile(*args: Any) -> bool:
         found = real(*args)
-        monkeypatch.setattr(gc, "_goes_on", real)
+        monkeypatch.setattr(histories, "_goes_on", real)
         mark(one, changed, "g1" if changed == "short" else "g2")
         return found
 
-    monkeypatch.setattr(gc, "_goes_on", meanwhile)
+    monkeypatch.setattr(histories, "_goes_on", meanwhile)
     histories.share_histories(str(one.root), limit=0)
     for name in ("short", "long"):
         assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)

@@ -30,12 +30,7 @@ import click
 import msgspec
 
 import adjourn
-from adjourn.aex.diagnostics import DIAGNOSTICS
-from adjourn.hooks import FAILED, REFUSED
-from adjourn.hooks.options import OPTIONS as HOOK_OPTIONS
 from adjourn.log.kinds import REGISTRY
-from adjourn.proxy.options import OPTIONS as PROXY_OPTIONS
-from adjourn.verification.report import CODES
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "data" / "surface"
@@ -44,6 +39,18 @@ SPEC = REPOSITORY / "spec"
 SECONDS = 60.0
 
 Tree = dict[str, Any]
+
+
+def _table(name: str, holds: str) -> Any:
+    """The table of that name which has such a row, in whatever module it is."""
+    for path in sorted(Path(adjourn.__file__).parent.rglob("*.py")):
+        if not re.search(rf"^{name}\b.*=", path.read_text("utf-8"), re.MULTILINE):
+            continue
+        parts = path.relative_to(Path(adjourn.__file__).parents[1]).with_suffix("").parts
+        table = getattr(importlib.import_module(".".join(parts)), name)
+        if holds in table or holds in {getattr(row, "flag", "") for row in table}:
+            return table
+    raise LookupError(f"no module has a table {name} with {holds}")
 
 
 # --- the command line -----------------------------------------------------------------------------------------------
@@ -56,8 +63,8 @@ def command_line() -> Tree:
     for program, place in scripts.items():
         group = _application(program, place)
         _add_commands(found, program, group, click.Context(group, info_name=program))
-    for name, options in (("adjourn proxy", PROXY_OPTIONS), ("adjourn hook", HOOK_OPTIONS)):
-        for option in options:  # these two parse their own arguments; click only shows them
+    for name, own in (("adjourn proxy", "--upstream"), ("adjourn hook", "--proxied")):
+        for option in _table("OPTIONS", own):  # these two parse their own arguments; click only shows them
             found[name]["options"][option.flag] |= {
                 "default": option.default,
                 "environment": option.environment,
@@ -153,7 +160,6 @@ def exit_codes() -> Tree:
             for name in adjourn.__all__
             if isinstance(kind := getattr(adjourn, name), type) and issubclass(kind, adjourn.AdjournError)
         },
-        "hook": {"event-failed": FAILED, "call-refused": REFUSED},
         "commands": {
             name: _ended(*words)
             for name, words in {
@@ -166,18 +172,22 @@ def exit_codes() -> Tree:
                 "hook-without-event": ("hook",),
                 "no-such-file": ("check", "no-such-file.aex"),
             }.items()
+        }
+        | {
+            "hook-before-a-call-of-no-tool": _ended("hook", given='{"hook_event_name":"PreToolUse"}'),
+            "hook-after-a-call-of-no-tool": _ended("hook", given='{"hook_event_name":"PostToolUse"}'),
         },
-        "verify": sorted(CODES),
+        "verify": sorted(_table("CODES", "history-cut")),
     }
 
 
-def _ended(*words: str) -> int:
+def _ended(*words: str, given: str = "") -> int:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "adjourn", *words],
             cwd=folder,
             env=_environment(folder),
-            stdin=subprocess.DEVNULL,
+            input=given.encode(),
             capture_output=True,
             timeout=SECONDS,
             check=False,
@@ -402,7 +412,8 @@ def contract_language() -> Tree:
     return {
         "grammar": [line for one in lines if (line := re.sub(r"(^|\s{2,})//(\s.*)?$", "", one).rstrip())],
         "diagnostics": {
-            code: "either" if entry.either else entry.severity for code, entry in sorted(DIAGNOSTICS.items())
+            code: "either" if entry.either else entry.severity
+            for code, entry in sorted(_table("DIAGNOSTICS", "AEX001").items())
         },
     }
 

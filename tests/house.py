@@ -75,6 +75,7 @@ class Source:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self.modules: dict[str, Module] = {}
+        self._fronts: dict[str, dict[str, str]] = {}
         for path in sorted((self.folder / PACKAGE).rglob("*.py")):
             parts = path.relative_to(self.folder).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -159,6 +160,28 @@ class Source:
                 yield inner
             elif base in self.modules:
                 yield base
+                if origin := self._fronted(base).get(alias.name):
+                    yield origin
+
+    def _fronted(self, package: str) -> dict[str, str]:
+        """Name → module, for what a package loads when it is asked for: it has `__getattr__`, and names them for type checkers."""
+        if package not in self._fronts:
+            body = self.modules[package].tree.body
+            asks = any(
+                (isinstance(node, ast.Name) and node.id == "__getattr__" and isinstance(node.ctx, ast.Store))
+                or (isinstance(node, ast.FunctionDef) and node.name == "__getattr__")
+                for statement in body
+                for node in ast.walk(statement)
+            )
+            self._fronts[package] = {
+                alias.asname or alias.name: node.module or ""
+                for statement in body
+                if asks and isinstance(statement, ast.If) and _is_for_types(statement.test)
+                for node in statement.body
+                if isinstance(node, ast.ImportFrom) and node.module in self.modules
+                for alias in node.names
+            }
+        return self._fronts[package]
 
 
 def _imports(tree: ast.AST, *, deferred: bool) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -110,7 +110,7 @@ if not TYPE_CHECKING:  # for type checkers, only the names above are there
     def __getattr__(name: str) -> object:
         from adjourn.front_door import lazily  # noqa: PLC0415  # only a name that is used pays for it
 
-        return lazily(__name__, _HOMES)(name)
+        return lazily(__name__, _HOMES)[0](name)
 
 
 def __dir__() -> list[str]:

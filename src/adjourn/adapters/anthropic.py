@@ -12,9 +12,8 @@ import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Resumable, read
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, Said
-from adjourn.models.model import Completion
+from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, Said
+from adjourn.models import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 _SERVICE = Service("anthropic", "Anthropic", DEFAULT_MODEL)

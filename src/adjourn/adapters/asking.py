@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from adjourn.models.model import Completion, ModelError
+from adjourn.models import Completion, ModelError
 
 SECONDS = 300.0
 """For one answer, the SDK's own retries included."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from adjourn.adapters.asking import SECONDS, Bounded
 from adjourn.errors import UsageError
-from adjourn.models.model import Completion, ModelError
+from adjourn.models import Completion, ModelError
 
 
 class Handler(Bounded):

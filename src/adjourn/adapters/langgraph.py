@@ -15,21 +15,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.aex.ast import Document
-from adjourn.aex.check import examine
-from adjourn.aex.files import load
-from adjourn.aex.ir import Permissions, compiled
-from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel
-from adjourn.aex.shape import model as shape
-from adjourn.aex.tree import unparse
+from adjourn.aex import (
+    Document,
+    DoModel,
+    ForModel,
+    IfModel,
+    MakeModel,
+    Permissions,
+    ReturnModel,
+    StepModel,
+    compiled,
+    examine,
+    load,
+    unparse,
+)
+from adjourn.aex import model as shape
 from adjourn.errors import InvalidError, UsageError
-from adjourn.models.model import Model
-from adjourn.policy.contract import BrokenContractError
+from adjourn.models import Model
+from adjourn.policy import BrokenContractError
+from adjourn.runs import AskPerson, BlockedError, Emit, Options, Outcome, Stop, Tool
 from adjourn.runs import start as begin
-from adjourn.runs.cancellation import Stop
-from adjourn.runs.runner import Options, Outcome
-from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
-from adjourn.runs.tools import Tool
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

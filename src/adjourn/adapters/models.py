@@ -9,7 +9,7 @@ import os
 from importlib import import_module
 
 from adjourn.errors import UsageError
-from adjourn.models.model import Model
+from adjourn.models import Model
 
 PROVIDERS = {
     "anthropic": "adjourn.adapters.anthropic:Anthropic",

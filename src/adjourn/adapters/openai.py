@@ -13,9 +13,8 @@ import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Kept, Resumable, read
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, Said, joined
-from adjourn.models.model import Completion
+from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, Said, joined
+from adjourn.models import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
 _SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)

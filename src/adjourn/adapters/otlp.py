@@ -16,7 +16,7 @@ import msgspec
 
 from adjourn import __version__
 from adjourn.errors import InvalidError
-from adjourn.host.http import UnansweredError, address, exchange
+from adjourn.host import UnansweredError, address, exchange
 
 SECONDS = 5.0
 """For one batch, and for what is left when the run is over."""

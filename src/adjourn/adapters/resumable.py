@@ -10,9 +10,8 @@ from typing import Any
 
 from adjourn.adapters.asking import MAX_TOKENS
 from adjourn.errors import UsageError
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.middleware import Middleware, Said, then
-from adjourn.models.model import ModelError
+from adjourn.knowledge.cognition import CognitiveStore, Middleware, Said, then
+from adjourn.models import ModelError
 
 MAX_TOKENS_TOLD = 10**9
 """Of one answer. What a provider tells beyond it is not believed."""

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, checked, cut_off
-from adjourn.host.workspace_store import open_at
-from adjourn.models import client_model
-from adjourn.models.client_model import Request
-from adjourn.models.model import Completion
-from adjourn.store.base import Store
+from adjourn.host import open_at
+from adjourn.models import Completion, Request, client_model
+from adjourn.store import Store
 
 
 class Sampling:

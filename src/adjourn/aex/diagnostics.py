@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from adjourn.findings import Finding, Span
-from adjourn.text.terminal import is_seen
+from adjourn.text import is_seen
 
 Severity = Literal["error", "warning"]
 WHOLE = Span()

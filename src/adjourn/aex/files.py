@@ -16,7 +16,7 @@ import stat
 from adjourn.aex.diagnostics import finding
 from adjourn.aex.tree import MAX_BYTES
 from adjourn.findings import Finding, Span
-from adjourn.host.files import open_plain
+from adjourn.host import open_plain
 
 _THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
 

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import msgspec
 
 from adjourn.aex.match import glob_text
-from adjourn.log.canonical import MAX_SAFE_INTEGER
+from adjourn.log import MAX_SAFE_INTEGER
 
 PathMatcher = Callable[[str, str], bool]
 Answer = bool | None

@@ -1,1 +1,166 @@
 """."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.checkpoints.artifacts import changed
+    from adjourn.checkpoints.attachments import is_knowledge
+    from adjourn.checkpoints.builder import NOTHING_SAID, Said, said_by
+    from adjourn.checkpoints.checkpoint import (
+        MAX_DESCRIPTION,
+        Checkpoint,
+        as_checkpoint,
+        check_signature,
+        create,
+        document,
+        document_of,
+        find,
+        known_to,
+        trusted_signer,
+    )
+    from adjourn.checkpoints.close_session import end, keep, name_of
+    from adjourn.checkpoints.commit import moved
+    from adjourn.checkpoints.environment import recent
+    from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE, is_as_written, path_of, read_published
+    from adjourn.checkpoints.folder_verification import VerifiedFolder, verify, verify_named
+    from adjourn.checkpoints.histories import DAY, Freed, is_temporary, remove_temporaries, share_histories
+    from adjourn.checkpoints.page import MAX_PAGE_BYTES
+    from adjourn.checkpoints.page_files import (
+        Found,
+        Search,
+        Told,
+        changing,
+        find_active,
+        is_stale,
+        names_of_pages,
+        read,
+        search,
+    )
+    from adjourn.checkpoints.parser import parse
+    from adjourn.checkpoints.reflect import Reflection
+    from adjourn.checkpoints.rollback import Done, Plan, carry_out, plan, target_of
+    from adjourn.checkpoints.save import make
+    from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
+    from adjourn.checkpoints.triggers import Watch
+
+__all__ = [
+    "AUDITED",
+    "AUDIT_FILE",
+    "DAY",
+    "JSON_FILE",
+    "MAX_DESCRIPTION",
+    "MAX_PAGE_BYTES",
+    "NOTHING_SAID",
+    "Checkpoint",
+    "Done",
+    "Found",
+    "Freed",
+    "Plan",
+    "Reflection",
+    "Said",
+    "Search",
+    "Told",
+    "VerifiedFolder",
+    "Watch",
+    "as_checkpoint",
+    "audit_entry",
+    "carry_out",
+    "changed",
+    "changing",
+    "check_signature",
+    "create",
+    "document",
+    "document_of",
+    "end",
+    "find",
+    "find_active",
+    "is_as_written",
+    "is_knowledge",
+    "is_stale",
+    "is_temporary",
+    "keep",
+    "known_to",
+    "make",
+    "moved",
+    "name_of",
+    "names_of_pages",
+    "parse",
+    "path_of",
+    "plan",
+    "read",
+    "read_published",
+    "recent",
+    "remove_temporaries",
+    "said_by",
+    "search",
+    "share_histories",
+    "shown_size",
+    "target_of",
+    "trusted_signer",
+    "verify",
+    "verify_named",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "AUDITED": "shapes",
+            "AUDIT_FILE": "folder",
+            "Checkpoint": "checkpoint",
+            "DAY": "histories",
+            "Done": "rollback",
+            "Found": "page_files",
+            "Freed": "histories",
+            "JSON_FILE": "folder",
+            "MAX_DESCRIPTION": "checkpoint",
+            "MAX_PAGE_BYTES": "page",
+            "NOTHING_SAID": "builder",
+            "Plan": "rollback",
+            "Reflection": "reflect",
+            "Said": "builder",
+            "Search": "page_files",
+            "Told": "page_files",
+            "VerifiedFolder": "folder_verification",
+            "Watch": "triggers",
+            "as_checkpoint": "checkpoint",
+            "audit_entry": "shapes",
+            "carry_out": "rollback",
+            "changed": "artifacts",
+            "changing": "page_files",
+            "check_signature": "checkpoint",
+            "create": "checkpoint",
+            "document": "checkpoint",
+            "document_of": "checkpoint",
+            "end": "close_session",
+            "find": "checkpoint",
+            "find_active": "page_files",
+            "is_as_written": "folder",
+            "is_knowledge": "attachments",
+            "is_stale": "page_files",
+            "is_temporary": "histories",
+            "keep": "close_session",
+            "known_to": "checkpoint",
+            "make": "save",
+            "moved": "commit",
+            "name_of": "close_session",
+            "names_of_pages": "page_files",
+            "parse": "parser",
+            "path_of": "folder",
+            "plan": "rollback",
+            "read": "page_files",
+            "read_published": "folder",
+            "recent": "environment",
+            "remove_temporaries": "histories",
+            "said_by": "builder",
+            "search": "page_files",
+            "share_histories": "histories",
+            "shown_size": "shapes",
+            "target_of": "rollback",
+            "trusted_signer": "checkpoint",
+            "verify": "folder_verification",
+            "verify_named": "folder_verification",
+        },
+    )

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError
-from adjourn.host.workspace import CHECKPOINTS, inside, read_file
-from adjourn.store.base import Store
-from adjourn.tasks.heads import KeptHeads
-from adjourn.tasks.task import Task, contradicted
+from adjourn.host import CHECKPOINTS, read_file
+from adjourn.host.workspace import inside
+from adjourn.store import Store
+from adjourn.tasks import KeptHeads, Task, contradicted
 
 MAX_FOLDERS = 16
 """Folders of a workspace that are looked at, the newest first: what a session's start may cost has a bound."""

@@ -13,8 +13,9 @@ import msgspec
 
 from adjourn.checkpoints.page import Artifact
 from adjourn.errors import AdjournError
-from adjourn.host.workspace import inside, read_inside
-from adjourn.log.canonical import digest
+from adjourn.host import read_inside
+from adjourn.host.workspace import inside
+from adjourn.log import digest
 
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that are read of all files of a page together. One that there is no room for is not kept in mind."""

@@ -20,18 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host import keys
-from adjourn.host.workspace import read_file, read_lines, remove_file, write_file
-from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import milliseconds
+from adjourn.host import keys, read_file, read_lines, remove_file, write_file
+from adjourn.knowledge.model import MAX_DOCUMENT_BYTES
+from adjourn.log import digest, milliseconds
+from adjourn.log.canonical import canonical
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.model.documents import Tree
-    from adjourn.knowledge.records import CRStore
-    from adjourn.knowledge.records.transfer import Fork
-    from adjourn.log.kinds import CheckpointCreated
-    from adjourn.store.base import Store
+    from adjourn.knowledge.model import Tree
+    from adjourn.knowledge.records import CRStore, Fork
+    from adjourn.log import CheckpointCreated
+    from adjourn.store import Store
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
@@ -84,9 +82,8 @@ def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
     data = checkpoint.data
     if not data.record:
         return Knowledge()
-    from adjourn.knowledge.cognition.repository import Pages  # noqa: PLC0415  # few tasks have a record
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415
-    from adjourn.knowledge.records.transfer import exported  # noqa: PLC0415
+    from adjourn.knowledge.cognition import Pages  # noqa: PLC0415  # few tasks have a record
+    from adjourn.knowledge.records import CRStore, exported  # noqa: PLC0415  # few tasks have one
 
     try:
         version = CRStore(store).resolve(data.record)
@@ -110,7 +107,7 @@ def _record(path: str, version: str) -> Sequence[bytes]:
     if not os.path.lexists(path):
         return ()
     from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few tasks have one
-    from adjourn.store.memory import MemoryStore  # noqa: PLC0415
+    from adjourn.store import MemoryStore  # noqa: PLC0415
 
     lines: list[bytes] = []
     try:
@@ -138,8 +135,8 @@ def _cognition(path: str, signed: str) -> Tree | None:
         return None
     if digest(mind) != signed:
         raise IntegrityError(f"{path} is not what was signed", _RESTORE)
-    from adjourn.knowledge.model.cognition import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
-    from adjourn.knowledge.model.documents import read as read_tree  # noqa: PLC0415
+    from adjourn.knowledge.model import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
+    from adjourn.knowledge.model import read as read_tree  # noqa: PLC0415
 
     try:
         return read_tree(mind, CognitiveCheckpoint)
@@ -154,9 +151,8 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
     """
     if not known.record:
         return ""
-    from adjourn.knowledge.model.record import CRAuthor  # noqa: PLC0415
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few tasks have one
-    from adjourn.knowledge.records.transfer import Fork  # noqa: PLC0415
+    from adjourn.knowledge.model import CRAuthor  # noqa: PLC0415
+    from adjourn.knowledge.records import CRStore, Fork  # noqa: PLC0415  # few tasks have one
 
     task, records = checkpoint.event.task, CRStore(store)
     try:
@@ -168,8 +164,7 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
             _taken_in(records, known.record, Fork(other, CRAuthor(id="adjourn", type="system"), now))
         return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
     if known.cognition is not None:
-        from adjourn.knowledge.cognition import CognitiveStore  # noqa: PLC0415
-        from adjourn.knowledge.cognition.repository import Pages  # noqa: PLC0415
+        from adjourn.knowledge.cognition import CognitiveStore, Pages  # noqa: PLC0415  # few tasks have one
 
         if Pages(store).checkpoint(known.cognition["id"]) is None:
             CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
@@ -177,7 +172,7 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
 
 
 def _taken_in(records: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
-    from adjourn.knowledge.records.transfer import imported  # noqa: PLC0415
+    from adjourn.knowledge.records import imported  # noqa: PLC0415
 
     return imported(records, lines, (), fork).record
 

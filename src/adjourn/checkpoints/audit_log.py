@@ -14,9 +14,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from adjourn.errors import IntegrityError
-from adjourn.host.workspace import read_lines
-from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
-from adjourn.store.base import Entry
+from adjourn.host import read_lines
+from adjourn.log import GENESIS, MAX_EVENT_BYTES
+from adjourn.store import Entry
 
 MAX_AUDIT_BYTES = 256 * 1024 * 1024
 MAX_EVENTS = 1_000_000

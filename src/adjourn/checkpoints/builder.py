@@ -18,11 +18,9 @@ from msgspec import UNSET, UnsetType
 
 from adjourn.checkpoints.page import MINUTE, Artifact, Page, Progress
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import digest
-from adjourn.log.event import milliseconds
+from adjourn.log import digest, milliseconds
 from adjourn.tasks.ledger import Ledger
-from adjourn.text.quoting import clean
-from adjourn.text.redact import without_secrets
+from adjourn.text import clean, without_secrets
 
 MAX_MISSION, MAX_TEXT = 50_000, 4000
 MAX_ITEMS = 200

@@ -11,18 +11,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host import keys
-from adjourn.host.workspace import check_name
-from adjourn.knowledge.records.task_record import record_of
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Actor, Event, decode, encode
-from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
-from adjourn.store.base import Entry, Store
-from adjourn.tasks.ledger import Ledger
+from adjourn.host import check_name, keys
+from adjourn.knowledge.records import record_of
+from adjourn.log import (
+    Actor,
+    Event,
+    SignedHead,
+    check,
+    decode,
+    digest,
+    encode,
+    fingerprint,
+    kinds,
+    public_key,
+    sign,
+)
+from adjourn.log.canonical import canonical
+from adjourn.store import Entry, Store
+from adjourn.tasks import SYSTEM, Fact, Ledger, Task, Written
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import SYSTEM, Fact, Task, Written
-from adjourn.text.redact import without_secrets
+from adjourn.text import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000
@@ -117,7 +125,7 @@ def _known(task: Task) -> Known:
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
-    from adjourn.knowledge.cognition.repository import Pages  # noqa: PLC0415  # few tasks have one
+    from adjourn.knowledge.cognition import Pages  # noqa: PLC0415  # few tasks have one
     from adjourn.knowledge.records import CRStore  # noqa: PLC0415
 
     with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from adjourn.checkpoints import checkpoint
 from adjourn.checkpoints.page_files import is_automatic
 from adjourn.checkpoints.save import make
-from adjourn.host.workspace import MAX_NAME
-from adjourn.knowledge.records.task_record import record_of
+from adjourn.host import MAX_NAME
+from adjourn.knowledge.records import record_of
+from adjourn.tasks import Task
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Task
 
 
 def end(

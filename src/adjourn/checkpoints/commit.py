@@ -9,7 +9,7 @@ import re
 from contextlib import suppress
 
 from adjourn.errors import AdjournError
-from adjourn.host.workspace import read_inside
+from adjourn.host import read_inside
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REF = re.compile(r"ref: (refs/[\w./+@-]{1,200})")

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log import kinds
-from adjourn.log.event import Event, decode, milliseconds
-from adjourn.policy.arguments import paths_of
-from adjourn.tasks.task import Task
-from adjourn.tasks.verified import following
+from adjourn.log import Event, decode, kinds, milliseconds
+from adjourn.policy import paths_of
+from adjourn.tasks import Task, following
 
 WINDOW = 500
 """Events that are looked at."""

@@ -18,12 +18,10 @@ import msgspec
 
 from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from adjourn.host.workspace import CHECKPOINTS, check_name, inside, read_file
-from adjourn.log.canonical import digest
-from adjourn.log.event import decode
-from adjourn.log.kinds import data_of
-from adjourn.log.outside import check_values
-from adjourn.store.base import Entry, Store
+from adjourn.host import CHECKPOINTS, check_name, read_file
+from adjourn.host.workspace import inside
+from adjourn.log import check_values, data_of, decode, digest
+from adjourn.store import Entry, Store
 
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"

@@ -38,12 +38,9 @@ from adjourn.checkpoints.folder import (
 from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import decode
-from adjourn.log.kinds import data_of
-from adjourn.log.signing import decode_bytes, fingerprint
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import check_task_id
+from adjourn.log import data_of, decode, decode_bytes, digest, fingerprint
+from adjourn.log.canonical import canonical
+from adjourn.tasks import Ledger, check_task_id
 
 _RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
 

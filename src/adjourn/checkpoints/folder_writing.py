@@ -25,12 +25,10 @@ from adjourn.checkpoints.folder import (
     read_published,
 )
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host import keys
-from adjourn.host.workspace import CHECKPOINTS, locked, make_folder, remove_file, write_file
-from adjourn.log.canonical import digest
-from adjourn.log.signing import encode_bytes, fingerprint
-from adjourn.store.base import Head, Store
-from adjourn.tasks.verified import checked
+from adjourn.host import CHECKPOINTS, keys, locked, make_folder, remove_file, write_file
+from adjourn.log import digest, encode_bytes, fingerprint
+from adjourn.store import Head, Store
+from adjourn.tasks import checked
 
 _PAGE = 4096
 

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import NotFoundError, RefusedError, StoreError
-from adjourn.host.git import GitCommand, distrusting
-from adjourn.policy.destructive import Settings
+from adjourn.host import GitCommand, distrusting
+from adjourn.policy import Settings
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")

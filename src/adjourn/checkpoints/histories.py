@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from adjourn.checkpoints.folder import AUDIT_FILE
 from adjourn.errors import AdjournError
-from adjourn.host.workspace import CHECKPOINTS, inside, locked, open_regular
+from adjourn.host import CHECKPOINTS, locked, open_regular
+from adjourn.host.workspace import inside
 
 HOUR, DAY = 3_600_000, 86_400_000
 

@@ -24,7 +24,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import digest
+from adjourn.log.canonical import canonical
 
 MAX_PAGE_BYTES = 1024 * 1024
 MINUTE = 60_000

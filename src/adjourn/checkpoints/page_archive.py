@@ -21,11 +21,11 @@ from adjourn.checkpoints.page_files import FOLDER, Found, changing, minute, numb
 from adjourn.checkpoints.page_writer import put_active
 from adjourn.checkpoints.reflection import Ended, Indexed, Resumed
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host.workspace import inside, locked, make_folder, read_lines, sync_folder, write_file
-from adjourn.log import kinds
-from adjourn.log.event import Event, decode, milliseconds
-from adjourn.store.base import Store
-from adjourn.tasks.verified import following
+from adjourn.host import locked, make_folder, read_lines, sync_folder, write_file
+from adjourn.host.workspace import inside
+from adjourn.log import Event, decode, kinds, milliseconds
+from adjourn.store import Store
+from adjourn.tasks import following
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
 MAX_INDEX = 64 * 1024 * 1024

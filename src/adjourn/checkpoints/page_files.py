@@ -26,8 +26,9 @@ from adjourn.checkpoints.commit import moved
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
 from adjourn.checkpoints.parser import Reading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host.workspace import inside, locked, make_folder, open_regular
-from adjourn.log.canonical import digest
+from adjourn.host import locked, make_folder, open_regular
+from adjourn.host.workspace import inside
+from adjourn.log import digest
 
 FOLDER = "tmp"
 ACTIVE = "checkpoint-active.md"

@@ -40,12 +40,11 @@ from adjourn.checkpoints.page_files import (
     word,
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
-from adjourn.host.workspace import create_file, make_folder, sync_folder
-from adjourn.knowledge.records.task_record import record_of
-from adjourn.log.event import Actor, milliseconds
-from adjourn.store.base import Store
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Task
+from adjourn.host import create_file, make_folder, sync_folder
+from adjourn.knowledge.records import record_of
+from adjourn.log import Actor, milliseconds
+from adjourn.store import Store
+from adjourn.tasks import Ledger, Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100
@@ -283,7 +282,7 @@ class _Place:
 
 def _lives(store: Store, task: str) -> bool:
     """Whether a session that gave a sign of life lately works on the task."""
-    from adjourn.host.clock import now  # noqa: PLC0415  # leases are of the real clock
+    from adjourn.host import now  # noqa: PLC0415  # leases are of the real clock
 
     leases = store.refs(f"lease/{task}/").values()
     return any(end.isdigit() and int(end) > now() for end in leases)

@@ -27,7 +27,8 @@ from adjourn.checkpoints.reflection import (
     statistics,
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
-from adjourn.host.workspace import inside, locked, make_folder, read_file, write_file
+from adjourn.host import locked, make_folder, read_file, write_file
+from adjourn.host.workspace import inside
 
 MEMORY, FILE = "memory", "MEMORY.md"
 MAX_MEMORY = 4 * 1024 * 1024

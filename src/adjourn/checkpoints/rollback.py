@@ -16,11 +16,9 @@ from adjourn.checkpoints.git_snapshot import Change
 from adjourn.checkpoints.page_files import Found, search
 from adjourn.checkpoints.triggers import BEFORE
 from adjourn.errors import NotFoundError
-from adjourn.log import kinds
-from adjourn.log.event import Actor, decode
-from adjourn.policy.destructive import read_settings
-from adjourn.tasks.task import Task
-from adjourn.tasks.verified import following
+from adjourn.log import Actor, decode, kinds
+from adjourn.policy import read_settings
+from adjourn.tasks import Task, following
 
 MAX_EFFECTS = 100
 

@@ -16,9 +16,9 @@ from adjourn.checkpoints.builder import NOTHING_SAID, Said
 from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.log.event import Actor
+from adjourn.log import Actor
+from adjourn.tasks import SYSTEM, Task
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import SYSTEM, Task
 
 
 class Made(NamedTuple):

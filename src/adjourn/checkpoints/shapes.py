@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.log import kinds
-from adjourn.log.event import Event
+from adjourn.log import Event, kinds
 
 _REFUSED = {kinds.BudgetExhausted.KIND: "budget_exhausted", kinds.ConfirmDenied.KIND: "confirm_required"}
 _SHOWN = ("tool", "reason", "used", "limit", "name", "code", "signal", "message")

@@ -14,14 +14,12 @@ from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host.workspace import MAX_NAME
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.log.event import decode
-from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
-from adjourn.tasks.decision import Call, budgets_used
-from adjourn.tasks.ledger import AT_SHARE, Ledger
-from adjourn.tasks.session import Admitted, Session
+from adjourn.host import MAX_NAME
+from adjourn.log import decode, digest, kinds
+from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
+from adjourn.tasks import AT_SHARE, Admitted, Ledger, budgets_used
+from adjourn.tasks.decision import Call
+from adjourn.tasks.session import Session
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
 """How the triggers of checkpoints around calls begin: `before deploy.run`, `before shell.exec: rm`."""

@@ -18,7 +18,7 @@ import click
 from adjourn.cli.shared.context import example, speak
 from adjourn.cli.shared.output import complain, safe
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
+from adjourn.policy import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 
 
 class Entry(NamedTuple):
@@ -256,7 +256,7 @@ def _group(program: str) -> click.Group:
 def _explain(error: AdjournError) -> None:
     findings = getattr(error, "findings", None)
     if findings:
-        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only when a contract is broken
+        from adjourn.aex import render  # noqa: PLC0415  # only when a contract is broken
 
         texts: dict[str, str] = getattr(error, "texts", {})
         for finding in findings:

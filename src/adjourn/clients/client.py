@@ -14,28 +14,21 @@ from threading import RLock
 
 import msgspec
 
-from adjourn.aex.diagnostics import DIAGNOSTICS
-from adjourn.aex.files import load
+from adjourn.aex import DIAGNOSTICS, load
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import anchors, triggers
 from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import ids, keys, process
-from adjourn.host.clock import now
-from adjourn.host.process import group_of
-from adjourn.host.workspace_store import DEFAULT_STORE, open_at
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
+from adjourn.log import digest, kinds
+from adjourn.policy import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.policy.arguments import places
-from adjourn.policy.contract import BrokenContractError, Contract, for_task, reread_policy
-from adjourn.policy.protected.places import PROTECTED, SIGNATURES, Places, places_of
-from adjourn.store.base import EMPTY, Store
+from adjourn.policy.protected import PROTECTED, SIGNATURES, Places, places_of
+from adjourn.store import EMPTY, Store
+from adjourn.tasks import Admitted, KeptHeads, MovedError, Sitting, Task, check_task_id
 from adjourn.tasks.decision import Call
-from adjourn.tasks.heads import KeptHeads
-from adjourn.tasks.lease import MovedError, Sitting
-from adjourn.tasks.session import Admitted, Session
-from adjourn.tasks.task import Task, check_task_id
-from adjourn.text.redact import beginning
+from adjourn.tasks.session import Session
+from adjourn.text import beginning
 
 MAX_MOVES = 5
 MAX_CHANGES = 1000

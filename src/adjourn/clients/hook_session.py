@@ -30,28 +30,33 @@ import msgspec
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import anchors, triggers
 from adjourn.errors import HeldError, RefusedError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.log.event import timestamp
-from adjourn.policy.contract import Contract
-from adjourn.tasks import idempotency
-from adjourn.tasks.decision import (
+from adjourn.log import digest, kinds, timestamp
+from adjourn.policy import Contract
+from adjourn.tasks import (
     APPROVAL_MILLISECONDS,
+    LEASE_MILLISECONDS,
+    SYSTEM,
     Ask,
     Block,
-    Call,
+    Builder,
     Claim,
     Decision,
+    Fact,
     Forward,
-    Replay,
+    Ledger,
+    MovedError,
+    Sitting,
+    Task,
+    Written,
     decide,
+    idempotency,
+    observed,
+    question,
     usable_approval,
 )
-from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError, Sitting
+from adjourn.tasks.decision import Call, Replay
 from adjourn.tasks.ledger import Call as OpenCall
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.session import Session, observed, question, refusal
-from adjourn.tasks.task import SYSTEM, Builder, Fact, Task, Written
+from adjourn.tasks.session import Session, refusal
 
 Outcome = Literal["ok", "tool-error", "error", "no-answer"]
 

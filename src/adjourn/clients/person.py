@@ -23,13 +23,9 @@ import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import keys, process
-from adjourn.host.clock import now
-from adjourn.host.process import Process
-from adjourn.host.workspace_store import DEFAULT_STORE
-from adjourn.store.base import Store
-from adjourn.store.url import open_store
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.host import DEFAULT_STORE, Process, keys, now, process
+from adjourn.store import Store, open_store
+from adjourn.tasks import Task, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""

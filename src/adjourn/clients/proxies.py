@@ -20,9 +20,8 @@ from contextlib import suppress
 import msgspec
 
 from adjourn.errors import ConflictError
-from adjourn.host import process
-from adjourn.host.process import Process
-from adjourn.store.base import Store
+from adjourn.host import Process, process
+from adjourn.store import Store
 
 PROXY = "proxy/"
 MAX_BYTES = 1_000_000

@@ -18,15 +18,13 @@ from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, Desk, Setting
 from adjourn.clients.hook_session import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
-from adjourn.host import process
-from adjourn.host.process import Process, group_of
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.host import Process, group_of, process
+from adjourn.log import digest, kinds
+from adjourn.policy import for_task
 from adjourn.policy.arguments import places
-from adjourn.policy.contract import for_task
-from adjourn.store.base import Store
+from adjourn.store import Store
+from adjourn.tasks import MovedError, Sitting
 from adjourn.tasks.decision import Call
-from adjourn.tasks.lease import MovedError, Sitting
 
 FOLD_EVERY = 64
 """Events between two cached folds. Each visit loads the task anew, so fewer than between those of a session that stays."""

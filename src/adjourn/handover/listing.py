@@ -9,12 +9,12 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from adjourn.aex.policy import from_text
-from adjourn.checkpoints import checkpoint, folder
-from adjourn.checkpoints.shapes import shown_size
+from adjourn.aex import from_text
+from adjourn.checkpoints import checkpoint, folder, shown_size
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host.workspace import CHECKPOINTS, inside, read_file
-from adjourn.store.base import Store
+from adjourn.host import CHECKPOINTS, read_file
+from adjourn.host.workspace import inside
+from adjourn.store import Store
 
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
 MAX_FILE_BYTES = 10_000_000

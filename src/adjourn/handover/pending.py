@@ -13,13 +13,12 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from adjourn.checkpoints.checkpoint import Checkpoint, find
-from adjourn.clients.client import Desk
+from adjourn.checkpoints import Checkpoint, find
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError
-from adjourn.log.event import decode
-from adjourn.store.base import EMPTY, Store
-from adjourn.tasks.lease import is_alive, lose_dead
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.log import decode
+from adjourn.store import EMPTY, Store
+from adjourn.tasks import Task, is_alive, lose_dead, tasks_of
 
 MAX_TASKS = 20
 """Tasks that are looked at, newest first."""
@@ -130,7 +129,7 @@ def _doubt_what_the_dead_left(task: Task) -> None:
 
 
 def _recovered(task: Task, root: str) -> Checkpoint:
-    from adjourn.checkpoints.close_session import keep  # noqa: PLC0415  # signing is rarely needed here
+    from adjourn.checkpoints import keep  # noqa: PLC0415  # signing is rarely needed here
 
     lose_dead(task)
     return keep(task, RECOVERED, root, budget=task.ledger.budget)

@@ -12,19 +12,14 @@ from typing import Any
 
 import msgspec
 
-from adjourn.checkpoints.checkpoint import Checkpoint
-from adjourn.checkpoints.shapes import shown_size
+from adjourn.checkpoints import Checkpoint, shown_size
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.knowledge.brief import brief
-from adjourn.knowledge.cognition.repository import Pages
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import COLLECTIONS
-from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.expiry import tick
-from adjourn.knowledge.records.task_record import record_of
-from adjourn.store.base import Store
-from adjourn.text.quoting import one_line
-from adjourn.text.redact import preview
+from adjourn.knowledge.cognition import Pages
+from adjourn.knowledge.model import COLLECTIONS, Tree
+from adjourn.knowledge.records import CRStore, record_of, tick
+from adjourn.store import Store
+from adjourn.text import one_line, preview
 
 ANSWER_BYTES = 8 * 1024
 """What one answer is kept under; `more` pages through the rest."""

@@ -12,24 +12,31 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from adjourn.checkpoints import attachments, folder
-from adjourn.checkpoints.checkpoint import MAX_DESCRIPTION, Checkpoint, create, document, find, trusted_signer
-from adjourn.checkpoints.folder_verification import VerifiedFolder, verify_named
-from adjourn.checkpoints.page_files import Told
-from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
-from adjourn.clients.client import Desk
+from adjourn.checkpoints import (
+    AUDITED,
+    MAX_DESCRIPTION,
+    Checkpoint,
+    Told,
+    VerifiedFolder,
+    attachments,
+    audit_entry,
+    create,
+    document,
+    find,
+    folder,
+    shown_size,
+    trusted_signer,
+    verify_named,
+)
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
-from adjourn.host.workspace import check_name
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Actor, decode
-from adjourn.log.kinds import data_of
-from adjourn.store.base import Entry, Head, Store
-from adjourn.tasks import idempotency
-from adjourn.tasks.ledger import Call, Ledger
+from adjourn.host import check_name
+from adjourn.log import Actor, data_of, decode, digest, kinds
+from adjourn.log.canonical import canonical
+from adjourn.store import Entry, Head, Store
+from adjourn.tasks import Fact, Ledger, Task, checked, following, idempotency, wait_turn
+from adjourn.tasks.ledger import Call
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Fact, Task, wait_turn
-from adjourn.tasks.verified import checked, following
 
 MAX_CALLS = 10**9
 MAX_ATTEMPTS = 50

@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from adjourn.checkpoints.checkpoint import document, trusted_signer
+from adjourn.checkpoints import document, trusted_signer
 from adjourn.errors import ConflictError
 from adjourn.handover.pending import Waiting
 from adjourn.handover.resume import answer, vouched_for
-from adjourn.log import kinds
-from adjourn.log.event import decode, timestamp
-from adjourn.tasks.task import Task
-from adjourn.text.quoting import one_line, quoted
+from adjourn.log import decode, kinds, timestamp
+from adjourn.tasks import Task
+from adjourn.text import one_line, quoted
 
 BRIEF_BYTES = 8 * 1024
 MAX_LATER = 500
@@ -118,7 +117,7 @@ def _known(told: dict[str, Any]) -> list[str]:
 
 def _left_behind(task: Task, root: str) -> list[str]:
     """The last call, and the files that came of the work, as the end of the history tells them."""
-    from adjourn.checkpoints.environment import recent  # noqa: PLC0415  # not where no brief is told
+    from adjourn.checkpoints import recent  # noqa: PLC0415  # not where no brief is told
 
     seen = recent(task, root, since=-1)
     lines = ["The last call:", quoted(one_line(" ".join(seen.last), _LINE))] if seen.last else []

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex.match import tool_name_ok
+from adjourn.aex import tool_name_ok
 from adjourn.errors import InvalidError
-from adjourn.text.redact import without_secrets
-from adjourn.text.strict_json import check_text, count_keys
-from adjourn.text.terminal import visible_lines
+from adjourn.text import check_text, count_keys, visible_lines, without_secrets
 
 GATE = "PreToolUse"
 EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from adjourn.clients.visitor import Visitor
+from adjourn.clients import Visitor
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Request
 from adjourn.hooks.gate import call_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.policy.contract import read_contract
+from adjourn.log import digest, kinds
+from adjourn.policy import read_contract
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of the checkpoints made here; at the end of a session it is the client's own reason."""

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import sys
 
-from adjourn.clients.visitor import Visitor
+from adjourn.clients import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, Request
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
-from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
-from adjourn.policy.contract import BrokenContractError, read_contract
-from adjourn.policy.protected.calls import protected_path, reason_for
-from adjourn.policy.protected.places import places_of
-from adjourn.tasks.decision import Ask, Block, Call, Forward
-from adjourn.text.redact import preview
+from adjourn.policy import READING_VERBS, BrokenContractError, arguments_digest, meta_tool, read_contract
+from adjourn.policy.protected import places_of, protected_path, reason_for
+from adjourn.tasks import Ask, Block, Forward
+from adjourn.tasks.decision import Call
+from adjourn.text import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that are taken to stand behind a proxy where none are named."""
@@ -102,7 +101,7 @@ def _protected(tool: str, place: str) -> Answer:
 
 
 def _findings(error: BrokenContractError) -> str:
-    from adjourn.aex.diagnostics import summary  # noqa: PLC0415  # only when a contract is broken
+    from adjourn.aex import summary  # noqa: PLC0415  # only when a contract is broken
 
     said = "\n".join(map(summary, error.findings))
     sys.stderr.write(f"{said}\n")

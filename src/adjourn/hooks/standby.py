@@ -25,8 +25,7 @@ import os
 import sys
 
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, tell
-from adjourn.host import folders, python
-from adjourn.host.executables import OF_CODE, outside
+from adjourn.host import OF_CODE, folders, outside, python
 
 IDLE_SECONDS = 600
 HANDOVER_SECONDS = 2

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 
-from adjourn.clients.client import Setting
-from adjourn.clients.hook_session import Manners
-from adjourn.clients.visitor import Visitor
+from adjourn.clients import Manners, Setting, Visitor
 from adjourn.hooks.claude_code import CODEX
 from adjourn.host import process
-from adjourn.policy.contract import Contract
+from adjourn.policy import Contract
 
 
 def visitor_of(options: dict[str, str], contract: Contract, root: str) -> Visitor:

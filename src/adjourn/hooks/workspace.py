@@ -14,9 +14,9 @@ import os
 import stat
 from collections.abc import Iterator
 
-from adjourn.aex.policy import discover
+from adjourn.aex import discover
 from adjourn.errors import RefusedError, UsageError
-from adjourn.host.workspace_store import DEFAULT_STORE
+from adjourn.host import DEFAULT_STORE
 
 
 def root_of(working_directory: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from adjourn.log.canonical import digest
+from adjourn.log import digest
 
 MAX_ANCESTORS = 100_000
 """More than a system has: whoever nests shells must not hide what started them."""

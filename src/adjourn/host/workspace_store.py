@@ -9,8 +9,7 @@ import os
 
 from adjourn.errors import UsageError
 from adjourn.host import keys
-from adjourn.store.base import Store
-from adjourn.store.url import open_store
+from adjourn.store import Store, open_store
 
 DEFAULT_STORE = ".aex/adjourn.db"
 

@@ -1,1 +1,35 @@
 """The wire: MCP's newline-delimited JSON-RPC frames, decoded as strictly as the strictest peer would."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.mcp.frames import FrameError, Message
+    from adjourn.mcp.server_lines import Reply
+    from adjourn.mcp.stdio import LineReader, Oversize, write_all
+    from adjourn.mcp.unreadable import ids_in
+
+__all__ = [
+    "FrameError",
+    "LineReader",
+    "Message",
+    "Oversize",
+    "Reply",
+    "ids_in",
+    "write_all",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "FrameError": "frames",
+            "LineReader": "stdio",
+            "Message": "frames",
+            "Oversize": "stdio",
+            "Reply": "server_lines",
+            "ids_in": "unreadable",
+            "write_all": "stdio",
+        },
+    )

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.text.strict_json import check_text, count_keys, fold_key
+from adjourn.text import check_text, count_keys, fold_key
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -19,12 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.host import ids, process
-from adjourn.host.clock import now
-from adjourn.host.process import Process, group_of
-from adjourn.log.canonical import digest
+from adjourn.host import Process, group_of, ids, now, process
+from adjourn.log import digest
 from adjourn.models.model import ModelError
-from adjourn.store.base import Store
+from adjourn.store import Store
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 WATCH_SECONDS = 0.2
@@ -214,7 +212,7 @@ def _nobody(clients: list[tuple[str, str]]) -> ModelError:
 
 def _clients(store: Store, root: str) -> Iterator[tuple[str, str]]:
     """Name and era of the clients whose proxies live in this workspace."""
-    from adjourn.tasks.task import Task  # noqa: PLC0415  # only to say why nobody can be asked
+    from adjourn.tasks import Task  # noqa: PLC0415  # only to say why nobody can be asked
 
     for task in set(store.refs("client/").values()):
         with suppress(AdjournError):  # one that is broken must not hide the others

@@ -12,16 +12,13 @@ import time
 
 import msgspec
 
-from adjourn.aex.check import examine
-from adjourn.aex.diagnostics import render
-from adjourn.aex.review import refused_of
-from adjourn.aex.templates import safe_name
+from adjourn.aex import examine, refused_of, render, safe_name
 from adjourn.errors import InvalidError, StoreError, UsageError
 from adjourn.findings import Finding
-from adjourn.host.workspace import create_file, make_folder
+from adjourn.host import create_file, make_folder
 from adjourn.models.draft_prompt import again, system_prompt
 from adjourn.models.model import Completion, Model
-from adjourn.policy.contract import Contract
+from adjourn.policy import Contract
 
 RUNS = ".aex/runs"
 MAX_REQUEST = 100_000

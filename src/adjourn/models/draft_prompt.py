@@ -6,8 +6,7 @@ never: ask a model.
 
 from __future__ import annotations
 
-from adjourn.aex.diagnostics import DIAGNOSTICS
-from adjourn.aex.templates import sample_task
+from adjourn.aex import DIAGNOSTICS, sample_task
 
 STATEMENTS = {
     "task": "task NAME v0                            the first line; NAME: letters, digits, _ and -",

@@ -1,1 +1,86 @@
 """."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.policy.arguments import UNKNOWN, Places, judge, paths_of
+    from adjourn.policy.calls import READING_VERBS, arguments_digest, encoded, meta_tool, spellings
+    from adjourn.policy.contract import (
+        BrokenContractError,
+        Contract,
+        for_task,
+        read_contract,
+        reread_policy,
+        unsigned,
+    )
+    from adjourn.policy.destructive import COMMANDS, DEFAULT, FILE, TOOLS, Matcher, Settings, read_settings
+    from adjourn.policy.signatures import read_secret
+    from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
+
+__all__ = [
+    "ALWAYS",
+    "AT_TERMINAL",
+    "BY_CLIENT",
+    "COMMANDS",
+    "DEFAULT",
+    "FILE",
+    "OUR_COMMAND",
+    "OUTSIDE_CLIENT",
+    "READING_VERBS",
+    "TOOLS",
+    "UNKNOWN",
+    "BrokenContractError",
+    "Contract",
+    "Matcher",
+    "Places",
+    "Settings",
+    "arguments_digest",
+    "encoded",
+    "for_task",
+    "judge",
+    "meta_tool",
+    "paths_of",
+    "read_contract",
+    "read_secret",
+    "read_settings",
+    "reread_policy",
+    "spellings",
+    "unsigned",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "ALWAYS": "speaking",
+            "AT_TERMINAL": "speaking",
+            "BY_CLIENT": "speaking",
+            "BrokenContractError": "contract",
+            "COMMANDS": "destructive",
+            "Contract": "contract",
+            "DEFAULT": "destructive",
+            "FILE": "destructive",
+            "Matcher": "destructive",
+            "OUR_COMMAND": "speaking",
+            "OUTSIDE_CLIENT": "speaking",
+            "Places": "arguments",
+            "READING_VERBS": "calls",
+            "Settings": "destructive",
+            "TOOLS": "destructive",
+            "UNKNOWN": "arguments",
+            "arguments_digest": "calls",
+            "encoded": "calls",
+            "for_task": "contract",
+            "judge": "arguments",
+            "meta_tool": "calls",
+            "paths_of": "arguments",
+            "read_contract": "contract",
+            "read_secret": "signatures",
+            "read_settings": "destructive",
+            "reread_policy": "contract",
+            "spellings": "calls",
+            "unsigned": "contract",
+        },
+    )

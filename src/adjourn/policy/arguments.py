@@ -21,12 +21,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from adjourn.aex.match import glob_path, glob_text
+from adjourn.aex import PathMatcher, glob_path, glob_text
 from adjourn.aex.policy import Policy, Verdict
-from adjourn.aex.where import PathMatcher
-from adjourn.policy.protected.places import MAX_PATH
-from adjourn.policy.protected.walking import paths_in, readings
-from adjourn.policy.protected.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEYS, argument_key, is_path_key
+from adjourn.policy.protected import (
+    COMMAND_KEYS,
+    CONTENT_KEYS,
+    MAX_PATH,
+    PATCH_KEYS,
+    argument_key,
+    is_path_key,
+    paths_in,
+    readings,
+)
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import digest
+from adjourn.log.canonical import canonical
 
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""

@@ -10,12 +10,12 @@ import os
 
 import msgspec
 
-from adjourn.aex.files import load
-from adjourn.aex.policy import Policy, discover, from_text, merge, not_granted, read_layer
+from adjourn.aex import discover, from_text, load, merge, not_granted, read_layer
+from adjourn.aex.policy import Policy
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
-from adjourn.log.canonical import digest
-from adjourn.store.base import Store
+from adjourn.log import digest
+from adjourn.store import Store
 
 
 class BrokenContractError(AdjournError):

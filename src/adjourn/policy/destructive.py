@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.host.workspace import read_file
-from adjourn.policy.protected.words import PROGRAM_KEYS, SQL_KEYS
+from adjourn.host import read_file
+from adjourn.policy.protected import PROGRAM_KEYS, SQL_KEYS
 
 FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from adjourn.aex import BLANK, PublishedSeal, Seal
 from adjourn.aex import seal as seals
-from adjourn.aex.seal import PublishedSeal, Seal
-from adjourn.aex.text import BLANK
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import keys
-from adjourn.host.workspace import read_file, write_file
-from adjourn.log.signing import fingerprint
+from adjourn.host import keys, read_file, write_file
+from adjourn.log import fingerprint
 
 SUFFIX = ".signature.json"
 MAX_SECRET = 64 * 1024

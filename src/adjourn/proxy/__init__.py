@@ -1,1 +1,22 @@
 """The edge between an MCP client and an MCP server over stdio: gate, relay, meta-tools."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.proxy.options import OPTIONS, Option
+
+__all__ = [
+    "OPTIONS",
+    "Option",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "OPTIONS": "options",
+            "Option": "options",
+        },
+    )

@@ -12,22 +12,18 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.checkpoints import triggers
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.mcp import frames, server_lines
-from adjourn.mcp.frames import FrameError
-from adjourn.mcp.server_lines import Reply
-from adjourn.mcp.unreadable import ids_in
+from adjourn.log import digest, kinds
+from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.proxy.gate import MAX_SAMPLED, Gate
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.pipes import Pending, Wire
 from adjourn.proxy.report import is_kept
-from adjourn.tasks.idempotency import MAX_ANSWER
+from adjourn.tasks import MAX_ANSWER
 from adjourn.tasks.session import Session
-from adjourn.text.redact import beginning
+from adjourn.text import beginning
 
 UNSET = msgspec.UNSET
 MAX_LINE = 200

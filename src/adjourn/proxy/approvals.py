@@ -21,19 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.log.event import Actor, milliseconds, timestamp
-from adjourn.log.signing import encode_bytes
-from adjourn.mcp import frames
-from adjourn.mcp.frames import Message
+from adjourn.log import Actor, encode_bytes, milliseconds, timestamp
+from adjourn.mcp import Message, frames
 from adjourn.proxy.pipes import NO_ANSWER, Wire
-from adjourn.tasks.approvals import answer
-from adjourn.tasks.decision import Block, Call, Continue, Forward
-from adjourn.tasks.ledger import Approval
-from adjourn.tasks.session import Admitted, Session
-from adjourn.text.redact import without_secrets
-from adjourn.text.terminal import visible_line
+from adjourn.tasks import Admitted, Approval, Block, Continue, Forward, answer
+from adjourn.tasks.decision import Call
+from adjourn.tasks.session import Session
+from adjourn.text import visible_line, without_secrets
 
 if TYPE_CHECKING:
     from adjourn.proxy.params import Gated

@@ -11,31 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from adjourn.aex.match import tool_name_ok
+from adjourn.aex import tool_name_ok
 from adjourn.aex.policy import Policy
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError, StoreError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.mcp import frames
-from adjourn.mcp.frames import FrameError, Message
-from adjourn.mcp.stdio import Oversize
-from adjourn.policy.arguments import judge
-from adjourn.policy.calls import READING_VERBS, arguments_digest
-from adjourn.policy.protected.calls import protected_path, reason_for
-from adjourn.policy.protected.words import only_reads
+from adjourn.log import digest, kinds
+from adjourn.mcp import FrameError, Message, Oversize, frames
+from adjourn.policy import READING_VERBS, arguments_digest, judge
+from adjourn.policy.protected import only_reads, protected_path, reason_for
 from adjourn.proxy.approvals import Asker, is_ours
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.params import GIVEN_BACK, PLAIN, TASK_META, Gated, beside_call, beside_request, given_back
 from adjourn.proxy.pipes import NO_ANSWER, Batch, Pending, Wire, Written
 from adjourn.proxy.report import MAX_KEPT, is_kept
 from adjourn.proxy.requests import ServerRequests
-from adjourn.tasks.decision import Ask, Block, Call, Continue, Decision, Replay
-from adjourn.tasks.methods import OF_CLIENT, refusal, rule_name
-from adjourn.tasks.methods import judge as judge_method
-from adjourn.tasks.session import MAX_SHOWN_TOOL, Admitted, Session
-from adjourn.text.redact import beginning, preview
-from adjourn.text.terminal import visible_lines
+from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, Admitted, Ask, Block, Continue, Decision, rule_name
+from adjourn.tasks import judge as judge_method
+from adjourn.tasks.decision import Call, Replay
+from adjourn.tasks.methods import refusal
+from adjourn.tasks.session import Session
+from adjourn.text import beginning, preview, visible_lines
 
 if TYPE_CHECKING:
     from adjourn.proxy.sampling import Sampler

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import digest
-from adjourn.policy.calls import encoded
+from adjourn.log import digest
+from adjourn.policy import encoded
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode

@@ -20,13 +20,11 @@ from select import poll
 from threading import Event, Thread
 from types import FrameType
 
-from adjourn.clients.client import Desk, Setting
+from adjourn.clients import Desk, Setting
 from adjourn.errors import AdjournError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.mcp import frames
-from adjourn.mcp.stdio import LineReader
-from adjourn.policy.contract import BrokenContractError, Contract, read_contract
+from adjourn.log import digest, kinds
+from adjourn.mcp import LineReader, frames
+from adjourn.policy import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.approvals import POLL_SECONDS, Asker
 from adjourn.proxy.gate import Gate
@@ -271,7 +269,7 @@ class Proxy:
                     self.report.event("store.error", str(error))
 
     def _end_sessions(self, reason: str) -> None:
-        from adjourn.checkpoints.close_session import end  # noqa: PLC0415  # not on the start path
+        from adjourn.checkpoints import end  # noqa: PLC0415  # not on the start path
 
         for session in self.desk.sessions:
             try:
@@ -300,7 +298,7 @@ def run(options: Options, upstream: Upstream) -> int:
     try:
         contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
     except BrokenContractError as error:
-        from adjourn.aex.diagnostics import summary  # noqa: PLC0415  # only when it is broken
+        from adjourn.aex import summary  # noqa: PLC0415  # only when it is broken
 
         for finding in error.findings:
             sys.stderr.write(f"{summary(finding)}\n")

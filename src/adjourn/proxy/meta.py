@@ -12,15 +12,13 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.mcp import frames
-from adjourn.mcp.frames import Message
-from adjourn.policy.calls import meta_tool, spellings
+from adjourn.mcp import Message, frames
+from adjourn.policy import meta_tool, spellings
 from adjourn.proxy import record_tools
 from adjourn.proxy.report import Report
-from adjourn.text.redact import in_all, without_secrets
-from adjourn.text.terminal import visible_json, visible_line
+from adjourn.text import in_all, visible_json, visible_line, without_secrets
 
 Arguments = dict[str, Any]
 
@@ -160,7 +158,7 @@ class MetaTools:
 
     def notice(self) -> str:
         """What the client is told as it begins: that work waits here, and how to go on with it; "" for nothing."""
-        from adjourn.handover.pending import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
+        from adjourn.handover import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
 
         if self._desk.policy.judge_open("aex.resume").effect != "allow":
             return ""
@@ -241,7 +239,7 @@ class MetaTools:
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
         from adjourn.handover import listing  # noqa: PLC0415
-        from adjourn.policy.contract import unsigned  # noqa: PLC0415
+        from adjourn.policy import unsigned  # noqa: PLC0415
 
         path, text = listing.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         source = os.path.relpath(path, self._desk.setting.root)

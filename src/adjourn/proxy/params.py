@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjourn.mcp import frames
-from adjourn.mcp.frames import Message
-from adjourn.policy.calls import arguments_digest
+from adjourn.mcp import Message, frames
+from adjourn.policy import arguments_digest
 from adjourn.proxy.pipes import Batch
 from adjourn.tasks.decision import Call
 

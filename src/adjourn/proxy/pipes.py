@@ -12,8 +12,7 @@ from select import PIPE_BUF
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
-from adjourn.mcp import frames
-from adjourn.mcp.stdio import write_all
+from adjourn.mcp import frames, write_all
 from adjourn.proxy.report import Report
 from adjourn.tasks.session import Session
 

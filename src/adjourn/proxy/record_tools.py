@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 
 Arguments = dict[str, Any]
 

@@ -16,9 +16,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.log.event import timestamp
-from adjourn.text.redact import in_all, without_secrets
-from adjourn.text.terminal import visible_json, visible_line
+from adjourn.log import timestamp
+from adjourn.text import in_all, visible_json, visible_line, without_secrets
 
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""

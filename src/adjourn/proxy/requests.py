@@ -12,15 +12,14 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.proxy.pipes import Wire
 from adjourn.proxy.report import is_kept
-from adjourn.tasks.decision import Block
-from adjourn.tasks.methods import OF_SERVER, refusal, rule_name
-from adjourn.tasks.session import MAX_SHOWN_TOOL
+from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, rule_name
+from adjourn.tasks.methods import refusal
 
 MAX_OPEN = 1000
 """Requests of a server that its client has not answered."""

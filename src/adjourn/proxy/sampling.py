@@ -15,12 +15,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients.client import Desk
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError
-from adjourn.mcp import frames
-from adjourn.mcp.frames import Message
-from adjourn.models import client_model
-from adjourn.models.client_model import Answer, Request
+from adjourn.mcp import Message, frames
+from adjourn.models import Answer, Request, client_model
 from adjourn.proxy.pipes import Wire
 
 MAX_OPEN = 8

@@ -9,7 +9,7 @@ import os
 import sys
 
 from adjourn.errors import AdjournError
-from adjourn.host.environment import for_others
+from adjourn.host import for_others
 from adjourn.proxy.options import parse
 from adjourn.proxy.upstream import Upstream, UpstreamError
 
@@ -40,6 +40,6 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
 
 
 def _tell(error: AdjournError) -> None:
-    from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # only when it fails
+    from adjourn.text import visible_lines  # noqa: PLC0415  # only when it fails
 
     sys.stderr.write(f"adjourn: {visible_lines(str(error))}\n")

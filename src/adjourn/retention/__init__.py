@@ -1,1 +1,25 @@
 """."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.retention.gc import collect
+    from adjourn.retention.prune import Rules, plan
+
+__all__ = [
+    "Rules",
+    "collect",
+    "plan",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "Rules": "prune",
+            "collect": "gc",
+            "plan": "prune",
+        },
+    )

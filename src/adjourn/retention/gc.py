@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from adjourn.checkpoints.histories import DAY, Freed, _names, remove_temporaries, share_histories
+from adjourn.checkpoints import DAY, Freed, remove_temporaries, share_histories
+from adjourn.checkpoints.histories import _names
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.host.workspace import CHECKPOINTS, inside
-from adjourn.log.event import decode, milliseconds
-from adjourn.store.base import Store
-from adjourn.tasks.task import tasks_of
+from adjourn.host import CHECKPOINTS
+from adjourn.host.workspace import inside
+from adjourn.log import decode, milliseconds
+from adjourn.store import Store
+from adjourn.tasks import tasks_of
 
 OLD_FOLD = 30 * DAY
 _PLACES = {

@@ -16,15 +16,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import git_snapshot
-from adjourn.checkpoints.checkpoint import as_checkpoint
-from adjourn.checkpoints.folder import JSON_FILE, is_as_written, path_of
-from adjourn.checkpoints.page_files import Found, changing, read, search
+from adjourn.checkpoints import (
+    JSON_FILE,
+    Found,
+    as_checkpoint,
+    changing,
+    git_snapshot,
+    is_as_written,
+    path_of,
+    read,
+    search,
+)
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.host.workspace import locked, remove_file
-from adjourn.log.event import milliseconds
-from adjourn.store.base import Store
-from adjourn.tasks.task import tasks_of
+from adjourn.host import locked, remove_file
+from adjourn.log import milliseconds
+from adjourn.store import Store
+from adjourn.tasks import tasks_of
 
 DAY = 86_400_000
 KEEP_LAST = 10

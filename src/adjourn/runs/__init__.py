@@ -3,3 +3,42 @@
 `begin` starts or resumes a run, `steps` interprets it, `journal` binds it to its task's history. What a step needs has a
 room of its own: `values` (expressions, conditions), `permission`, `tools`, `patches`, `programs`, `remote`, `making`.
 """
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.runs.cancellation import Stop
+    from adjourn.runs.journal import name_of
+    from adjourn.runs.runner import Options, Outcome, Run
+    from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
+    from adjourn.runs.tools import Tool
+
+__all__ = [
+    "AskPerson",
+    "BlockedError",
+    "Emit",
+    "Options",
+    "Outcome",
+    "Run",
+    "Stop",
+    "Tool",
+    "name_of",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "AskPerson": "step_calls",
+            "BlockedError": "step_calls",
+            "Emit": "step_calls",
+            "Options": "runner",
+            "Outcome": "runner",
+            "Run": "runner",
+            "Stop": "cancellation",
+            "Tool": "tools",
+            "name_of": "journal",
+        },
+    )

@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adjourn.aex import conditions
-from adjourn.aex.conditions import Condition
-from adjourn.aex.expr import Constant, Entry, ListOf, Name, ObjectOf, Text, Value
+from adjourn.aex import Condition, Constant, Entry, ListOf, Name, ObjectOf, Text, Value, conditions
 from adjourn.errors import InvalidError
 
 MAX_TEXT = 50_000_000

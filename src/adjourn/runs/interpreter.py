@@ -12,10 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Return, Step
-from adjourn.aex.ast import Make as MakeStep
-from adjourn.aex.conditions import parse_condition
-from adjourn.aex.text import Word
+from adjourn.aex import Check, Confirm, Do, Document, For, If, Return, Step, Word, parse_condition
+from adjourn.aex import Make as MakeStep
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.runs.expressions import Names, evaluate, holds, members

@@ -14,17 +14,12 @@ import msgspec
 from adjourn.aex.rules import Policy
 from adjourn.checkpoints import triggers
 from adjourn.errors import IntegrityError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
-from adjourn.log.event import decode
-from adjourn.policy.arguments import Places
-from adjourn.policy.calls import arguments_digest, encoded
-from adjourn.tasks import idempotency
+from adjourn.log import decode, digest, kinds
+from adjourn.policy import Places, arguments_digest, encoded
+from adjourn.tasks import SYSTEM, Admitted, Fact, Task, following, idempotency
 from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Admitted, Session
-from adjourn.tasks.task import SYSTEM, Fact, Task
-from adjourn.tasks.verified import following
-from adjourn.text.redact import preview
+from adjourn.tasks.session import Session
+from adjourn.text import preview
 
 MAX_WAITING = 200
 """Facts of steps without a call that may wait to be written: a kill loses them, and they are found again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.host.git import GitCommand, distrusting
+from adjourn.host import GitCommand, distrusting
 from adjourn.runs.subprocesses import Ended, run_program
 
 MAX_PATCH = 20_000_000

@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex.ast import Confirm, Document
-from adjourn.aex.match import glob_text, split_scope
-from adjourn.aex.policy import layer, merge
-from adjourn.aex.rules import Policy, Rule
+from adjourn.aex import Confirm, Document, Rule, glob_text, layer, merge, split_scope
+from adjourn.aex.rules import Policy
 
 MAKE = "make"
 """The name under which a `make` step is counted. No rule needs to allow it."""

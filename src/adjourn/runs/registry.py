@@ -11,10 +11,10 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from adjourn.aex.match import tool_name_ok
+from adjourn.aex import tool_name_ok
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host.http import UnansweredError, exchange
-from adjourn.policy.calls import encoded
+from adjourn.host import UnansweredError, exchange
+from adjourn.policy import encoded
 from adjourn.runs.tools import Arguments, Tool, ToolError
 
 ANSWER_SECONDS = 120.0

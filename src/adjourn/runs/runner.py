@@ -15,16 +15,15 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from adjourn.aex.ast import Document
-from adjourn.aex.policy import layer
-from adjourn.checkpoints.close_session import end
-from adjourn.clients.client import Desk
+from adjourn.aex import Document, layer
+from adjourn.checkpoints import end
+from adjourn.clients import Desk
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
-from adjourn.host.clock import now
+from adjourn.host import now
 from adjourn.log import kinds
-from adjourn.models.model import Model
-from adjourn.policy.contract import Contract
+from adjourn.models import Model
+from adjourn.policy import Contract
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.expressions import Names
 from adjourn.runs.interpreter import Interpreter
@@ -32,9 +31,8 @@ from adjourn.runs.journal import History, Journal, value_of
 from adjourn.runs.permission import Permissions
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
 from adjourn.runs.tools import Tool, built_in
-from adjourn.tasks.lease import LEASE_MILLISECONDS
+from adjourn.tasks import LEASE_MILLISECONDS, Task
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Task
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()

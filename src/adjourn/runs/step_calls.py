@@ -14,23 +14,19 @@ import msgspec
 
 from adjourn.aex.rules import Policy
 from adjourn.errors import AdjournError, RefusedError
-from adjourn.log import kinds
-from adjourn.log.event import timestamp
-from adjourn.models.model import Model, ModelError
-from adjourn.policy.arguments import UNKNOWN, places
-from adjourn.policy.calls import encoded
-from adjourn.policy.protected.calls import protected_path, reason_for
-from adjourn.policy.protected.places import Places
+from adjourn.log import kinds, timestamp
+from adjourn.models import Model, ModelError
+from adjourn.policy import UNKNOWN, encoded
+from adjourn.policy.arguments import places
+from adjourn.policy.protected import Places, protected_path, reason_for
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import Make, make_value
 from adjourn.runs.permission import MAKE, Permissions
 from adjourn.runs.tools import TESTS, Tool
-from adjourn.tasks.decision import Block, Call, Forward, Replay
-from adjourn.tasks.ledger import Approval
-from adjourn.tasks.task import Task
-from adjourn.text.redact import preview
-from adjourn.text.strict_json import count_keys
+from adjourn.tasks import Approval, Block, Forward, Task
+from adjourn.tasks.decision import Call, Replay
+from adjourn.text import count_keys, preview
 
 MAX_SHOWN = 20_000
 """Characters of arguments or of a result that an event shows."""

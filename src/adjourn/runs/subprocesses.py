@@ -16,8 +16,7 @@ from typing import IO
 import msgspec
 
 from adjourn.errors import AdjournError
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find
+from adjourn.host import find, for_others
 
 MAX_OUTPUT = 1_000_000
 """Bytes kept of each of a program's two outputs: the first half, and the last."""

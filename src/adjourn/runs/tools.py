@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host.workspace import inside, make_folder, read_inside, write_file
+from adjourn.host import make_folder, read_inside, write_file
+from adjourn.host.workspace import inside
 from adjourn.runs import patches
 from adjourn.runs.subprocesses import run_program
 

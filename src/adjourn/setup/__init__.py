@@ -1,1 +1,30 @@
 """Setting clients up: finding their files, planning what changes in them, changing them, and taking it back."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.setup.checks import findings, has_code_behind_proxy
+    from adjourn.setup.places import SERVER_FILES, home
+    from adjourn.setup.plan import Note
+
+__all__ = [
+    "SERVER_FILES",
+    "Note",
+    "findings",
+    "has_code_behind_proxy",
+    "home",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "Note": "plan",
+            "SERVER_FILES": "places",
+            "findings": "checks",
+            "has_code_behind_proxy": "checks",
+            "home": "places",
+        },
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.policy.contract import read_contract
+from adjourn.policy import read_contract
 from adjourn.setup import jsonc, servers, starting, toml_text, weakening
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import CLAUDE_HOOKS, CLAUDE_LOCAL, CODEX_HOOKS, SERVER_FILES, Home, ServerFile

@@ -14,8 +14,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from adjourn.host import python
-from adjourn.host.executables import find, lies_in
+from adjourn.host import find, lies_in, python
 
 _SAFE = re.compile(r"-[a-zA-Z]*[PI][a-zA-Z]*")
 """The options of Python that keep the current folder out of what it imports."""

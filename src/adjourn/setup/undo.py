@@ -24,9 +24,9 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import keys
-from adjourn.host.workspace import (
+from adjourn.host import (
     create_file,
+    keys,
     locked,
     make_folder,
     read_file,
@@ -34,7 +34,7 @@ from adjourn.host.workspace import (
     sync_folder,
     write_file,
 )
-from adjourn.log.canonical import digest
+from adjourn.log import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
 from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, POLICY, SERVER_FILES, Home

@@ -1,16 +1,15 @@
 """Persistence of facts: streams of hashed entries, named refs, documents by their digest.
 
-Owns: the public names of the storage layer, loaded when first used (PEP 562), so that importing this package
-imports neither sqlite3 nor psycopg. Must never: know an event kind.
+Owns: the public names of the storage layer; importing this package imports neither sqlite3 nor psycopg. Must never: know an event
+kind.
 """
 
-from __future__ import annotations
+from adjourn.front_door import lazily
 
-from typing import TYPE_CHECKING, Any
-
-from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
+TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
     from adjourn.store.memory import MemoryStore
     from adjourn.store.postgres import PostgresStore
     from adjourn.store.sqlite import SqliteStore
@@ -29,24 +28,19 @@ __all__ = [
     "open_store",
 ]
 
-_LAZY = {
-    "MemoryStore": "memory",
-    "PostgresStore": "postgres",
-    "SqliteStore": "sqlite",
-    "open_store": "url",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  # only the first use of a lazy name pays for it
-
-    value = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "EMPTY": "base",
+            "Entry": "base",
+            "Head": "base",
+            "MemoryStore": "memory",
+            "NO_REFS": "base",
+            "PostgresStore": "postgres",
+            "SqliteStore": "sqlite",
+            "Store": "base",
+            "ZERO_HASH": "base",
+            "open_store": "url",
+        },
+    )

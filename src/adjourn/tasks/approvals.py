@@ -6,8 +6,7 @@ Owns: writing that down, in the same step as what it makes of claims. Must never
 from __future__ import annotations
 
 from adjourn.errors import NotFoundError, RefusedError
-from adjourn.log import kinds
-from adjourn.log.event import Actor, timestamp
+from adjourn.log import Actor, kinds, timestamp
 from adjourn.tasks import idempotency
 from adjourn.tasks.ledger import Approval, Ledger
 from adjourn.tasks.task import Fact, Task

@@ -17,8 +17,7 @@ from adjourn.aex.match import glob_path
 from adjourn.aex.policy import Policy
 from adjourn.aex.rules import Rule, Verdict
 from adjourn.aex.where import PathMatcher
-from adjourn.log.canonical import digest
-from adjourn.log.event import timestamp
+from adjourn.log import digest, timestamp
 from adjourn.tasks.ledger import Approval, Ledger, definition_key, rate_key, rate_used
 from adjourn.tasks.ledger import Call as OpenCall
 

@@ -23,10 +23,9 @@ from typing import TypeVar
 import msgspec
 
 from adjourn.errors import NotFoundError
-from adjourn.host import keys
-from adjourn.host.workspace import read_file
-from adjourn.log.canonical import digest
-from adjourn.store.base import Store
+from adjourn.host import keys, read_file
+from adjourn.log import digest
+from adjourn.store import Store
 
 MAX_BYTES = 4096
 MAX_KNOWN = 10_000

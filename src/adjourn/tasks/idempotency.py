@@ -13,13 +13,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from adjourn.aex import Rule, values_at
 from adjourn.aex.policy import Policy
-from adjourn.aex.rules import Rule
-from adjourn.aex.where import values_at
 from adjourn.errors import InvalidError
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Event
+from adjourn.log import Event, digest, kinds
+from adjourn.log.canonical import canonical
 from adjourn.tasks.decision import Call, Claim
 from adjourn.tasks.ledger import Call as OpenCall
 from adjourn.tasks.ledger import Ledger

@@ -12,16 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adjourn.errors import ConflictError, HeldError, RefusedError
-from adjourn.host import ids
-from adjourn.host.process import Process, lives
-from adjourn.log import kinds
-from adjourn.log.canonical import MAX_SAFE_INTEGER, digest
-from adjourn.log.event import Actor
-from adjourn.store.base import Store
+from adjourn.host import Process, ids, lives
+from adjourn.log import MAX_SAFE_INTEGER, Actor, digest, kinds
+from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.ledger import Session as Holder
 from adjourn.tasks.task import SYSTEM, Fact, Task, Written
-from adjourn.text.redact import without_secrets
+from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
     from adjourn.aex.policy import Policy

@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import kinds
-from adjourn.log.event import GENESIS, Envelope, milliseconds
-from adjourn.log.merkle import Frontier
+from adjourn.log import GENESIS, Envelope, Frontier, kinds, milliseconds
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adjourn.aex.policy import Policy
 from adjourn.errors import HeldError, RefusedError
 from adjourn.host import ids
-from adjourn.log import kinds
-from adjourn.log.event import timestamp
+from adjourn.log import kinds, timestamp
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
@@ -31,10 +30,10 @@ from adjourn.tasks.decision import (
 from adjourn.tasks.lease import Hold, LostError, Sitting
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, Fact, Task
-from adjourn.text.redact import preview
+from adjourn.text import preview
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.triggers import Watch
+    from adjourn.checkpoints import Watch
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_SHOWN_TOOL = 200

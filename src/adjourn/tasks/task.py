@@ -19,14 +19,12 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.log.canonical import digest
-from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
-from adjourn.log.kinds import Data, data_of, prose_of
-from adjourn.store.base import EMPTY, NO_REFS, Entry, Head, Store
+from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
+from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.verified import following
-from adjourn.text.redact import without_secrets
+from adjourn.text import without_secrets
 
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048

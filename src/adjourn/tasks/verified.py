@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from adjourn.errors import IntegrityError
-from adjourn.log.event import GENESIS
-from adjourn.store.base import Entry, Head, Store
+from adjourn.log import GENESIS
+from adjourn.store import Entry, Head, Store
 
 
 def following(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:

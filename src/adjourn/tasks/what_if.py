@@ -16,9 +16,8 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.errors import InvalidError
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Event, milliseconds
+from adjourn.log import Event, digest, kinds, milliseconds
+from adjourn.log.canonical import canonical
 from adjourn.tasks.decision import Ask, Block, Call, Forward, decide
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.methods import is_vendors

@@ -1,1 +1,49 @@
 """."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.text.quoting import clean, one_line, quoted
+    from adjourn.text.redact import beginning, in_all, preview, without_secrets
+    from adjourn.text.strict_json import check_text, count_keys, fold_key
+    from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
+
+__all__ = [
+    "beginning",
+    "check_text",
+    "clean",
+    "count_keys",
+    "fold_key",
+    "in_all",
+    "is_seen",
+    "one_line",
+    "preview",
+    "quoted",
+    "visible_json",
+    "visible_line",
+    "visible_lines",
+    "without_secrets",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "beginning": "redact",
+            "check_text": "strict_json",
+            "clean": "quoting",
+            "count_keys": "strict_json",
+            "fold_key": "strict_json",
+            "in_all": "redact",
+            "is_seen": "terminal",
+            "one_line": "quoting",
+            "preview": "redact",
+            "quoted": "quoting",
+            "visible_json": "terminal",
+            "visible_line": "terminal",
+            "visible_lines": "terminal",
+            "without_secrets": "redact",
+        },
+    )

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import MAX_DEPTH
+from adjourn.log import MAX_DEPTH
 
 _MAX_SHOWN = 100
 _MAX_KEPT = 1000

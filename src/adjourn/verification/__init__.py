@@ -1,1 +1,33 @@
 """."""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.verification.report import CODES, Located, Report
+    from adjourn.verification.verify import Around, verify_folder, verify_store, verify_task
+
+__all__ = [
+    "CODES",
+    "Around",
+    "Located",
+    "Report",
+    "verify_folder",
+    "verify_store",
+    "verify_task",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "Around": "verify",
+            "CODES": "report",
+            "Located": "report",
+            "Report": "report",
+            "verify_folder": "verify",
+            "verify_store": "verify",
+            "verify_task": "verify",
+        },
+    )

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from adjourn.findings import Finding, Span
-from adjourn.log.event import GENESIS, Event
+from adjourn.log import GENESIS, Event
 
 NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
 

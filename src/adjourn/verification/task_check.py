@@ -17,16 +17,13 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint, check_signature, document_of, known_to
+from adjourn.checkpoints import Checkpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.chain import verify_chain
-from adjourn.log.event import decode
-from adjourn.log.kinds import CheckpointCreated, data_of
-from adjourn.log.signing import fingerprint
-from adjourn.store.base import Entry, Store
-from adjourn.tasks.ledger import Ledger
+from adjourn.log import CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
+from adjourn.log.canonical import canonical
+from adjourn.store import Entry, Store
+from adjourn.tasks import Ledger
 from adjourn.verification.report import (
     CODES,
     NOT_TRUST,

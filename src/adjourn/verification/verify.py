@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.checkpoints import anchors, folder, folder_verification
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
-from adjourn.store.base import Store
-from adjourn.tasks.heads import KeptHeads
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.store import Store
+from adjourn.tasks import KeptHeads, Task, tasks_of
 from adjourn.verification.report import (
     Located,
     RecordReport,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from adjourn.checkpoints import page_archive as engine
+from adjourn.checkpoints import search
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.sizes import counted
+from adjourn.errors import NotFoundError
 
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
@@ -19,10 +22,6 @@ def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
     """
-    from adjourn.checkpoints import page_archive as engine  # noqa: PLC0415  # not for --help
-    from adjourn.checkpoints.page_files import search  # noqa: PLC0415
-    from adjourn.errors import NotFoundError  # noqa: PLC0415
-
     found = next((page for page in search(place.root).pages if not task or page.task.startswith(task)), None)
     if found is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"

@@ -9,15 +9,37 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from adjourn.aex import render
+from adjourn.checkpoints import (
+    MAX_PAGE_BYTES,
+    NOTHING_SAID,
+    Said,
+    changed,
+    find_active,
+    is_stale,
+    make,
+    moved,
+    name_of,
+    names_of_pages,
+    page_files,
+    parse,
+    said_by,
+    search,
+)
+from adjourn.cli.contracts.check import as_told
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, in_folder, person
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, table
+from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
-from adjourn.host.executables import find
+from adjourn.host import create_file, find, now, read_file, write_file
+from adjourn.log import timestamp
+from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
+from adjourn.tasks import tasks_of
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.builder import Said
-    from adjourn.checkpoints.page_files import Found, Search
+    from adjourn.checkpoints import Found, Search
 
 
 @click.group(
@@ -36,9 +58,6 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     counts: the next session is told it, and the next page takes it over. Without a subcommand, list the pages.
     """
     if ctx.invoked_subcommand is None:
-        from adjourn.checkpoints.page_files import search  # noqa: PLC0415
-        from adjourn.host.clock import now  # noqa: PLC0415  # not for --help
-
         _list(search(os.getcwd()), now(), as_json=as_json)
 
 
@@ -64,10 +83,6 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
-    from adjourn.checkpoints.builder import NOTHING_SAID  # noqa: PLC0415
-    from adjourn.checkpoints.close_session import name_of  # noqa: PLC0415  # not for --help
-    from adjourn.checkpoints.save import make  # noqa: PLC0415
-
     said = _said(source) if source else NOTHING_SAID
     opened = place.writable(task or task_here(place))
     made = make(
@@ -103,9 +118,6 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
 
 def task_here(place: Place) -> str:
     """The task that is worked on here: of the newest page, else the only one of the store."""
-    from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415  # not for --help
-    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
-
     tasks = tasks_of(place.store)
     found = find_active(place.root)
     if found is not None and found.task in tasks:
@@ -116,12 +128,6 @@ def task_here(place: Place) -> str:
 
 
 def _said(source: str) -> Said:
-    import msgspec  # noqa: PLC0415  # not for --help
-
-    from adjourn.checkpoints.builder import Said, said_by  # noqa: PLC0415
-    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
-    from adjourn.host.workspace import read_file  # noqa: PLC0415
 
     data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
     if data.lstrip()[:1] == b"{":
@@ -145,11 +151,6 @@ def _said(source: str) -> Said:
 @for_machines
 def show(page: str, *, as_json: bool) -> None:
     """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
-    from adjourn.checkpoints import page_files  # noqa: PLC0415  # not for --help
-    from adjourn.checkpoints.artifacts import changed  # noqa: PLC0415
-    from adjourn.checkpoints.commit import moved  # noqa: PLC0415
-    from adjourn.host.clock import now  # noqa: PLC0415
-
     root = os.getcwd()
     found = page_files.search(root)
     chosen = _chosen(root, found, page)
@@ -165,7 +166,6 @@ def show(page: str, *, as_json: bool) -> None:
 
 
 def _chosen(root: str, found: Search, page: str) -> Found:
-    from adjourn.checkpoints import page_files  # noqa: PLC0415  # as above
 
     if page.endswith(".md"):
         return page_files.read(root, page_files.check_inside(root, page))
@@ -179,7 +179,6 @@ def _chosen(root: str, found: Search, page: str) -> Found:
 
 
 def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
-    from adjourn.checkpoints.page_files import is_stale  # noqa: PLC0415  # as above
 
     if not named:
         for path, reason in found.broken:
@@ -198,8 +197,6 @@ def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
 
 def summary(found: Found, now: int) -> str:
     """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
-    from adjourn.cli.shared.times import span  # noqa: PLC0415  # as above
-
     page = found.page
     done = sum(item.status == "done" for item in page.progress)
     following = f", next: {safe(page.next_step.text)}" if page.next_step else ""
@@ -207,10 +204,6 @@ def summary(found: Found, now: int) -> str:
 
 
 def _told(found: Found, now: int, *, whole: bool = False) -> dict[str, Any]:
-    import msgspec  # noqa: PLC0415  # as above
-
-    from adjourn.checkpoints.page_files import is_stale  # noqa: PLC0415
-    from adjourn.log.event import timestamp  # noqa: PLC0415
 
     told = {
         "path": found.path,
@@ -246,11 +239,6 @@ def edit(page: str) -> int:
 
     What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
     """
-    from adjourn.checkpoints import page_files  # noqa: PLC0415  # not for --help
-    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
-    from adjourn.host.workspace import create_file, read_file, write_file  # noqa: PLC0415
-
     root = os.path.realpath(os.getcwd())
     chosen = _chosen(root, page_files.search(root), page)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
@@ -295,12 +283,6 @@ def edit(page: str) -> int:
 @for_machines
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
-    from adjourn.checkpoints.page import MAX_PAGE_BYTES  # noqa: PLC0415
-    from adjourn.checkpoints.page_files import names_of_pages  # noqa: PLC0415
-    from adjourn.checkpoints.parser import parse  # noqa: PLC0415
-    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
-    from adjourn.host.workspace import read_file  # noqa: PLC0415
-
     told, failed = [], False
     for path in paths or names_of_pages(os.getcwd()):
         data = read_file(path, MAX_PAGE_BYTES)
@@ -320,7 +302,6 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # as above
 
     errors = sum(finding.severity == "error" for finding in findings)
     say(f"{safe(path)}: {f'{errors} errors' if errors else 'valid'}", "red" if errors else "green")
@@ -333,8 +314,6 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
 @for_machines
 def rules(*, as_json: bool) -> None:
     """List the rules by which a call counts as destructive, so that a checkpoint is made before it."""
-    from adjourn.policy.destructive import COMMANDS, FILE, TOOLS, read_settings  # noqa: PLC0415  # not for --help
-
     settings = read_settings(os.getcwd())
     off = set(settings.off)
     told = [

@@ -7,9 +7,13 @@ from typing import Any
 
 import click
 
+from adjourn.checkpoints import document, find, folder, trusted_signer
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, described, say, say_json, table
-from adjourn.errors import AdjournError
+from adjourn.cli.shared.times import ago
+from adjourn.errors import AdjournError, IntegrityError
+from adjourn.host import CHECKPOINTS
+from adjourn.host.workspace import inside
 
 
 @click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
@@ -60,7 +64,6 @@ def checkpoints(place: Place, task: str, *, as_json: bool) -> int:
 
 
 def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
 
     used = "" if one["callsUsed"] is None else str(one["callsUsed"])
     when = ago(one["timestamp"], now)
@@ -73,8 +76,6 @@ def _described(one: dict[str, Any]) -> str:
 
 
 def _of_store(place: Place, name: str) -> dict[str, Any]:
-    from adjourn.checkpoints.checkpoint import document, find, trusted_signer  # noqa: PLC0415  # as above
-    from adjourn.errors import IntegrityError  # noqa: PLC0415
 
     found = find(place.store, name)
     try:
@@ -101,7 +102,6 @@ def _of_store(place: Place, name: str) -> dict[str, Any]:
 
 
 def _of_folder(root: str, name: str) -> dict[str, Any] | None:
-    from adjourn.checkpoints import folder  # noqa: PLC0415
 
     try:
         file = folder.read_published(folder.path_of(root, name)).file
@@ -124,7 +124,6 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
 
 
 def _folders(root: str) -> list[str]:
-    from adjourn.host.workspace import CHECKPOINTS, inside  # noqa: PLC0415
 
     try:
         return sorted(os.listdir(inside(root, CHECKPOINTS)))

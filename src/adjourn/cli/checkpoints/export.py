@@ -6,9 +6,11 @@ import os
 
 import click
 
+from adjourn.checkpoints import AUDIT_FILE, JSON_FILE, find, folder_writing, is_knowledge, is_temporary
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import Waiting, say, say_json
 from adjourn.errors import RefusedError
+from adjourn.host import locked
 
 
 @click.command(epilog=example("adjourn export fix-auth", "adjourn export fix-auth --to ~/handover/fix-auth"))
@@ -28,10 +30,6 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     Without --to it is .aex/checkpoints/NAME of the workspace, written again. The folder can be committed, sent, and taken in
     elsewhere with `adjourn import`.
     """
-    from adjourn.checkpoints import folder_writing  # noqa: PLC0415  # not for --help
-    from adjourn.checkpoints.checkpoint import find  # noqa: PLC0415
-    from adjourn.host.workspace import locked  # noqa: PLC0415
-
     found = find(place.store, name)
     with Waiting("writing"):
         if target:
@@ -51,10 +49,6 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
 
 def _make(target: str) -> None:
     """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
-    from adjourn.checkpoints.attachments import is_knowledge  # noqa: PLC0415
-    from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE  # noqa: PLC0415
-    from adjourn.checkpoints.histories import is_temporary  # noqa: PLC0415  # not for --help
-
     os.makedirs(target, exist_ok=True)
     names = set(os.listdir(target)) - {JSON_FILE, AUDIT_FILE}
     if not all(is_knowledge(name) or is_temporary(name) for name in names):

@@ -7,6 +7,7 @@ import click
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import Waiting, say, say_json
 from adjourn.cli.shared.sizes import shown
+from adjourn.retention import collect
 
 
 @click.command(epilog=example("adjourn gc", "adjourn gc --json"))
@@ -19,8 +20,6 @@ def gc(place: Place, *, as_json: bool) -> None:
     and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. A
     store does not get smaller by it; it reuses the room.
     """
-    from adjourn.retention.gc import collect  # noqa: PLC0415  # not for --help
-
     with Waiting("looking"):
         freed = collect(place.store_or_none(), place.root, place.now)
     if as_json:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
 from adjourn.cli.shared.output import Waiting, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
+from adjourn.handover import import_folder, import_published
+from adjourn.host import ids, keys
+from adjourn.tasks import Task
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.checkpoint import Checkpoint
+    from adjourn.checkpoints import Checkpoint
 
 
 @click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
@@ -26,8 +30,6 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
     history (not the key: `adjourn keys trust` does that). A checkpoint.json with the published fields only cannot be verified: its
     spent calls are taken at your word, as the start of a new task.
     """
-    from adjourn.checkpoints.folder import JSON_FILE, read_published  # noqa: PLC0415  # not for --help
-
     if not os.path.lexists(os.path.join(directory, JSON_FILE)):
         raise NotFoundError(f"{directory} has no {JSON_FILE}", "name the folder of a checkpoint")
     published = read_published(directory).file
@@ -49,8 +51,6 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
 
 
 def _signed(place: Place, directory: str) -> dict[str, Any]:
-    from adjourn.checkpoints.folder_verification import verify  # noqa: PLC0415
-    from adjourn.handover.resume import import_folder  # noqa: PLC0415
 
     with Waiting("verifying"):
         verified = verify(directory)
@@ -61,10 +61,6 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
 
 
 def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
-    from adjourn.checkpoints import folder, folder_writing  # noqa: PLC0415
-    from adjourn.handover.resume import import_published  # noqa: PLC0415
-    from adjourn.host import ids, keys  # noqa: PLC0415
-    from adjourn.tasks.task import Task  # noqa: PLC0415
 
     store = place.make_store()
     target = folder.path_of(place.root, name)

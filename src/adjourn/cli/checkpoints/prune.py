@@ -9,6 +9,8 @@ import click
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted, shown
+from adjourn.retention import Rules, plan
+from adjourn.retention.prune import prune as carry_out
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -82,9 +84,6 @@ def prune(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
     """
-    from adjourn.retention.prune import Rules, plan  # noqa: PLC0415  # not for --help
-    from adjourn.retention.prune import prune as carry_out  # noqa: PLC0415
-
     rules = Rules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     found = plan(place.store, place.root, rules, place.now)
     if yes:

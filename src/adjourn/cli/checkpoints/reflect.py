@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from adjourn.checkpoints import reflect as engine
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted
+from adjourn.host import write_file
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.reflect import Reflection
+    from adjourn.checkpoints import Reflection
 
 
 @click.command(
@@ -28,14 +30,10 @@ def reflect(*, svg: str, dry_run: bool, as_json: bool) -> None:
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and withdrawn when
     they hold no longer. The same archives give the same lines.
     """
-    from adjourn.checkpoints import reflect as engine  # noqa: PLC0415  # not for --help
-
     root = os.getcwd()
     found = engine.reflect(root)
     changed = False if dry_run else engine.remember(root, found)
     if svg:
-        from adjourn.host.workspace import write_file  # noqa: PLC0415
-
         os.makedirs(svg, exist_ok=True)
         for name, picture in engine.draw(found).items():
             write_file(svg, name, picture.encode())

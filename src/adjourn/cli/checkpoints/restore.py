@@ -6,6 +6,7 @@ import os
 
 import click
 
+from adjourn.checkpoints import page_archive as engine
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import NotFoundError, UsageError
@@ -20,8 +21,6 @@ def restore(project: str, *, as_json: bool) -> None:
 
     The archive stays as it is. Without PROJECT, the only one there is.
     """
-    from adjourn.checkpoints import page_archive as engine  # noqa: PLC0415  # not for --help
-
     root = os.getcwd()
     there = engine.projects(root)
     if not there:

@@ -6,8 +6,17 @@ from typing import Any
 
 import click
 
+from adjourn.checkpoints import document, page_files, trusted_signer
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.lookup import as_resumed
 from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
+from adjourn.cli.shared.task_view import Holder, doubts, who
+from adjourn.cli.shared.times import ago
+from adjourn.errors import AdjournError, RefusedError
+from adjourn.handover import record_sections
+from adjourn.handover import resume as engine
+from adjourn.policy import for_task, read_contract
+from adjourn.tasks import is_alive
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
@@ -23,14 +32,6 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
-    from adjourn.checkpoints import page_files  # noqa: PLC0415
-    from adjourn.checkpoints.checkpoint import document, trusted_signer  # noqa: PLC0415
-    from adjourn.cli.shared.lookup import as_resumed  # noqa: PLC0415  # not for --help
-    from adjourn.cli.shared.task_view import doubts  # noqa: PLC0415
-    from adjourn.errors import RefusedError  # noqa: PLC0415
-    from adjourn.handover import record_sections  # noqa: PLC0415
-    from adjourn.handover import resume as engine  # noqa: PLC0415
-
     found = as_resumed(place, name)
     if not trusted_signer(found.checkpoint) and engine.vouched_for(found.store, found.checkpoint) is None:
         raise RefusedError(
@@ -55,7 +56,6 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         say_json(told)
     else:
         _print(told, place.now)
-    from adjourn.cli.shared.task_view import who  # noqa: PLC0415
 
     for holder in held:
         if holder.alive:
@@ -71,8 +71,6 @@ def _description(told: dict[str, Any]) -> str:
 
 
 def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
-    from adjourn.cli.shared.task_view import Holder  # noqa: PLC0415
-    from adjourn.tasks.lease import is_alive  # noqa: PLC0415
 
     return [
         Holder(session, is_alive(store, ledger.task, session, place.now))
@@ -82,9 +80,6 @@ def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
 
 def _budget(place: Place, store: Any, ledger: Any) -> int | None:
     """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last one's."""
-    from adjourn.errors import AdjournError  # noqa: PLC0415
-    from adjourn.policy.contract import for_task, read_contract  # noqa: PLC0415
-
     try:
         return for_task(read_contract(place.root), store, ledger.contract).policy.budget
     except AdjournError:
@@ -93,7 +88,6 @@ def _budget(place: Place, store: Any, ledger: Any) -> int | None:
 
 
 def _print(told: dict[str, Any], now: int) -> None:
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
     unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from adjourn.checkpoints import carry_out, plan, target_of
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.rollback import Done, Plan
+    from adjourn.checkpoints import Done, Plan
 
 _KINDS = {
     "restore": "restored",
@@ -34,8 +35,6 @@ def rollback(place: Place, checkpoint: str, *, files: bool, state: bool, yes: bo
     they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
     cost stays spent.
     """
-    from adjourn.checkpoints.rollback import carry_out, plan, target_of  # noqa: PLC0415  # not for --help
-
     target = target_of(place.root, checkpoint)
     task = place.writable(target.task) if yes else place.task(target.task)
     both = files == state

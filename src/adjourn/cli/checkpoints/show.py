@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
+from adjourn.checkpoints import document_of, folder, known_to, trusted_signer
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.lookup import Found, find
 from adjourn.cli.shared.output import described, facts, safe, safe_lines, say, say_json
+from adjourn.cli.shared.times import ago, local
+from adjourn.errors import AdjournError
+from adjourn.log import data_of, decode
+from adjourn.store import Head
+from adjourn.tasks import Ledger, following
 
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
@@ -23,9 +31,6 @@ def show(place: Place, name: str, *, policy: bool, as_json: bool) -> None:
     NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
     folder has is verified and shown.
     """
-    from adjourn.checkpoints.checkpoint import trusted_signer  # noqa: PLC0415
-    from adjourn.cli.shared.lookup import Found, find  # noqa: PLC0415  # not for --help
-
     found: Found = find(place, name)
     told = _told(place, found) | {"signer": trusted_signer(found.checkpoint)}
     texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
@@ -46,20 +51,10 @@ def _text(found: Any, text_digest: str) -> str | None:
 
 
 def _told(place: Place, found: Any) -> dict[str, Any]:
-    from adjourn.checkpoints import folder  # noqa: PLC0415
-    from adjourn.checkpoints.checkpoint import document_of, known_to  # noqa: PLC0415
-    from adjourn.errors import AdjournError  # noqa: PLC0415
-    from adjourn.log.event import decode  # noqa: PLC0415
-    from adjourn.log.kinds import data_of  # noqa: PLC0415
-    from adjourn.store.base import Head  # noqa: PLC0415
-    from adjourn.tasks.ledger import Ledger  # noqa: PLC0415
-    from adjourn.tasks.verified import following  # noqa: PLC0415
 
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)
     if stored is not None:
-        import msgspec  # noqa: PLC0415
-
         stated = msgspec.json.decode(stored, type=dict[str, Any])
     else:  # an older version of an imported history: what it said follows from the events
         ledger = Ledger(task=event.task)
@@ -94,7 +89,6 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
 
 
 def _print(place: Place, told: dict[str, Any]) -> None:
-    from adjourn.cli.shared.times import ago, local  # noqa: PLC0415
 
     signed = (
         f"signed by {told['signer']}"

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
+from msgspec.structs import replace
 
+from adjourn import __version__
+from adjourn.aex import examine, github, json_policy, render, sarif
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import safe, say, say_json
@@ -62,11 +65,8 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
 
 
 def _examined(path: str) -> Examined:
-    from adjourn.aex.check import examine  # noqa: PLC0415  # not for --help
 
     if path.endswith(".json"):
-        from adjourn.aex import json_policy  # noqa: PLC0415
-
         reading = json_policy.read(path, os.curdir)
         return Examined(path, "policy" if path in reading.texts else "", "", reading.texts, reading.findings)
     text, findings = read(path)
@@ -78,7 +78,6 @@ def _examined(path: str) -> Examined:
 
 
 def _print_text(documents: Sequence[Examined]) -> None:
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
 
     for one in documents:
         say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
@@ -101,7 +100,6 @@ def _print_json(documents: Sequence[Examined]) -> None:
 
 
 def _print_github(documents: Sequence[Examined]) -> None:
-    from adjourn.aex.reports import github  # noqa: PLC0415  # not for --help
 
     counts = _counted(sum(one.errors for one in documents), sum(one.warnings for one in documents))
     say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
@@ -110,8 +108,6 @@ def _print_github(documents: Sequence[Examined]) -> None:
 
 
 def _print_sarif(documents: Sequence[Examined]) -> None:
-    from adjourn import __version__  # noqa: PLC0415  # not for --help
-    from adjourn.aex.reports import sarif  # noqa: PLC0415
 
     say_json(sarif(_placed(documents), __version__))
 
@@ -126,8 +122,6 @@ _PRINTERS: dict[str, Callable[[Sequence[Examined]], None]] = {
 
 def _placed(documents: Sequence[Examined]) -> list[Finding]:
     """Every finding, with the path of its file in the repository: a workflow may check from a folder within it."""
-    from msgspec.structs import replace  # noqa: PLC0415  # not for --help
-
     root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
     return [
         replace(finding, source=_within(root, finding.source))

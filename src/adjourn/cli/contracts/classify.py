@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
+from adjourn.aex.classify import classify as classified
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.output import say_json
 
@@ -15,8 +17,4 @@ def classify(prompt: tuple[str, ...]) -> None:
 
     The mode is contract_required, contract_recommended or exploratory. It is advice: what is permitted, the policy says.
     """
-    import msgspec  # noqa: PLC0415  # not for --help
-
-    from adjourn.aex.classify import classify as classified  # noqa: PLC0415
-
     say_json(msgspec.to_builtins(classified(" ".join(prompt))))

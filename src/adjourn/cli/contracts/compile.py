@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
+from adjourn.aex import compiled, examine
+from adjourn.cli.contracts.parse import without_errors
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.documents import read
 from adjourn.cli.shared.output import say_json
@@ -17,12 +20,6 @@ def compile_(file: str) -> None:
 
     FILE is a file, or - for stdin. A text with an error is not compiled: its findings go to stderr, exit code 1.
     """
-    import msgspec  # noqa: PLC0415  # not for --help
-
-    from adjourn.aex.check import examine  # noqa: PLC0415
-    from adjourn.aex.ir import compiled  # noqa: PLC0415
-    from adjourn.cli.contracts.parse import without_errors  # noqa: PLC0415
-
     text, findings = read(file)
     without_errors(file, text, findings)
     document = examine(text or "", file)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from adjourn.adapters import choose
+from adjourn.aex import load, render
+from adjourn.cli.contracts.check import as_told
+from adjourn.cli.contracts.review import policy_here
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError
+from adjourn.models import draft as drafting
 
 if TYPE_CHECKING:
-    from adjourn.models.draft import Draft
+    from adjourn.models import Draft
 
 
 @click.command(
@@ -64,10 +69,6 @@ def draft(
     The policy's text is sent to the model. The draft is kept as a new file, also one that is not valid; nothing is run. Exit
     code 1 when it is not valid.
     """
-    from adjourn.adapters.models import choose  # noqa: PLC0415  # not for --help
-    from adjourn.cli.contracts.review import policy_here  # noqa: PLC0415
-    from adjourn.models import draft as drafting  # noqa: PLC0415
-
     under = policy_here(policy)
     request = "\n\n".join(part for part in (_plan(from_plan), " ".join(prompt)) if part)
     chosen = choose(model, model_handler)
@@ -83,7 +84,6 @@ def draft(
 
 
 def _plan(path: str) -> str:
-    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
 
     if not path:
         return ""
@@ -94,7 +94,6 @@ def _plan(path: str) -> str:
 
 
 def _print(made: Draft, path: str, has_policy: bool) -> None:
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
 
     attempts = f", {made.attempts} attempts" if made.attempts > 1 else ""
     verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to mend"
@@ -107,7 +106,6 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
 
 
 def _print_json(made: Draft, path: str) -> None:
-    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # only for machines
 
     say_json(
         {

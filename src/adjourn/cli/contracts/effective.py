@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from adjourn.aex import Call, discover, render
+from adjourn.aex import effective as merged
+from adjourn.aex.explain import explain
+from adjourn.cli.contracts.check import as_told
+from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import cells, safe, say, say_json
+from adjourn.policy import meta_tool
+from adjourn.policy.arguments import places
+from adjourn.tasks import is_vendors
 
 if TYPE_CHECKING:
-    from adjourn.aex.explain import Explanation
-    from adjourn.aex.rules import Policy, Rule
+    from adjourn.aex import Explanation, Rule
+    from adjourn.aex.rules import Policy
 
 _TITLES = {
     "allow": "Allowed:",
@@ -60,10 +69,6 @@ def effective(
     With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are decided on again, and what a policy in
     mode observe has written down is listed.
     """
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
-    from adjourn.aex.policy import discover  # noqa: PLC0415
-    from adjourn.aex.policy import effective as merged  # noqa: PLC0415
-
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")
     path = policy or os.path.normpath(discover(".") or "")
@@ -76,8 +81,6 @@ def effective(
     if explain:
         return _explain(permissions, explain, arguments, as_json=as_json) if valid else 1
     if replay:
-        from adjourn.cli.contracts.what_if import show_replay  # noqa: PLC0415  # reads the store
-
         return show_replay(permissions, as_json=as_json) if valid else 1
     if as_json:
         _print_json(permissions, path, contract, findings)
@@ -99,7 +102,6 @@ def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
 
 
 def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
-    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415
 
     valid = all(finding.severity != "error" for finding in findings)
     told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
@@ -178,10 +180,6 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 
 
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
-    from adjourn.aex.explain import Call, explain  # noqa: PLC0415
-    from adjourn.policy.arguments import places  # noqa: PLC0415
-    from adjourn.policy.calls import meta_tool  # noqa: PLC0415
-    from adjourn.tasks.methods import is_vendors  # noqa: PLC0415
 
     paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
     is_request = tool.startswith("mcp.") and not is_vendors(tool)
@@ -190,7 +188,6 @@ def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) 
 
 
 def _decoded(arguments: str) -> Mapping[str, object]:
-    import msgspec  # noqa: PLC0415
 
     try:
         return msgspec.json.decode(arguments or "{}", type=dict[str, object])

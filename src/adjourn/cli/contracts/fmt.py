@@ -6,15 +6,19 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from difflib import unified_diff
 from typing import Any, NamedTuple
 
 import click
 
+from adjourn.aex import examine, formatted, render
+from adjourn.cli.contracts.check import as_told
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
 from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
+from adjourn.host import write_file
 
 
 class Laid(NamedTuple):
@@ -64,8 +68,6 @@ def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> in
 
 
 def _laid(path: str) -> Laid:
-    from adjourn.aex.check import examine  # noqa: PLC0415  # not for --help
-    from adjourn.aex.format import formatted  # noqa: PLC0415
 
     text, findings = read(path)
     if text is None:
@@ -82,8 +84,6 @@ def _laid(path: str) -> Laid:
 
 def _write(one: Laid) -> None:
     """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
-    from adjourn.host.workspace import write_file  # noqa: PLC0415  # not for --help
-
     assert one.after is not None
     status = os.lstat(one.path)
     if not stat.S_ISREG(status.st_mode):
@@ -119,7 +119,6 @@ def _show(text: str) -> None:
 
 
 def _difference(one: Laid) -> str:
-    from difflib import unified_diff  # noqa: PLC0415  # only where it is asked for
 
     before, after = one.before.split("\n"), (one.after or "").split("\n")
     lines = unified_diff(before, after, one.path, f"{one.path} (formatted)", lineterm="")
@@ -127,7 +126,6 @@ def _difference(one: Laid) -> str:
 
 
 def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
-    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
 
     files: list[dict[str, Any]] = []
     for one in documents:
@@ -144,7 +142,6 @@ def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
 
 
 def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415  # not for --help
 
     for one in failed if not as_json else ():
         sys.stdout.flush()

@@ -10,6 +10,9 @@ import click
 from adjourn.cli.shared.context import example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.errors import InvalidError
+from adjourn.host import KEY_BYTES
+from adjourn.host import keys as engine
+from adjourn.log import decode_bytes, encode_bytes, fingerprint
 
 _PUBLIC = 44
 """Characters of a public key in base64."""
@@ -29,7 +32,6 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.host import keys as engine  # noqa: PLC0415  # not for --help
 
     rows = [_told(name, public) for name, public in engine.trusted().items()]
     if as_json:
@@ -50,8 +52,6 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 @for_machines
 def show(*, as_json: bool) -> None:
     """Print your public key, to give to others. Makes the key when there is none."""
-    from adjourn.host import keys as engine  # noqa: PLC0415
-
     told = _told("default", engine.own_public_key())
     if as_json:
         say_json(told)
@@ -68,8 +68,6 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
 
     Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints at its owner's; or a file that holds it.
     """
-    from adjourn.host import keys as engine  # noqa: PLC0415
-
     public = _public(key)
     engine.trust(name, public)
     told = _told(name, public)
@@ -84,8 +82,6 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
 @for_machines
 def distrust(name: str, *, as_json: bool) -> None:
     """Stop trusting the key of that name. What was resumed stays as it is."""
-    from adjourn.host import keys as engine  # noqa: PLC0415
-
     engine.distrust(name)
     if as_json:
         say_json({"name": name, "trusted": False})
@@ -94,7 +90,6 @@ def distrust(name: str, *, as_json: bool) -> None:
 
 
 def _told(name: str, public: bytes) -> dict[str, Any]:
-    from adjourn.log.signing import encode_bytes, fingerprint  # noqa: PLC0415
 
     return {
         "name": name,
@@ -105,8 +100,6 @@ def _told(name: str, public: bytes) -> dict[str, Any]:
 
 
 def _public(text: str) -> bytes:
-    from adjourn.host.keys import KEY_BYTES  # noqa: PLC0415
-    from adjourn.log.signing import decode_bytes  # noqa: PLC0415
 
     key = text
     if os.path.isfile(text):

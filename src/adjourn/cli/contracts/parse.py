@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+import msgspec
 
+from adjourn.aex import model, render
+from adjourn.aex import parse as parsed
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.documents import read
 from adjourn.cli.shared.output import say_json
 from adjourn.findings import Finding
+from adjourn.policy import BrokenContractError
 
 
 @click.command(
@@ -24,12 +28,6 @@ def parse(file: str, *, tolerant: bool) -> None:
     FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
     --tolerant is given. What a text means is not looked at: that is `adjourn check`.
     """
-    import msgspec  # noqa: PLC0415  # not for --help
-
-    from adjourn.aex.diagnostics import render  # noqa: PLC0415
-    from adjourn.aex.parser import parse as parsed  # noqa: PLC0415
-    from adjourn.aex.shape import model  # noqa: PLC0415
-
     text, findings = read(file)
     without_errors(file, text, findings)
     document = parsed(text or "", file)
@@ -43,6 +41,4 @@ def parse(file: str, *, tolerant: bool) -> None:
 def without_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:
     """Raises `BrokenContractError` where a finding is an error."""
     if any(finding.severity == "error" for finding in findings):
-        from adjourn.policy.contract import BrokenContractError  # noqa: PLC0415  # rarely
-
         raise BrokenContractError(list(findings), {path: text or ""})

@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from adjourn.aex import discover, load, reviewed
+from adjourn.cli.app import main
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, facts, safe, say, say_json
 from adjourn.errors import InvalidError, UsageError
+from adjourn.policy import read_contract, unsigned
 
 if TYPE_CHECKING:
-    from adjourn.aex.review import Review
-    from adjourn.policy.contract import Contract
+    from adjourn.aex import Review
+    from adjourn.policy import Contract
 
 
 @click.command(
@@ -47,9 +51,6 @@ def review(
 
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
-    from adjourn.aex.review import reviewed  # noqa: PLC0415  # not for --help
-    from adjourn.policy.contract import unsigned  # noqa: PLC0415
-
     under = policy_here(policy)
     text = _text(file)
     told = reviewed(
@@ -60,8 +61,6 @@ def review(
         refusals=unsigned(os.getcwd(), file, text, under.policy, file) if under else (),
     )
     if as_json:
-        import msgspec  # noqa: PLC0415  # only for machines
-
         say_json(msgspec.to_builtins(told))
     else:
         _print(told)
@@ -83,15 +82,11 @@ def review(
 
 def policy_here(named: str) -> Contract | None:
     """The policy of that name, else the workspace's if it has one. Raises `BrokenContractError`."""
-    from adjourn.aex.policy import discover  # noqa: PLC0415  # not for --help
-    from adjourn.policy.contract import read_contract  # noqa: PLC0415
-
     path = named or discover(".")
     return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
 
 
 def _text(path: str) -> str:
-    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
 
     text, findings = load(path, root=os.getcwd())
     if text is None:
@@ -107,7 +102,6 @@ def _ask(file: str) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from adjourn.cli.app import main  # noqa: PLC0415  # it is what imported this module
 
     return main(["run", *arguments])
 

@@ -7,6 +7,9 @@ import click
 from adjourn.cli.shared.context import example, for_machines, in_folder, person
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.signatures import contract_text, members, secret_of, what_signed, with_secret
+from adjourn.host import now
+from adjourn.log import timestamp
+from adjourn.policy import signatures
 
 
 @click.command(
@@ -31,10 +34,6 @@ def sign(
     Your own key signs, which `adjourn keys show` gives to others. With --key or --key-file a secret signs that you share with
     those who verify; each of them could have made the signature.
     """
-    from adjourn.host.clock import now  # noqa: PLC0415
-    from adjourn.log.event import timestamp  # noqa: PLC0415
-    from adjourn.policy import signatures  # noqa: PLC0415  # not for --help
-
     secret = secret_of(key, key_file)
     text = contract_text(file)
     made = signatures.seal(

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.checkpoints import anchors
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import Progress, Waiting, complain, safe, say, say_json
 from adjourn.cli.shared.signatures import Asked, secret_of, verify_signature, with_secret
-from adjourn.errors import UsageError
+from adjourn.errors import NotFoundError, RefusedError, UsageError
+from adjourn.tasks import KeptHeads, tasks_of
+from adjourn.verification import Around, Report, verify_folder, verify_store, verify_task
 
 if TYPE_CHECKING:
-    from adjourn.verification.report import Located, Report
+    from adjourn.verification import Located
 
 
 @click.command(
@@ -85,7 +88,6 @@ def verify(
     if what and (os.path.isdir(what) or os.sep in what):
         if accept:
             raise UsageError("--accept is for a task of the store", "name the task")
-        from adjourn.verification.verify import verify_folder  # noqa: PLC0415  # not for --help
 
         with Waiting("verifying"):
             report = verify_folder(what, expect_head=expect_head)
@@ -101,7 +103,6 @@ def verify(
 
 
 def _of_store(place: Place, what: str, expect_head: str, *, deep: bool) -> Report:
-    from adjourn.verification.verify import Around, verify_store, verify_task  # noqa: PLC0415
 
     around = Around(reading_secret(), place.root)
     with Progress("verifying") as progress:
@@ -120,10 +121,6 @@ def _accepted(place: Place, report: Report) -> Report:
 
     Raises `RefusedError` where the events that are left do not hold.
     """
-    from adjourn.checkpoints import anchors  # noqa: PLC0415  # not for --help
-    from adjourn.errors import RefusedError  # noqa: PLC0415
-    from adjourn.verification.report import Report  # noqa: PLC0415
-
     checked = Report(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:
         codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}
@@ -142,10 +139,6 @@ def _accepted(place: Place, report: Report) -> Report:
 
 def _task_id(place: Place, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be looked at here. One that is missing, too."""
-    from adjourn.errors import NotFoundError  # noqa: PLC0415
-    from adjourn.tasks.heads import KeptHeads  # noqa: PLC0415
-    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
-
     kept = [one.task for one in KeptHeads(place.store, reading_secret()).known()]
     names = list(dict.fromkeys([*tasks_of(place.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]

@@ -13,15 +13,20 @@ import msgspec
 
 from adjourn.cli.shared.context import Place
 from adjourn.cli.shared.output import Waiting, say, say_json, table
+from adjourn.cli.shared.times import ago
+from adjourn.log import decode
+from adjourn.policy.arguments import places
+from adjourn.tasks import following
+from adjourn.tasks.what_if import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from adjourn.aex.policy import Policy
-    from adjourn.log.event import Event
-    from adjourn.store.base import Store
+    from adjourn.log import Event
+    from adjourn.store import Store
+    from adjourn.tasks import Stopped
     from adjourn.tasks.decision import Call
-    from adjourn.tasks.what_if import Replay, Stopped
 
 _WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
 MAX_TOOLS = 4
@@ -50,8 +55,6 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 
 
 def _replayed(policy: Policy, place: Place) -> Replay:
-    from adjourn.policy.arguments import places  # noqa: PLC0415  # not for --help
-    from adjourn.tasks.what_if import Replay  # noqa: PLC0415
 
     root = os.path.realpath(place.root)
 
@@ -67,14 +70,11 @@ def _replayed(policy: Policy, place: Place) -> Replay:
 
 
 def _events(store: Store, task: str) -> Iterator[Event]:
-    from adjourn.log.event import decode  # noqa: PLC0415
-    from adjourn.tasks.verified import following  # noqa: PLC0415  # not for --help
 
     return (decode(entry.data) for entry in following(store, task, 0, store.head(task)))
 
 
 def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
 
     if not rows:
         return

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.cli.records.select import author, items, one_item, records_at, written
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
 from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.task_view import each_task
+from adjourn.cli.shared.task_view import question as as_told
+from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.log import timestamp
+from adjourn.tasks import answer
 
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item
-    from adjourn.tasks.ledger import Approval
+    from adjourn.tasks import Approval
 
 _RECORD = click.option(
     "--record", metavar="RECORD", default="", help="Which record, where several have that id."
@@ -66,8 +72,6 @@ def answer_(
 
     QUESTION is its id or a beginning of it; ANSWER is one of its options, where it has any.
     """
-    from adjourn.cli.records.select import author, items, one_item, records_at, written  # noqa: PLC0415  # not for --help
-
     store = records_at(place)
     known = items(store, "question")
     unanswered = [one for one in known if one.item["status"] == "open"]
@@ -92,10 +96,6 @@ def answer_(
 
 
 def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
-    from adjourn.cli.records.select import items, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.shared.task_view import question as as_told  # noqa: PLC0415
-    from adjourn.cli.shared.times import left  # noqa: PLC0415
-    from adjourn.tasks.approvals import answer  # noqa: PLC0415
 
     waiting = _open(place)
     points = [
@@ -123,7 +123,6 @@ def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = 
 def _decide(
     place: Place, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
 ) -> None:
-    from adjourn.cli.records.select import author, one_item, records_at, written  # noqa: PLC0415
 
     store, by = records_at(place), author()
     found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)
@@ -145,9 +144,6 @@ def _decide(
 
 def _open(place: Place) -> list[tuple[str, Approval]]:
     """Questions of all tasks that can still be answered, the newest last."""
-    from adjourn.cli.shared.task_view import each_task  # noqa: PLC0415
-    from adjourn.log.event import timestamp  # noqa: PLC0415
-
     stamp = timestamp(place.now)
     found = []
     for name, task in each_task(place):
@@ -169,8 +165,6 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
 
 
 def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
-    from adjourn.cli.shared.task_view import question as as_told  # noqa: PLC0415
-    from adjourn.cli.shared.times import left  # noqa: PLC0415
 
     if as_json:
         told: dict[str, Any] = {"questions": [as_told(asked, task) for task, asked in waiting]}

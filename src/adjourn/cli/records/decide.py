@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.cli.records.select import author, items, one_item, records_at, written
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item
-    from adjourn.knowledge.model.documents import Tree
+    from adjourn.knowledge.model import Tree
 
 
 @click.command(
@@ -54,8 +55,6 @@ def decide(
 
     DECISION is its id or a beginning of it. What was decided before stays as a variant.
     """
-    from adjourn.cli.records.select import author, items, one_item, records_at, written  # noqa: PLC0415
-
     store = records_at(place)
     known = items(store, "decision")
     asked = [override is not None, contest is not None, accept, reject]

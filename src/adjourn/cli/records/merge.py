@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
+from adjourn.cli.records.select import author, find_id, find_version, records_at, written
+from adjourn.cli.records.view import brief, say_conflicts, say_diff, summary
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import say, say_json
 from adjourn.errors import UsageError
+from adjourn.knowledge.model import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adjourn.knowledge.model.documents import Tree
-    from adjourn.knowledge.model.record import CRConflict, Strategy
+    from adjourn.knowledge.model import CRConflict, Strategy, Tree
     from adjourn.knowledge.records import CRStore
 
     Side = Literal["a", "b", "base"]
@@ -35,10 +37,6 @@ _SIDES = ("a", "b", "base")
 @for_machines
 def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one, what its newest version has changed."""
-    from adjourn.cli.records.select import find_version, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.records.view import say_diff, summary  # noqa: PLC0415
-    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
-
     store = records_at(place)
     one = find_version(store, a)
     other = find_version(store, b) if b else one
@@ -95,10 +93,6 @@ def merge(
     What only one side changed is taken, what both added is kept. What both changed differently is a conflict: it stays in the record, and is
     resolved with --take, --set or --interactive, now or later. Exit code 1 while conflicts are unresolved.
     """
-    from adjourn.cli.records.select import author, find_id, find_version, records_at, written  # noqa: PLC0415
-    from adjourn.cli.records.view import say_conflicts  # noqa: PLC0415
-    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
-
     chosen = [*map(_taken, take), *map(_given, values)]
     store = records_at(place)
     name = find_id(store, a)
@@ -139,9 +133,6 @@ def merge(
 
 def _ask(store: CRStore, name: str, sides: str) -> None:
     """Ask at the terminal for what is unresolved, until the answers end: what is left then stays in the record."""
-    from adjourn.cli.records.select import author  # noqa: PLC0415
-    from adjourn.cli.records.view import brief  # noqa: PLC0415
-
     conflicts = store.resolve(name).get("conflicts", ())
     if conflicts and sides:
         say(sides)

@@ -7,9 +7,14 @@ from typing import Any
 import click
 
 from adjourn.cli.records.merge import diff, merge
+from adjourn.cli.records.select import find_id, find_version, newest, readable, records_at, short_names, stamp
 from adjourn.cli.records.transfer import export, import_, prove, verify
+from adjourn.cli.records.view import say_record, summary
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
+from adjourn.cli.shared.times import ago
+from adjourn.knowledge.records import current
+from adjourn.knowledge.records.diff import diff as differ
 
 
 @click.group(
@@ -27,7 +32,6 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from adjourn.cli.records.select import readable, records_at, short_names  # noqa: PLC0415  # not for --help
 
     found, broken = readable(records_at(place))
     found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
@@ -57,10 +61,6 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
     Effects that came after the newest version are shown too. In the JSON they stand beside it, as `effectsSince`, which is no part of
     the version and of its hash.
     """
-    from adjourn.cli.records.select import find_version, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.records.view import say_record  # noqa: PLC0415
-    from adjourn.knowledge.records import current  # noqa: PLC0415
-
     store = records_at(place)
     found = find_version(store, name)
     is_head = store.lines.at(found["id"]).hash == found["contentHash"]
@@ -81,10 +81,6 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
 @for_machines
 def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
     """List the versions of a record, the newest last: who wrote each, and what it changed."""
-    from adjourn.cli.records.select import find_id, newest, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.cli.records.view import summary  # noqa: PLC0415
-    from adjourn.knowledge.records.diff import diff as differ  # noqa: PLC0415
-
     store = records_at(place)
     versions = newest(store, find_id(store, name), tail + 1)
     told: list[dict[str, Any]] = []
@@ -113,8 +109,6 @@ def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
 
 
 def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.records.select import stamp  # noqa: PLC0415  # as above
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     changed = one["changed"] + (" (merged)" if one["merged"] else "")
     return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
@@ -137,8 +131,6 @@ def _told(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
-    from adjourn.cli.records.select import stamp  # noqa: PLC0415  # as above
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     task = one["task"]
     when = ago(stamp(one["lastModifiedAt"]), now)

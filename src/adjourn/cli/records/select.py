@@ -9,13 +9,10 @@ from typing import NamedTuple
 
 from adjourn.cli.shared.context import Place, person
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
-from adjourn.knowledge.cognition.transitions import COLLECTION
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.version_log import checked
-from adjourn.knowledge.records.versions import sealed
-from adjourn.log.event import timestamp
+from adjourn.knowledge.cognition import COLLECTION
+from adjourn.knowledge.model import CRAuthor, Tree
+from adjourn.knowledge.records import CRStore, checked, sealed
+from adjourn.log import timestamp
 
 
 class Item(NamedTuple):

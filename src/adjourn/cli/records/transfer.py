@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn.cli.records.select import author, find_id, find_version, records_at, written
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
+from adjourn.host import keys, read_file, read_lines, write_file
+from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, tree_of
+from adjourn.knowledge.records import (
+    MAX_BYTES,
+    CRStore,
+    Fork,
+    SignedRecordHead,
+    exported,
+    imported,
+    read_proof,
+)
+from adjourn.log import fingerprint
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.records import ConsistencyProof, InclusionProof, SignedRecordHead
+    from adjourn.knowledge.records import ConsistencyProof, InclusionProof
 
 _MAX_PROOF = 64 * 1024
 
@@ -41,8 +55,6 @@ def verify(
 
     No check finds a missing end without a hash, a root or a signed head that you kept elsewhere.
     """
-    from adjourn.cli.records.select import find_id, records_at  # noqa: PLC0415  # not for --help
-
     if proof:
         return _verify_proof(proof, as_json=as_json)
     store = records_at(place)
@@ -92,10 +104,6 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 
     `adjourn record verify --proof FILE` checks it. Compare its root with one that you have from elsewhere.
     """
-    from adjourn.cli.records.select import find_id, find_version, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.host import keys  # noqa: PLC0415
-    from adjourn.knowledge.model.documents import tree_of  # noqa: PLC0415
-
     del as_json  # a proof is a document
     if since and sign:
         raise UsageError("--since and --sign are two things", "ask for one at a time")
@@ -117,11 +125,6 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 @for_machines
 def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
     """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
-    from adjourn.cli.records.select import find_id, records_at  # noqa: PLC0415  # not for --help
-    from adjourn.host import keys  # noqa: PLC0415
-    from adjourn.host.workspace import write_file  # noqa: PLC0415
-    from adjourn.knowledge.records.transfer import exported  # noqa: PLC0415
-
     store = records_at(place)
     cr_id = find_id(store, name)
     path = target or f"{os.path.basename(cr_id)}.record.jsonl"
@@ -156,14 +159,6 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
 
     Where its signature is by a key that you do not trust, that is said.
     """
-    from adjourn.cli.records.select import author, written  # noqa: PLC0415  # not for --help
-    from adjourn.host import keys  # noqa: PLC0415
-    from adjourn.host.workspace import read_lines  # noqa: PLC0415
-    from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES  # noqa: PLC0415
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415
-    from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, imported  # noqa: PLC0415
-    from adjourn.log.signing import fingerprint  # noqa: PLC0415
-
     trusted = keys.trusted()
     store = CRStore(place.make_store(), clock=place.clock)
     as_fork = Fork(fork, author(), place.now) if fork else None
@@ -180,10 +175,6 @@ def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
 
 
 def _verify_proof(path: str, *, as_json: bool) -> int:
-    import json  # noqa: PLC0415
-
-    from adjourn.host.workspace import read_file  # noqa: PLC0415
-    from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof  # noqa: PLC0415
 
     try:
         value = json.loads(read_file(path, _MAX_PROOF))
@@ -212,8 +203,6 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
 
 def _signer(head: SignedRecordHead) -> str:
     """The name of the trusted key that signed a head; empty if none did."""
-    from adjourn.host import keys  # noqa: PLC0415
-
     for name, public in keys.trusted().items():
         try:
             head.check(public)

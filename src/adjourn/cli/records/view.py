@@ -14,9 +14,8 @@ from msgspec import UNSET
 from adjourn.cli.records.select import stamp
 from adjourn.cli.shared.output import cut, facts, safe, say, width
 from adjourn.cli.shared.times import ago
-from adjourn.knowledge.model.documents import Tree, parts_of
-from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRConflict, CRDiff
-from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted
+from adjourn.knowledge.model import COLLECTIONS, CRChange, CRConflict, CRDiff, Tree, parts_of
+from adjourn.knowledge.records import OPERATION, THROUGH, omitted
 
 _TITLES = {
     "task": "Mission",

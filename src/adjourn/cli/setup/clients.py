@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
+from adjourn.setup import SERVER_FILES, Note, home
 from adjourn.setup import undo as undoing
-from adjourn.setup.places import SERVER_FILES, home
-from adjourn.setup.plan import Note, plan
+from adjourn.setup.plan import plan
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"

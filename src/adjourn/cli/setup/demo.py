@@ -18,17 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from adjourn.cli.shared.context import person
 from adjourn.errors import AdjournError
-from adjourn.host import python
-from adjourn.host.executables import find, outside
-
-if TYPE_CHECKING:
-    from adjourn.tasks.task import Task
+from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
+from adjourn.tasks import Task, lose_dead, settle_doubt, tasks_of
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -198,8 +195,6 @@ class Story:
         ).finish()
 
     def _settle(self, call: str) -> None:
-        from adjourn.tasks.approvals import settle_doubt  # noqa: PLC0415
-        from adjourn.tasks.lease import lose_dead  # noqa: PLC0415  # not for --help
 
         happened = self._commits() > 1
         self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
@@ -230,11 +225,6 @@ class Story:
     @contextmanager
     def _task(self) -> Iterator[Task]:
         """The demonstration's task, of which there is one."""
-        from adjourn.host.clock import now  # noqa: PLC0415  # as above
-        from adjourn.host.keys import secret  # noqa: PLC0415
-        from adjourn.host.workspace_store import DEFAULT_STORE, open_at  # noqa: PLC0415  # as above
-        from adjourn.tasks.task import Task, tasks_of  # noqa: PLC0415
-
         store = open_at(str(self.folder), DEFAULT_STORE)
         try:
             yield Task(store, next(iter(tasks_of(store))), clock=now, secret=secret())

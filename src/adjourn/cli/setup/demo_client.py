@@ -11,11 +11,12 @@ import json
 import sys
 from typing import Any
 
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import ElicitResult, Implementation
+
 
 async def play(script: dict[str, Any]) -> None:
-    from mcp.client.client import Client  # noqa: PLC0415  # the SDK is in the demonstration's environment
-    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
-    from mcp_types import ElicitResult, Implementation  # noqa: PLC0415
 
     async def person(context: Any, params: Any) -> Any:
         del context

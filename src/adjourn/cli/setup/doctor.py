@@ -12,12 +12,17 @@ from typing import Literal
 
 import click
 
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.contracts.check import as_told
+from adjourn.cli.shared import task_view
+from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.code.server.tools import TOOLS
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.host.executables import strays
-from adjourn.host.git import GitCommand, distrusting
+from adjourn.host import GitCommand, distrusting, keys, strays
+from adjourn.policy import BrokenContractError, read_contract
+from adjourn.setup import findings, has_code_behind_proxy, home
+from adjourn.tasks import KeptHeads
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -31,8 +36,6 @@ def doctor(place: Place, *, as_json: bool) -> int:
 
     Writes nothing. Exit code 1 when there is an error; warnings are things to know.
     """
-    from adjourn.cli.contracts.check import as_told  # noqa: PLC0415  # not for --help
-
     findings: list[Finding] = []
     checks = []
     for name, look in CHECKS.items():
@@ -103,7 +106,6 @@ def _store(place: Place) -> Iterator[Finding]:
 
 
 def _keys(place: Place) -> Iterator[Finding]:
-    from adjourn.host import keys  # noqa: PLC0415  # not for --help
 
     folder = keys.folder()
     try:
@@ -144,7 +146,6 @@ def _can_make(folder: str) -> Iterator[Finding]:
 
 
 def _policy(place: Place) -> Iterator[Finding]:
-    from adjourn.policy.contract import BrokenContractError, read_contract  # noqa: PLC0415
 
     try:
         yield from read_contract(place.root).findings
@@ -211,8 +212,6 @@ def _run_git(root: str, *arguments: str) -> int:
 
 
 def _clients(place: Place) -> Iterator[Finding]:
-    from adjourn.setup.checks import findings  # noqa: PLC0415
-    from adjourn.setup.places import home  # noqa: PLC0415
 
     yield from findings(os.path.realpath(place.root), home(os.environ))
 
@@ -227,10 +226,6 @@ def _code(place: Place) -> Iterator[Finding]:
 
 def _code_refused(place: Place) -> Iterator[Finding]:
     """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
-    from adjourn.code.server.tools import TOOLS  # noqa: PLC0415
-    from adjourn.policy.contract import read_contract  # noqa: PLC0415
-    from adjourn.setup.checks import has_code_behind_proxy  # noqa: PLC0415
-
     if not has_code_behind_proxy(place.root):
         return
     with suppress(AdjournError):  # `_policy` has said it
@@ -245,7 +240,6 @@ def _code_refused(place: Place) -> Iterator[Finding]:
 
 
 def _tasks(place: Place) -> Iterator[Finding]:
-    from adjourn.cli.shared import task_view  # noqa: PLC0415
 
     try:
         if place.store_or_none() is None:
@@ -290,9 +284,6 @@ def _tasks(place: Place) -> Iterator[Finding]:
 
 def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
-    from adjourn.cli.shared.context import reading_secret  # noqa: PLC0415
-    from adjourn.tasks.heads import KeptHeads  # noqa: PLC0415
-
     for kept in KeptHeads(place.store, reading_secret()).known():
         if kept.task not in there:
             yield _found(

@@ -7,8 +7,12 @@ from importlib.util import find_spec
 
 import click
 
+from adjourn.aex import discover, templates
+from adjourn.cli.setup import clients
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import say, say_json
+from adjourn.code.server import skill_files
+from adjourn.host import create_file, make_folder
 
 
 @click.command(
@@ -49,8 +53,6 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
     """
     published = click.get_current_context().find_root().info_name == "aex"
     if undo or not (policy or task or code or published):
-        from adjourn.cli.setup import clients  # noqa: PLC0415  # not for --help
-
         return (clients.undo if undo else clients.set_up)(yes=yes, as_json=as_json)
     _write_first(policy=policy, task=task, code=code, as_json=as_json)
     return 0
@@ -58,8 +60,6 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
 
 def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
     """A first policy, a sample task, the skill for coding sessions."""
-    from adjourn.host.workspace import create_file, make_folder  # noqa: PLC0415  # not for --help
-
     files, there = _first_files(policy=policy, task=task, code=code)
     written: list[str] = []
     for path, text in files.items():
@@ -92,9 +92,6 @@ def _tell_what_is_next(written: list[str], there: list[str], *, code: bool) -> N
 
 def _first_files(*, policy: bool, task: str, code: bool) -> tuple[dict[str, str], list[str]]:
     """What to write, by path, and what is there already."""
-    from adjourn.aex import templates  # noqa: PLC0415  # not for --help
-    from adjourn.aex.policy import discover  # noqa: PLC0415
-
     files: dict[str, str] = {}
     there: list[str] = []
     if policy:
@@ -109,7 +106,5 @@ def _first_files(*, policy: bool, task: str, code: bool) -> tuple[dict[str, str]
         files[f"tasks/{name}.inputs.json"] = templates.SAMPLE_INPUTS
         files[f"tasks/{name}.policy.json"] = templates.SAMPLE_JSON_POLICY
     if code:
-        from adjourn.code.server import skill_files  # noqa: PLC0415  # not for --help
-
         files |= skill_files.files()
     return files, there

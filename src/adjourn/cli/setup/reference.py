@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import click
 
 from adjourn.cli.app import COMMANDS, group
-from adjourn.verification.report import CODES
+from adjourn.verification import CODES
 
 _HEAD = """# Command line
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from adjourn.aex import decoded, load
+from adjourn.aex.tree import MAX_BYTES
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.findings import Finding
 
@@ -38,9 +40,6 @@ def named(arguments: Sequence[str]) -> list[str]:
 
 def read(path: str) -> tuple[str | None, list[Finding]]:
     """The text of a named document; else None and the finding that says why."""
-    from adjourn.aex.files import decoded, load  # noqa: PLC0415  # not for --help
-    from adjourn.aex.tree import MAX_BYTES  # noqa: PLC0415
-
     return (
         decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path, root=os.getcwd())
     )

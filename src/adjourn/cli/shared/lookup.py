@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from adjourn.checkpoints import folder, folder_verification
-from adjourn.checkpoints.checkpoint import Checkpoint, as_checkpoint
-from adjourn.checkpoints.checkpoint import find as find_named
+from adjourn.checkpoints import Checkpoint, as_checkpoint, folder, folder_verification
+from adjourn.checkpoints import find as find_named
 from adjourn.cli.shared.context import Place, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.handover.resume import locate, vouched_for
-from adjourn.log.canonical import digest
-from adjourn.log.kinds import CheckpointCreated
-from adjourn.store.base import Store
-from adjourn.store.memory import MemoryStore
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.handover import locate, vouched_for
+from adjourn.log import CheckpointCreated, digest
+from adjourn.store import MemoryStore, Store
+from adjourn.tasks import Task, tasks_of
 
 MIN_HASH = 6
 _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'

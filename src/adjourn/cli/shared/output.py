@@ -5,6 +5,7 @@ Owns: cleaning of foreign text, tables, JSON, colour, progress. Must never: know
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -14,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
-from adjourn.text.redact import without_secrets
-from adjourn.text.terminal import visible_line, visible_lines
+from adjourn.text import visible_line, visible_lines, without_secrets
 
 WIDTH = 80
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
@@ -120,8 +120,6 @@ def say(text: str, colour: str = "") -> None:
 
 def say_json(value: Any) -> None:
     """One JSON document. Everything beyond ASCII is escaped, so that it is safe on a terminal too."""
-    import json  # noqa: PLC0415  # only for machines
-
     print(json.dumps(value, indent=2))
 
 

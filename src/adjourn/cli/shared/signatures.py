@@ -9,12 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 
+from adjourn.aex import Seal, load
+from adjourn.aex.seal import MAX_BYTES
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError, NotFoundError, UsageError
+from adjourn.host import read_file
+from adjourn.policy import read_secret, signatures
 
 if TYPE_CHECKING:
-    from adjourn.aex.seal import PublishedSeal, Seal
+    from adjourn.aex import PublishedSeal
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _COVERS = ("text", "signer", "time")
@@ -41,15 +46,12 @@ def secret_of(key: str | None, key_file: str | None) -> bytes | None:
         return key.encode(errors="surrogateescape")
     if key_file is None:
         return None
-    from adjourn.policy.signatures import read_secret  # noqa: PLC0415  # not for --help
 
     return read_secret(key_file)
 
 
 def contract_text(path: str) -> bytes:
     """The bytes of a contract's file. Raises `InvalidError`."""
-    from adjourn.aex.files import load  # noqa: PLC0415  # not for --help
-
     text, unreadable = load(path)
     if text is None:
         raise InvalidError(f"{path}: {unreadable[0].message}", unreadable[0].help)
@@ -67,10 +69,6 @@ class Asked(NamedTuple):
 
 def verify_signature(asked: Asked, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
-    from adjourn.aex.seal import MAX_BYTES  # noqa: PLC0415  # not for --help
-    from adjourn.host.workspace import read_file  # noqa: PLC0415
-    from adjourn.policy import signatures  # noqa: PLC0415
-
     text = contract_text(asked.file)
     path = asked.signature or signatures.place(asked.file)
     try:
@@ -103,14 +101,10 @@ def _told(file: str, path: str, *, reason: str = "", **more: Any) -> dict[str, A
 
 def members(made: Seal | PublishedSeal) -> dict[str, Any]:
     """Of a signature file, for machines."""
-    import msgspec  # noqa: PLC0415  # not for --help
-
     told: dict[str, Any] = msgspec.to_builtins(made)
     return told
 
 
 def what_signed(made: Seal | PublishedSeal) -> str:
     """What signed, for people."""
-    from adjourn.aex.seal import Seal  # noqa: PLC0415  # not for --help
-
     return made.key if isinstance(made, Seal) and not made.shared else "a shared secret"

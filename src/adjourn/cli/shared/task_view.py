@@ -11,16 +11,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.aex import from_text, merge
 from adjourn.cli.shared.context import Place, reading_secret
+from adjourn.code.sessions.journal import last_step
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.host import process
-from adjourn.host.process import group_of
-from adjourn.log.event import decode, timestamp
-from adjourn.store.base import Store
-from adjourn.tasks.heads import KeptHeads
-from adjourn.tasks.lease import is_alive, seat
-from adjourn.tasks.ledger import Approval, Call, Ledger, Session, rate_of, rate_used
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.host import group_of, process
+from adjourn.log import decode, timestamp
+from adjourn.runs import name_of
+from adjourn.store import Store
+from adjourn.tasks import (
+    Approval,
+    KeptHeads,
+    Ledger,
+    Task,
+    budgets_used,
+    is_alive,
+    rate_of,
+    rate_used,
+    seat,
+    tasks_of,
+)
+from adjourn.tasks.ledger import Call, Session
 
 
 class Holder(NamedTuple):
@@ -98,9 +109,6 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def budgets(store: Store, ledger: Ledger) -> list[Spent]:
     """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
-    from adjourn.aex.policy import from_text, merge  # noqa: PLC0415  # parsing, for tasks only that are looked at
-    from adjourn.tasks.decision import budgets_used  # noqa: PLC0415
-
     policy = None
     for text in (ledger.contract, ledger.policy):
         if text and (blob := store.get_blob(text)) is not None:
@@ -191,9 +199,6 @@ def state(one: Holder) -> str:
 
 def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
-    from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # not for other views
-    from adjourn.runs.journal import name_of  # noqa: PLC0415
-
     waiting = questions(ledger, place.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"

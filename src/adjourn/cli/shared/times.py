@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from adjourn.cli.shared.output import safe
 from adjourn.errors import InvalidError
-from adjourn.log.event import milliseconds
+from adjourn.log import milliseconds
 
 _UNITS = ((86_400, "day"), (3600, "h"), (60, "min"))
 

@@ -7,14 +7,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from adjourn.cli.shared.context import Place, at_store, example
 from adjourn.cli.shared.output import cut, safe, say, width
-from adjourn.text.terminal import visible_json
+from adjourn.cli.shared.task_view import current_task
+from adjourn.cli.shared.times import local
+from adjourn.errors import InvalidError
+from adjourn.log import decode
+from adjourn.store import Head
+from adjourn.tasks import checked
+from adjourn.text import visible_json
 
 if TYPE_CHECKING:
-    from adjourn.log.event import Event
-    from adjourn.store.base import Entry
+    from adjourn.log import Event
+    from adjourn.store import Entry
 
 _SHOWN = (
     "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit",
@@ -41,10 +48,6 @@ def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, 
     Without TASK the same one as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
     is its hash.
     """
-    from adjourn.cli.shared.task_view import current_task  # noqa: PLC0415  # not for --help
-    from adjourn.store.base import Head  # noqa: PLC0415
-    from adjourn.tasks.verified import checked  # noqa: PLC0415
-
     found = current_task(place, task)
     store, head = place.store, Head(found.ledger.seq, found.ledger.hash)
     start = 0 if tail is None else max(0, head.seq + 1 - tail)
@@ -60,8 +63,6 @@ def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, 
 
 
 def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
-    from adjourn.errors import InvalidError  # noqa: PLC0415  # as above
-    from adjourn.log.event import decode  # noqa: PLC0415
 
     for seq, entry in enumerate(entries, start):
         if as_json:
@@ -84,14 +85,12 @@ def _raw(data: bytes) -> None:
 
 
 def _line(event: Event) -> str:
-    from adjourn.cli.shared.times import local  # noqa: PLC0415
 
     who = safe(event.by.id)[:12]
     return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {_about(event)}".rstrip()
 
 
 def _about(event: Event) -> str:
-    import msgspec  # noqa: PLC0415
 
     try:
         data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])

@@ -11,7 +11,8 @@ import sys
 import click
 
 from adjourn.cli.shared.context import example
-from adjourn.proxy.options import OPTIONS, Option
+from adjourn.proxy import OPTIONS, Option
+from adjourn.proxy.start import start
 
 
 class ProxyCommand(click.Command):
@@ -51,8 +52,6 @@ def proxy() -> None:
 
     Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
     """
-    from adjourn.proxy.start import start  # noqa: PLC0415  # not for --help
-
     sys.stdout.flush()
     code = start(click.get_current_context().args)
     sys.stderr.flush()

@@ -7,15 +7,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from adjourn.adapters import Exporter, choose
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json
+from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
+from adjourn.host import read_file
+from adjourn.runs import Options, Stop, start
 
 if TYPE_CHECKING:
-    from adjourn.adapters.otlp import Exporter
-    from adjourn.models.model import Model
-    from adjourn.runs.runner import Outcome
+    from adjourn.models import Model
+    from adjourn.runs import Outcome
 
 MAX_INPUTS = 10_000_000
 
@@ -81,11 +85,6 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
     the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
-    from adjourn.cli.working.run_view import Person, Printer, signals  # noqa: PLC0415  # not for --help
-    from adjourn.runs import start  # noqa: PLC0415
-    from adjourn.runs.cancellation import Stop  # noqa: PLC0415
-    from adjourn.runs.runner import Options  # noqa: PLC0415
-
     if not file and not resume:
         raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
     if resume and inputs:
@@ -123,7 +122,6 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
 def _model(place: Place, name: str, handler: str) -> Model | None:
     if not (name or handler or os.environ.get("AEX_MODEL")):
         return None
-    from adjourn.adapters.models import choose  # noqa: PLC0415  # only where one is asked
 
     return choose(name, handler, root=place.root, store=place.url)
 
@@ -131,7 +129,6 @@ def _model(place: Place, name: str, handler: str) -> Model | None:
 def _exporter(url: str) -> Exporter | None:
     if not url:
         return None
-    from adjourn.adapters.otlp import Exporter  # noqa: PLC0415  # HTTP is slow to load
 
     try:
         return Exporter(url)
@@ -143,9 +140,6 @@ def _inputs(file: str) -> dict[str, Any]:
     """The inputs. Raises `UsageError` for what is no JSON object."""
     if not file:
         return {}
-    import msgspec  # noqa: PLC0415  # not for --help
-
-    from adjourn.host.workspace import read_file  # noqa: PLC0415
 
     text = (
         sys.stdin.buffer.read(MAX_INPUTS + 1)
@@ -162,8 +156,6 @@ def _inputs(file: str) -> dict[str, Any]:
 
 def _tell(outcome: Outcome, *, as_json: bool) -> int:
     if as_json:
-        import msgspec  # noqa: PLC0415
-
         say_json(msgspec.to_builtins(outcome))
     elif outcome.status == "success":
         say("runtime success", "green")

@@ -18,22 +18,19 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
+from adjourn.aex import render
 from adjourn.cli.shared.context import person
 from adjourn.cli.shared.output import complain, cut, safe, width
-from adjourn.clients.person import client_of
-from adjourn.host.clock import now
-from adjourn.log.canonical import digest
-from adjourn.log.event import milliseconds, timestamp
-from adjourn.runs.cancellation import Stop
-from adjourn.runs.runner import Run
-from adjourn.store.base import Head
-from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.ledger import Approval
-from adjourn.tasks.task import Task
-from adjourn.text.redact import in_all
+from adjourn.clients import client_of
+from adjourn.host import now
+from adjourn.log import digest, milliseconds, timestamp
+from adjourn.runs import Run, Stop
+from adjourn.store import Head
+from adjourn.tasks import Approval, Task, answer, settle_doubt
+from adjourn.text import in_all
 
 if TYPE_CHECKING:
-    from adjourn.adapters.otlp import Exporter
+    from adjourn.adapters import Exporter
 
 NAME_WIDTH = 16
 WATCH_SECONDS = 1.0
@@ -65,8 +62,6 @@ class Printer:
 
     def begin(self, run: Run, *, again: bool) -> None:
         """The run is there: show warnings about its contract; from now on keep its events."""
-        from adjourn.aex.diagnostics import render  # noqa: PLC0415  # only with findings
-
         for found in run.plan.findings:
             click.echo(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
         self._trace = digest(run.task.encode())[:32]  # one for all sittings of a run

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
 from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.task_view import doubts, each_task, holders
+from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.tasks import lose_dead, settle_doubt
 
 if TYPE_CHECKING:
     from adjourn.tasks.ledger import Call
@@ -29,9 +33,6 @@ def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as
     A call is in doubt when it was sent and its session ended before an answer came. Look at what it would have changed, then say
     what is true. CALL is its id or a beginning of it.
     """
-    from adjourn.tasks.approvals import settle_doubt  # noqa: PLC0415  # not for --help
-    from adjourn.tasks.lease import lose_dead  # noqa: PLC0415  # not for --help
-
     known = _in_doubt(place)
     if not call:
         if done or not_done or note:
@@ -52,7 +53,6 @@ def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as
 
 
 def _in_doubt(place: Place) -> list[tuple[str, Call]]:
-    from adjourn.cli.shared.task_view import doubts, each_task, holders  # noqa: PLC0415
 
     found = []
     for name, task in each_task(place):
@@ -74,11 +74,8 @@ def _one(known: list[tuple[str, Call]], start: str) -> tuple[str, Call]:
 
 
 def _list(known: list[tuple[str, Call]], now: int, *, as_json: bool) -> None:
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     if as_json:
-        import msgspec  # noqa: PLC0415
-
         say_json({"inDoubt": [msgspec.to_builtins(one) | {"task": task} for task, one in known]})
         return
     if not known:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.times import ago, left, span
 
 
 @click.command(epilog=example("adjourn status", "adjourn status 20261121"))
@@ -18,9 +20,6 @@ def status(place: Place, task: str, *, as_json: bool) -> None:
     TASK is an id or a beginning of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
     the task touched last.
     """
-    from adjourn.cli.shared import task_view  # noqa: PLC0415  # not for --help
-    from adjourn.cli.shared.times import ago, left, span  # noqa: PLC0415
-
     ledger = task_view.current_task(place, task).ledger
     sitting = task_view.holders(place, ledger)
     if as_json:

@@ -8,7 +8,10 @@ import click
 
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.output import Progress, complain, say, say_json, table
+from adjourn.cli.shared.task_view import as_told, each_task
+from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
+from adjourn.tasks import tasks_of
 
 
 @click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))
@@ -19,9 +22,6 @@ def tasks(place: Place, *, as_json: bool) -> int:
 
     Exit code 1 when a task cannot be read.
     """
-    from adjourn.cli.shared.task_view import as_told, each_task  # noqa: PLC0415  # not for --help
-    from adjourn.tasks.task import tasks_of  # noqa: PLC0415
-
     told: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
     with Progress("reading tasks") as progress:
@@ -51,7 +51,6 @@ def tasks(place: Place, *, as_json: bool) -> int:
 
 
 def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415
 
     used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
     seen = [session["alive"] for session in told["sessions"]]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from adjourn.errors import AdjournError, InvalidError, RefusedError, StoreError
-from adjourn.host.git import GitCommand, distrusting, trusting
+from adjourn.host import GitCommand, distrusting, trusting
 
 SECONDS = 60.0
 WITH_HOOKS = 600.0

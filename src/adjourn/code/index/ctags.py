@@ -14,8 +14,7 @@ from functools import cache
 import msgspec
 
 from adjourn.code.index.outline import MAX_SIGNATURE, Symbol
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find, outside
+from adjourn.host import find, for_others, outside
 
 _SECONDS = 120
 _MAX_NAME = 200

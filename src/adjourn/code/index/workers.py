@@ -18,8 +18,7 @@ import msgspec
 
 from adjourn.code.index.analysis import SKIPPED, Analysis, analyse
 from adjourn.code.index.worker import Request, read, write
-from adjourn.host import python
-from adjourn.host.executables import outside
+from adjourn.host import outside, python
 
 MAX_WORKERS = 4
 _WORTH_IT = 64

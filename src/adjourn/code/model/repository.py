@@ -10,7 +10,8 @@ import os
 import stat
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host.workspace import inside, make_folder, read_file, write_file
+from adjourn.host import make_folder, read_file, write_file
+from adjourn.host.workspace import inside
 
 FOLDER = ".code-intel"
 _IGNORED = b"# Made by adjourn: what can be made anew, and what is one machine's.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"

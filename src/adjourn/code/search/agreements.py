@@ -17,7 +17,7 @@ import yaml
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.code.model.words import split
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.host.workspace import make_folder, read_file, write_file
+from adjourn.host import make_folder, read_file, write_file
 
 PREFIX = "agreement:"
 _FOLDER = f"{FOLDER}/agreements"

@@ -15,7 +15,7 @@ import yaml
 
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host.workspace import locked, make_folder, read_file, write_file
+from adjourn.host import locked, make_folder, read_file, write_file
 
 FILE = "context.yml"
 _DOCUMENT_FOLDERS = ("docs/アーキテクチャ", "docs/architecture", "docs/design", "docs")

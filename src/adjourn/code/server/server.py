@@ -36,7 +36,7 @@ from adjourn.code.sessions.connection import Client
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, phases
 from adjourn.errors import AdjournError, UsageError
-from adjourn.text.strict_json import count_keys
+from adjourn.text import count_keys
 
 NAME = "code-intel"
 INSTRUCTIONS = (

@@ -16,9 +16,8 @@ from adjourn.code.model.repository import FOLDER, own_folder
 from adjourn.code.model.session_state import State
 from adjourn.code.workflow import phases
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host.clock import now
-from adjourn.host.workspace import read_file, remove_file, write_file
-from adjourn.log.event import timestamp
+from adjourn.host import now, read_file, remove_file, write_file
+from adjourn.log import timestamp
 
 SESSIONS = f"{FOLDER}/sessions"
 MAX_BYTES = 16 << 20

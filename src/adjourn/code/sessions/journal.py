@@ -15,19 +15,13 @@ from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import State
 from adjourn.code.workflow import phase_policy, phases
-from adjourn.host import keys, process
-from adjourn.host.clock import now
-from adjourn.host.process import group_of
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import decode
-from adjourn.store.base import Head, Store
-from adjourn.tasks.decision import Block, Call
-from adjourn.tasks.lease import Sitting, is_alive
-from adjourn.tasks.ledger import Ledger
+from adjourn.host import group_of, keys, now, process
+from adjourn.log import decode, digest, kinds
+from adjourn.log.canonical import canonical
+from adjourn.store import Head, Store
+from adjourn.tasks import Block, Fact, Ledger, Sitting, Task, following, is_alive
+from adjourn.tasks.decision import Call
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Fact, Task
-from adjourn.tasks.verified import following
 
 MAX_TEXT = 2_000
 _TAIL = 1_000

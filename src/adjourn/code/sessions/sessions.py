@@ -30,10 +30,8 @@ from adjourn.code.workflow.learning import learn
 from adjourn.code.workflow.request import Request
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
-from adjourn.host import ids
-from adjourn.host.clock import now
-from adjourn.host.workspace_store import open_at
-from adjourn.store.base import Store
+from adjourn.host import ids, now, open_at
+from adjourn.store import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")
 NO_SESSION = "there is no active session, and no checkpoint was found in {root}: start one with start_session"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from adjourn.aex.policy import Policy, from_text
+from adjourn.aex import from_text
+from adjourn.aex.policy import Policy
 from adjourn.code.model.session_state import State
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.phases import Step

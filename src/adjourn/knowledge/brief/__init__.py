@@ -1,8 +1,43 @@
 """The brief: what the next agent is told before it goes on.
 
-`text` has the order and the budget, `going_on` and `known` what the sections say, `matter` what they share.
+`compose` has the order and the budget, `resume_sections` and `knowledge_sections` what the sections say, `context` what they share.
 """
 
-from adjourn.knowledge.brief.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
+from adjourn.front_door import lazily
 
-__all__ = ["INTRODUCTION", "REPLY_TAGS", "TITLES", "brief", "format_state_for_prompt"]
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.knowledge.brief.compose import (
+        INTRODUCTION,
+        MAX_TOKENS,
+        REPLY_TAGS,
+        TITLES,
+        Tokenizer,
+        brief,
+        format_state_for_prompt,
+    )
+
+__all__ = [
+    "INTRODUCTION",
+    "MAX_TOKENS",
+    "REPLY_TAGS",
+    "TITLES",
+    "Tokenizer",
+    "brief",
+    "format_state_for_prompt",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "INTRODUCTION": "compose",
+            "MAX_TOKENS": "compose",
+            "REPLY_TAGS": "compose",
+            "TITLES": "compose",
+            "Tokenizer": "compose",
+            "brief": "compose",
+            "format_state_for_prompt": "compose",
+        },
+    )

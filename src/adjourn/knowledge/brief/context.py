@@ -9,10 +9,10 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from adjourn.knowledge.cognition.checkpoints import HOUR
-from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model import Tree
 from adjourn.knowledge.records.interventions import consumption_key
-from adjourn.log.event import timestamp
-from adjourn.text.quoting import one_line
+from adjourn.log import timestamp
+from adjourn.text import one_line
 
 Item = tuple[str, ...]
 """One thing that is told: one or more parts, each from a new line."""

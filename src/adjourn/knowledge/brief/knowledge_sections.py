@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from adjourn.knowledge.brief.context import Item, Matter, author_of, lasting, when
 from adjourn.knowledge.brief.resume_sections import node_item
 from adjourn.knowledge.cognition.transitions import is_unanswered
-from adjourn.knowledge.model.documents import Tree, by_id
+from adjourn.knowledge.model import Tree, by_id
 
 _RANKS = ("blocking", "critical", "high", "medium", "low")
 

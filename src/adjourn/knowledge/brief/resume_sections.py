@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from adjourn.knowledge.brief.context import Item, Matter, author_of, lasting, when
 from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
-from adjourn.knowledge.model.documents import Tree, by_id
+from adjourn.knowledge.model import Tree, by_id
 from adjourn.knowledge.records.interventions import obstacles, usable_resume_points, who
 from adjourn.knowledge.records.versions import Verification
 from adjourn.log.canonical import canonical
-from adjourn.text.quoting import one_line
+from adjourn.text import one_line
 
 
 def node_item(node: Tree, before: str) -> Item:

@@ -3,6 +3,66 @@
 `store` is the session as a program works with it, `pages` keeps it and its checkpoints in a `Store`.
 """
 
-from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.front_door import lazily
 
-__all__ = ["CognitiveStore"]
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.knowledge.cognition.invariants import check_record, require
+    from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, Said, joined, then
+    from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
+    from adjourn.knowledge.cognition.repository import Pages, head_of
+    from adjourn.knowledge.cognition.store import CognitiveStore
+    from adjourn.knowledge.cognition.transitions import COLLECTION, Happening, Step, derived_id, path_of, put
+
+__all__ = [
+    "COLLECTION",
+    "INTERVAL",
+    "CognitiveStore",
+    "Collection",
+    "Happening",
+    "Middleware",
+    "Pages",
+    "Said",
+    "Statement",
+    "Step",
+    "Tag",
+    "apply_reply",
+    "check_record",
+    "derived_id",
+    "head_of",
+    "joined",
+    "normalised",
+    "path_of",
+    "put",
+    "require",
+    "then",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "COLLECTION": "transitions",
+            "CognitiveStore": "store",
+            "Collection": "replies",
+            "Happening": "transitions",
+            "INTERVAL": "middleware",
+            "Middleware": "middleware",
+            "Pages": "repository",
+            "Said": "middleware",
+            "Statement": "replies",
+            "Step": "transitions",
+            "Tag": "replies",
+            "apply_reply": "replies",
+            "check_record": "invariants",
+            "derived_id": "transitions",
+            "head_of": "repository",
+            "joined": "middleware",
+            "normalised": "replies",
+            "path_of": "transitions",
+            "put": "transitions",
+            "require": "invariants",
+            "then": "middleware",
+        },
+    )

@@ -13,10 +13,9 @@ from adjourn.errors import InvalidError, NotFoundError
 from adjourn.findings import Finding
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.transitions import is_unanswered
-from adjourn.knowledge.model.cognition import CognitiveCheckpoint, TotalMetrics
-from adjourn.knowledge.model.documents import Tree, accept, tree_of, view
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import timestamp
+from adjourn.knowledge.model import CognitiveCheckpoint, TotalMetrics, Tree, accept, tree_of, view
+from adjourn.log import digest, timestamp
+from adjourn.log.canonical import canonical
 
 HOUR = 3_600_000
 STALE_HOURS = 24

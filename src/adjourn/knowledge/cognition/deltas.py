@@ -12,9 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
-from adjourn.knowledge.model.documents import Tree, by_id, load, same, view, without, write
-from adjourn.log.canonical import canonical, digest
+from adjourn.knowledge.model import (
+    CheckpointDiff,
+    CognitiveCheckpoint,
+    Tree,
+    by_id,
+    load,
+    same,
+    view,
+    without,
+    write,
+)
+from adjourn.log import digest
+from adjourn.log.canonical import canonical
 
 MAX_DIFFS = 20
 _KNOWLEDGE = ("facts", "assumptions", "openQuestions", "beliefs")

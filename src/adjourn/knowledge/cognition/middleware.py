@@ -15,8 +15,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
 from adjourn.errors import InvalidError, UsageError
-from adjourn.knowledge.brief import REPLY_TAGS
-from adjourn.knowledge.brief.brief import MAX_TOKENS
+from adjourn.knowledge.brief import MAX_TOKENS, REPLY_TAGS
 from adjourn.knowledge.cognition.store import CognitiveStore
 
 INTERVAL = 10

@@ -12,9 +12,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, cast
 
-from adjourn.knowledge.model.documents import Tree
-from adjourn.log.canonical import digest
-from adjourn.text.quoting import clean
+from adjourn.knowledge.model import Tree
+from adjourn.log import digest
+from adjourn.text import clean
 
 Tag = Literal["FACT", "ASSUMPTION", "QUESTION", "INTENT"]
 

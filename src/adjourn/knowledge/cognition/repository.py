@@ -20,10 +20,10 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFound
 from adjourn.knowledge.cognition.checkpoints import create_checkpoint
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
 from adjourn.knowledge.cognition.triggers import Watched, watching
-from adjourn.knowledge.model.cognition import CognitiveSession
-from adjourn.knowledge.model.documents import Id, Ids, Part, Sha256, Tree, tree_of, view, without
-from adjourn.log.canonical import canonical, digest
-from adjourn.store.base import EMPTY, Entry, Head, Store
+from adjourn.knowledge.model import CognitiveSession, Id, Ids, Part, Sha256, Tree, tree_of, view, without
+from adjourn.log import digest
+from adjourn.log.canonical import canonical
+from adjourn.store import EMPTY, Entry, Head, Store
 
 _WORKING_STATE = "working-state"
 _WORKING = ("nodes", "epistemicState", "intentGraph")

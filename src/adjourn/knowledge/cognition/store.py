@@ -11,9 +11,8 @@ from threading import RLock, local
 from uuid import uuid4
 
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.host.clock import now
-from adjourn.knowledge.brief import format_state_for_prompt
-from adjourn.knowledge.brief.brief import MAX_TOKENS, Tokenizer
+from adjourn.host import now
+from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
 from adjourn.knowledge.cognition.checkpoints import Restored
 from adjourn.knowledge.cognition.invariants import check_working_state, require
@@ -29,9 +28,16 @@ from adjourn.knowledge.cognition.triggers import (
     occasions,
     together,
 )
-from adjourn.knowledge.model.cognition import CognitiveCheckpoint, TotalMetrics, WorkingState
-from adjourn.knowledge.model.documents import Tree, accept, same, tree_of
-from adjourn.store.base import EMPTY, Store
+from adjourn.knowledge.model import (
+    CognitiveCheckpoint,
+    TotalMetrics,
+    Tree,
+    WorkingState,
+    accept,
+    same,
+    tree_of,
+)
+from adjourn.store import EMPTY, Store
 
 Edit = Callable[[Tree, int], Tree]
 """What becomes of a working state at a time."""

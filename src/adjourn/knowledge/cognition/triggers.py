@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from adjourn.knowledge.model.documents import Tree, by_id
-from adjourn.text.quoting import one_line
+from adjourn.knowledge.model import Tree, by_id
+from adjourn.text import one_line
 
 Trigger = Literal[
     "phase_change", "tool_complete", "decision_made", "high_confidence", "branch_created", "error_recovery"

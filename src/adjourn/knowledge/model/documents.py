@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical
-from adjourn.log.outside import check_values
+from adjourn.log import MAX_SAFE_INTEGER, check_values
+from adjourn.log.canonical import canonical
 
 Tree = dict[str, Any]
 """A JSON object with the wire's names. Treat it as frozen."""

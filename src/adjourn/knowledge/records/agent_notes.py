@@ -19,20 +19,25 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from adjourn.errors import ConflictError, InvalidError
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
-from adjourn.knowledge.cognition.repository import Pages, head_of
-from adjourn.knowledge.cognition.transitions import Step
-from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.cognition import (
+    CognitiveStore,
+    Collection,
+    Pages,
+    Statement,
+    Step,
+    Tag,
+    apply_reply,
+    head_of,
+    normalised,
+)
+from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, tree_of
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
-from adjourn.log.canonical import digest
+from adjourn.log import digest
+from adjourn.tasks import Task, wait_turn
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Task, wait_turn
-from adjourn.text.quoting import clean
-from adjourn.text.redact import without_secrets
+from adjourn.text import clean, without_secrets
 
 MAX_STATEMENT = 2_000
 """Characters of one thing that is noted or asked."""

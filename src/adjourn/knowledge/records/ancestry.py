@@ -12,7 +12,7 @@ from itertools import chain
 from adjourn.errors import IntegrityError
 from adjourn.knowledge.records.version_log import Lines
 from adjourn.knowledge.records.versions import Link, Verification, link_of, verify_versions
-from adjourn.store.base import Entry
+from adjourn.store import Entry
 
 _NOT_THIS = "the fold is of another version"
 _AFTER_A_GAP = 512

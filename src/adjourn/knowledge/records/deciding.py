@@ -12,15 +12,13 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from adjourn.errors import ConflictError, InvalidError, RefusedError
-from adjourn.knowledge.cognition import transitions
-from adjourn.knowledge.cognition.transitions import Step
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.cognition import Step, transitions
+from adjourn.knowledge.model import CRAuthor, Tree
 from adjourn.knowledge.records import decisions, expiry, interventions, merge
 from adjourn.knowledge.records.effects import Effects
 from adjourn.knowledge.records.interventions import SYSTEM
-from adjourn.log.canonical import digest
-from adjourn.store.base import Store
+from adjourn.log import digest
+from adjourn.store import Store
 
 Operation = Callable[[Tree, int], Step]
 """What becomes of a record at a time."""

@@ -9,8 +9,7 @@ from typing import Literal
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.cognition.transitions import Happening, Step, find, path_of, put, require_edge, signed
-from adjourn.knowledge.model.documents import Tree, tree_of, without
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.model import CRAuthor, Tree, tree_of, without
 from adjourn.knowledge.records.interventions import who
 from adjourn.log.canonical import canonical
 

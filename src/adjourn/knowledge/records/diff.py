@@ -13,8 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.errors import InvalidError
-from adjourn.knowledge.model.documents import Tree, by_id, load, parts_of, pointer, same, without
-from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRCounts, CRDiff
+from adjourn.knowledge.model import (
+    COLLECTIONS,
+    CRChange,
+    CRCounts,
+    CRDiff,
+    Tree,
+    by_id,
+    load,
+    parts_of,
+    pointer,
+    same,
+    without,
+)
 from adjourn.knowledge.records.versions import ENVELOPE
 from adjourn.log.canonical import canonical
 

@@ -13,17 +13,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model.documents import Tree, by_id, without
+from adjourn.knowledge.model import Tree, by_id, without
 from adjourn.knowledge.records import effects_model
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Event, decode, milliseconds
-from adjourn.policy.calls import arguments_digest
-from adjourn.store.base import Store
-from adjourn.tasks import idempotency
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Task, check_task_id
-from adjourn.tasks.verified import following
+from adjourn.log import Event, decode, digest, kinds, milliseconds
+from adjourn.log.canonical import canonical
+from adjourn.policy import arguments_digest
+from adjourn.store import Store
+from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
@@ -110,7 +106,7 @@ def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
     for text_digest in (ledger.policy, ledger.contract):
         text = (task.store.get_blob(text_digest) if text_digest else None) or b""
         if b"once" in text:
-            from adjourn.aex.policy import from_text  # noqa: PLC0415  # few tasks have such rules
+            from adjourn.aex import from_text  # noqa: PLC0415  # few tasks have such rules
 
             rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
             yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))

@@ -5,12 +5,11 @@ Owns: the steps that bring a record up to the chain, and that question. Must nev
 
 from __future__ import annotations
 
-from adjourn.knowledge.cognition.transitions import Happening, Step, derived_id, path_of, put
-from adjourn.knowledge.model.documents import Tree, by_id, same
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.cognition import Happening, Step, derived_id, path_of, put
+from adjourn.knowledge.model import CRAuthor, Tree, by_id, same
 from adjourn.knowledge.records import effect_lookup, effects_model, interventions
 from adjourn.log.canonical import canonical
-from adjourn.store.base import Store
+from adjourn.store import Store
 
 DONE, NOT_DONE = "done", "not done"
 """The answers to the question about an effect in doubt."""

@@ -18,21 +18,16 @@ from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
-from adjourn.knowledge.cognition.transitions import Step
-from adjourn.knowledge.model.documents import Tree, by_id, view
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.cognition import Step
+from adjourn.knowledge.model import CRAuthor, Tree, by_id, view
 from adjourn.knowledge.records import effect_lookup, effect_projection, effects_model, interventions
 from adjourn.knowledge.records.effect_lookup import Call, Found
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Actor
-from adjourn.store.base import Store
-from adjourn.tasks import idempotency
-from adjourn.tasks.approvals import settle_doubt
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Fact, Task
-from adjourn.text.redact import preview
+from adjourn.log import Actor, digest, kinds
+from adjourn.log.canonical import canonical
+from adjourn.store import Store
+from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
+from adjourn.text import preview
 
 if TYPE_CHECKING:
     from adjourn.knowledge.records.store import CRStore

@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from adjourn.errors import InvalidError
-from adjourn.knowledge.model.documents import MAX_ID, Tree, same
-from adjourn.knowledge.model.record import EffectStatus
-from adjourn.log import kinds
-from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical, digest
-from adjourn.log.event import Event, milliseconds
+from adjourn.knowledge.model import MAX_ID, EffectStatus, Tree, same
+from adjourn.log import MAX_SAFE_INTEGER, Event, digest, kinds, milliseconds
+from adjourn.log.canonical import canonical
 
 OPERATION = "tools/call"
 """What a call through a door of the task does with a tool."""

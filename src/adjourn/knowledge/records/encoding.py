@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, MAX_ITEMS, Part, Tree, bare, load, write
+from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, MAX_ITEMS, Part, Tree, bare, load, write
 from adjourn.log.canonical import canonical
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode

@@ -7,7 +7,7 @@ a person.
 from __future__ import annotations
 
 from adjourn.knowledge.cognition.transitions import Happening, Step, derived_id, path_of, put, with_blocking
-from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model import Tree
 from adjourn.knowledge.records.interventions import (
     MAX_ATTEMPTS,
     SYSTEM,

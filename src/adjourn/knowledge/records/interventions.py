@@ -23,8 +23,7 @@ from adjourn.knowledge.cognition.transitions import (
     signed,
     with_blocking,
 )
-from adjourn.knowledge.model.documents import MAX_TEXT, Tree, shown, tree_of
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.model import MAX_TEXT, CRAuthor, Tree, shown, tree_of
 
 SYSTEM = CRAuthor(id="adjourn", type="system")
 """Whose name is under what follows from a rule and the clock."""

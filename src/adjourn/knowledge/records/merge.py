@@ -16,8 +16,19 @@ from msgspec import UNSET
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.cognition.transitions import Happening, Step, set_task
-from adjourn.knowledge.model.documents import Tree, by_id, parts_of, same, tree_of, without
-from adjourn.knowledge.model.record import COLLECTIONS, CRAuthor, CRChange, CRConflict, Strategy
+from adjourn.knowledge.model import (
+    COLLECTIONS,
+    CRAuthor,
+    CRChange,
+    CRConflict,
+    Strategy,
+    Tree,
+    by_id,
+    parts_of,
+    same,
+    tree_of,
+    without,
+)
 from adjourn.knowledge.records.diff import apply
 from adjourn.knowledge.records.effects_model import THROUGH
 from adjourn.knowledge.records.merge_rules import ITEM_RULES, KEPT, Merger, Sides, keeping_variants

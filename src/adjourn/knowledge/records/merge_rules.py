@@ -12,11 +12,21 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from adjourn.knowledge.model.documents import MAX_ID, MAX_TEXT, Tree, pointer, same, without
-from adjourn.knowledge.model.record import CRConflict, Resolution, Strategy
+from adjourn.knowledge.model import (
+    MAX_ID,
+    MAX_TEXT,
+    CRConflict,
+    Resolution,
+    Strategy,
+    Tree,
+    pointer,
+    same,
+    without,
+)
 from adjourn.knowledge.records.decisions import variant_of, with_variants
 from adjourn.knowledge.records.diff import counted, value_of
-from adjourn.log.canonical import MAX_SAFE_INTEGER, canonical, digest
+from adjourn.log import MAX_SAFE_INTEGER, digest
+from adjourn.log.canonical import canonical
 
 Path = tuple[str, ...]
 KEPT = ("learnings", "toolEffects", "invariants")

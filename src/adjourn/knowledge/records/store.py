@@ -15,10 +15,9 @@ from typing import Any
 from uuid import uuid4
 
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
-from adjourn.host.clock import now
-from adjourn.knowledge.cognition.transitions import Happening, Step
-from adjourn.knowledge.model.documents import Tree, same, view, without
-from adjourn.knowledge.model.record import CRAuthor, CRDiff, CRMergeResult, Strategy
+from adjourn.host import now
+from adjourn.knowledge.cognition import Happening, Step
+from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
 from adjourn.knowledge.records import diff, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_line
 from adjourn.knowledge.records.deciding import Deciding, Operation
@@ -47,8 +46,8 @@ from adjourn.knowledge.records.versions import (
     sealed,
     store_form,
 )
-from adjourn.store.base import EMPTY, Store
-from adjourn.tasks.task import wait_turn
+from adjourn.store import EMPTY, Store
+from adjourn.tasks import wait_turn
 
 MAX_ATTEMPTS = 50
 _OnLine = Callable[[Line, int], Step]

@@ -11,9 +11,8 @@ from threading import Lock
 
 import msgspec
 
-from adjourn.knowledge.cognition.transitions import Happening
-from adjourn.knowledge.model.documents import Tree, tree_of, view
-from adjourn.knowledge.model.record import CRAuthor, CREvent
+from adjourn.knowledge.cognition import Happening
+from adjourn.knowledge.model import CRAuthor, CREvent, Tree, tree_of, view
 
 Subscriber = Callable[[CREvent], object]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from adjourn.errors import AdjournError
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.model.documents import Tree
-    from adjourn.store.base import Store
+    from adjourn.knowledge.model import Tree
+    from adjourn.store import Store
 
 
 def record_of(store: Store, task: str) -> Tree | None:

@@ -22,8 +22,18 @@ from adjourn.knowledge.cognition.transitions import (
     violations,
     with_blocking,
 )
-from adjourn.knowledge.model.documents import Tree, by_id, same, view, without
-from adjourn.knowledge.model.record import CRAuthor, CRDecision, CRQuestion, CRResumePoint, RecordContent
+from adjourn.knowledge.model import (
+    CRAuthor,
+    CRDecision,
+    CRQuestion,
+    CRResumePoint,
+    RecordContent,
+    Tree,
+    by_id,
+    same,
+    view,
+    without,
+)
 from adjourn.knowledge.records.decisions import require_decider
 from adjourn.knowledge.records.versions import updated
 

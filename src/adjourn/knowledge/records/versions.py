@@ -31,11 +31,25 @@ import msgspec
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.cognition.invariants import check_record, require
-from adjourn.knowledge.model.documents import Id, Tree, accept, load, parse, same, tree_of, without, write
-from adjourn.knowledge.model.record import COLLECTIONS, VERSION, ContinuationRecord, CRAuthor, RecordContent
+from adjourn.knowledge.model import (
+    COLLECTIONS,
+    VERSION,
+    ContinuationRecord,
+    CRAuthor,
+    Id,
+    RecordContent,
+    Tree,
+    accept,
+    load,
+    parse,
+    same,
+    tree_of,
+    without,
+    write,
+)
 from adjourn.knowledge.records.encoding import Written
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.merkle import Frontier
+from adjourn.log import Frontier, digest
+from adjourn.log.canonical import canonical
 
 SEAL = ("contentHash", "merkleRoot")
 ENVELOPE = (

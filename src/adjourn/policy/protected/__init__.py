@@ -13,3 +13,66 @@
 
 Must never: be taken for a sandbox. A tool that runs programs can reach any file; deny or confirm such tools.
 """
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.policy.protected.calls import protected_path, reason_for
+    from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, Places, places_of
+    from adjourn.policy.protected.walking import paths_in, readings
+    from adjourn.policy.protected.words import (
+        COMMAND_KEYS,
+        CONTENT_KEYS,
+        PATCH_KEYS,
+        PROGRAM_KEYS,
+        SQL_KEYS,
+        argument_key,
+        is_path_key,
+        only_reads,
+    )
+
+__all__ = [
+    "COMMAND_KEYS",
+    "CONTENT_KEYS",
+    "MAX_PATH",
+    "PATCH_KEYS",
+    "PROGRAM_KEYS",
+    "PROTECTED",
+    "SIGNATURES",
+    "SQL_KEYS",
+    "Places",
+    "argument_key",
+    "is_path_key",
+    "only_reads",
+    "paths_in",
+    "places_of",
+    "protected_path",
+    "readings",
+    "reason_for",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "COMMAND_KEYS": "words",
+            "CONTENT_KEYS": "words",
+            "MAX_PATH": "places",
+            "PATCH_KEYS": "words",
+            "PROGRAM_KEYS": "words",
+            "PROTECTED": "places",
+            "Places": "places",
+            "SIGNATURES": "places",
+            "SQL_KEYS": "words",
+            "argument_key": "words",
+            "is_path_key": "words",
+            "only_reads": "words",
+            "paths_in": "walking",
+            "places_of": "places",
+            "protected_path": "calls",
+            "readings": "walking",
+            "reason_for": "calls",
+        },
+    )

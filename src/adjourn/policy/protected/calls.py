@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from adjourn.policy import BY_CLIENT, OUR_COMMAND
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, Places
 from adjourn.policy.protected.walking import paths_in, readings
@@ -33,7 +34,6 @@ from adjourn.policy.protected.words import (
     removes,
     words_of,
 )
-from adjourn.policy.speaking import BY_CLIENT, OUR_COMMAND
 
 _MAX_NAME = 255
 _WILD = frozenset("*?[{")

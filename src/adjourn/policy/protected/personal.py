@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from adjourn.policy import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
 from adjourn.policy.protected.programs import name_of
 from adjourn.policy.protected.reach import glob_matches
 from adjourn.policy.protected.shell import UNKNOWN, Word
-from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
 
 OURS = ("adjourn", "aex")
 _HOSTS = frozenset((

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from adjourn.text.strict_json import fold_key
+from adjourn.text import fold_key
 
 COMMAND_KEYS = frozenset(("cmd", "command"))
 """Arguments that hold a command: as a line for a shell, or as a list of its words."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief import knowledge_sections, resume_sections
 from adjourn.knowledge.brief.context import Item, Matter
-from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model import Tree
 from adjourn.knowledge.records.versions import Verification, empty_record
-from adjourn.text.quoting import quoted
+from adjourn.text import quoted
 
 BUDGET_BYTES = 32 * 1024
 BYTES_A_TOKEN = 4

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from adjourn.cli.shared.output import Waiting
-from adjourn.clients import person as rules
 from adjourn.errors import NotFoundError
-from adjourn.host import DEFAULT_STORE, keys, leave_working_folder, now, open_at
-from adjourn.log import Actor
+from adjourn.host.clock import now
+from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument, without_user
-from adjourn.store.postgres_link import connect, describe
-from adjourn.tasks import existing
 
 if TYPE_CHECKING:
-    from adjourn.store import Store
-    from adjourn.tasks import Task
+    from adjourn.log.event import Actor
+    from adjourn.store.base import Store
+    from adjourn.tasks.task import Task
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _READING = "reading the history"
@@ -35,6 +33,7 @@ class Place:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
+        from adjourn.host import DEFAULT_STORE  # noqa: PLC0415  # not for --help
 
         self.root = os.getcwd()
         self.url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
@@ -57,6 +56,8 @@ class Place:
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
         if self._store is None:
+            from adjourn.host import open_at  # noqa: PLC0415  # not for --help
+
             self._store = open_at(self.root, self.url)
             if context := click.get_current_context(silent=True):
                 context.call_on_close(self._store.close)
@@ -83,27 +84,37 @@ class Place:
     def _shown(self) -> str:
         scheme, colon, _ = self.url.partition(":")
         if colon and scheme.lower() in ("postgresql", "postgres"):
+            from adjourn.store.postgres_link import describe  # noqa: PLC0415  # without the password
+
             return describe(self.url)
         return without_user(self.url)
 
     def task(self, name: str) -> Task:
         """A task for reading, by its id or a beginning that only it has."""
+        from adjourn.tasks import existing  # noqa: PLC0415
+
         with Waiting(_READING):
             return existing(self.store, name, clock=self.clock, secret=reading_secret())
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
+        from adjourn.host import keys  # noqa: PLC0415
+        from adjourn.tasks import existing  # noqa: PLC0415
+
         with Waiting(_READING):
             return existing(self.store, task, clock=self.clock, secret=keys.secret())
 
 
 def reading_secret() -> bytes:
     """The user's secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
+    from adjourn.host import keys  # noqa: PLC0415
+
     there = os.path.exists(os.path.join(keys.folder(), "secret"))
     return keys.secret() if there else os.urandom(keys.KEY_BYTES)
 
 
 def _is_prepared(url: str) -> bool:
+    from adjourn.store.postgres_link import connect  # noqa: PLC0415
 
     with connect(url) as connection:
         found = connection.execute("SELECT to_regclass('adjourn_event')").fetchone()
@@ -112,6 +123,8 @@ def _is_prepared(url: str) -> bool:
 
 def person() -> Actor:
     """Who is at the terminal, by their user id: what the environment says anybody can set."""
+    from adjourn.log import Actor  # noqa: PLC0415
+
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user id without an account
@@ -121,6 +134,8 @@ def person() -> Actor:
 
 def speak(command: str, place: Place | None, *, attended: bool) -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person."""
+    from adjourn.clients import person as rules  # noqa: PLC0415  # only for such commands
+
     changes = place.changes if place else (rules.home(),)
     store = place.store_or_none() if place else None
     rules.check(f"adjourn {command}", changes, store, attended=attended)

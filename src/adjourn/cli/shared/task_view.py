@@ -11,20 +11,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex import from_text, merge
 from adjourn.cli.shared.context import Place, reading_secret
-from adjourn.code.sessions.journal import last_step
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import group_of, process
 from adjourn.log import decode, timestamp
-from adjourn.runs import name_of
 from adjourn.store import Store
 from adjourn.tasks import (
     Approval,
     KeptHeads,
     Ledger,
     Task,
-    budgets_used,
     is_alive,
     rate_of,
     rate_used,
@@ -109,6 +105,9 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def budgets(store: Store, ledger: Ledger) -> list[Spent]:
     """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
+    from adjourn.aex import from_text, merge  # noqa: PLC0415  # the language, for tasks only that are looked at
+    from adjourn.tasks import budgets_used  # noqa: PLC0415
+
     policy = None
     for text in (ledger.contract, ledger.policy):
         if text and (blob := store.get_blob(text)) is not None:
@@ -211,6 +210,9 @@ def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
         return "the budget is spent: raise it in the policy, or end here"
     if any(holder.alive for holder in sitting):
         return "nothing; a session is at work"
+    from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # half of what `status` would load
+    from adjourn.runs import name_of  # noqa: PLC0415
+
     if place.store.ref(name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"
     if step := last_step(place.store, ledger):

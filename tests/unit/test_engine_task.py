@@ -17,6 +17,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import NO_REFS, Entry, Head
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks import retry
 from adjourn.tasks import task as module
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Fact, Task, check_task_id, existing
@@ -195,10 +196,10 @@ def test_one_task_object_serves_many_threads(store: Spy) -> None:
 
 def test_endless_conflicts_end(store: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that always says conflict is given up on, with an error that says what to do."""
-    monkeypatch.setattr(module, "MAX_ATTEMPTS", 5)
+    monkeypatch.setattr(retry, "MAX_ATTEMPTS", 5)
     task = a_task(store)
     store.failures = [ConflictError("moved") for _ in range(5)]
-    with pytest.raises(ConflictError, match=r"too many at once \(try again\)"):
+    with pytest.raises(ConflictError, match=r"too many concurrent writers on task t1 \(retry\)"):
         write(task, OPENED)
 
 

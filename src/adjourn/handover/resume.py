@@ -29,17 +29,25 @@ from adjourn.checkpoints import (
     verify_named,
 )
 from adjourn.clients import Desk
-from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import check_name
 from adjourn.log import Actor, data_of, decode, digest, kinds
 from adjourn.log.canonical import canonical
 from adjourn.store import Entry, Head, Store
-from adjourn.tasks import Fact, Ledger, Task, checked, following, idempotency, wait_turn
+from adjourn.tasks import (
+    Fact,
+    Ledger,
+    PermanentConflictError,
+    Task,
+    append_with_retry,
+    checked,
+    following,
+    idempotency,
+)
 from adjourn.tasks.ledger import Call
 from adjourn.tasks.session import Session
 
 MAX_CALLS = 10**9
-MAX_ATTEMPTS = 50
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
@@ -137,17 +145,15 @@ def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = Fal
             f'checkpoint "{name}" is signed by {verified.signer}, which is not trusted here',
             "a person who knows that key can run `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
         )
-    for attempt in range(MAX_ATTEMPTS):
+
+    def extend() -> Imported:
         head = store.head(task)
-        shared = _shared(store, verified)
-        note = attachments.take_in(
-            store, checkpoint, verified.known
-        )  # of a history that went another way, nothing
-        with suppress(ConflictError):  # somebody works on the task
-            _extend(store, verified, shared, head)
-            return Imported(checkpoint, note)
-        wait_turn(attempt)
-    raise ConflictError(f"task {task} is written to by too many at once", "try again")
+        shared = _shared(store, verified)  # raises before anything of a diverged history is taken in
+        note = attachments.take_in(store, checkpoint, verified.known)
+        _extend(store, verified, shared, head)
+        return Imported(checkpoint, note)
+
+    return append_with_retry(extend, f"task {task}")
 
 
 def _shared(store: Store, verified: VerifiedFolder) -> int:
@@ -156,7 +162,7 @@ def _shared(store: Store, verified: VerifiedFolder) -> int:
     shared = 0
     for entry in store.read(task, 0, audit.total):
         if not entry.hash == audit.hash_of(shared) == digest(entry.data):
-            raise ConflictError(
+            raise PermanentConflictError(
                 f"task {task} went on here and elsewhere: the histories differ from event {shared} on",
                 "resume the checkpoint that is in this store, or import the other into a store of its own",
             )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError, Sitting, is_alive, lose_dead, seat
     from adjourn.tasks.ledger import AT_SHARE, Approval, Ledger, rate_of, rate_used
     from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, rule_name
+    from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_turn
     from adjourn.tasks.session import MAX_SHOWN_TOOL, Admitted, observed, question
     from adjourn.tasks.task import (
         SYSTEM,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         contradicted,
         existing,
         tasks_of,
-        wait_turn,
     )
     from adjourn.tasks.verified import checked, following
     from adjourn.tasks.what_if import Stopped
@@ -61,11 +61,13 @@ __all__ = [
     "KeptHeads",
     "Ledger",
     "MovedError",
+    "PermanentConflictError",
     "Sitting",
     "Stopped",
     "Task",
     "Written",
     "answer",
+    "append_with_retry",
     "budgets_used",
     "check_task_id",
     "checked",
@@ -114,11 +116,13 @@ if not TYPE_CHECKING:
             "OF_CLIENT": "methods",
             "OF_SERVER": "methods",
             "SYSTEM": "task",
+            "PermanentConflictError": "retry",
             "Sitting": "lease",
             "Stopped": "what_if",
             "Task": "task",
             "Written": "task",
             "answer": "approvals",
+            "append_with_retry": "retry",
             "budgets_used": "decision",
             "check_task_id": "task",
             "checked": "verified",
@@ -139,6 +143,6 @@ if not TYPE_CHECKING:
             "settle_doubt": "approvals",
             "tasks_of": "task",
             "usable_approval": "decision",
-            "wait_turn": "task",
+            "wait_turn": "retry",
         },
     )

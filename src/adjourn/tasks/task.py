@@ -10,10 +10,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from os import urandom
+from functools import lru_cache, partial
 from threading import RLock
-from time import sleep
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +21,7 @@ from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, 
 from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.retry import append_with_retry
 from adjourn.tasks.verified import following
 from adjourn.text import without_secrets
 
@@ -30,7 +29,6 @@ SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
 MAX_FOLD_BYTES = 1_000_000
-MAX_ATTEMPTS = 200
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
@@ -59,12 +57,6 @@ def check_task_id(task: str) -> str:
             f"not a task id: {task[:70]!r}", "use 1 to 64 letters, digits, dashes, dots, underscores"
         )
     return task
-
-
-def wait_turn(attempt: int) -> None:
-    """Let other writers go first where several attempts were in vain: a random time of up to 50 ms."""
-    if attempt > 2:
-        sleep(urandom(1)[0] / 255 * min(0.05, 0.001 * 2**attempt))
 
 
 class Task:
@@ -133,46 +125,52 @@ class Task:
     ) -> list[Written]:
         """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
 
-        When another process was faster, the ledger is refreshed and `build` is asked again: it must have no side
+        When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
         effects beyond its own result; `stamp` is the time its facts will carry, `blobs` may be filled by it. Facts
         are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
-            ledger = self.ledger
-            for attempt in range(MAX_ATTEMPTS):
-                self.stamp = timestamp(self.clock())
-                facts = [*self._deferred, *build(ledger)]
-                if not facts:
-                    # Nothing to hold the store to: make sure that it was decided on what is there now.
-                    seen = ledger.seq
-                    if self.refresh().seq == seen:
-                        return []
-                    continue
-                written, entries = self._encode(facts)
-                head = Head(ledger.seq, ledger.hash)
-                changes = refs(written) if refs else NO_REFS
-                try:
-                    self.store.append(
-                        self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable
-                    )
-                except ConflictError:
-                    wait_turn(attempt)
-                    if (
-                        self.refresh().seq == head.seq >= 0
-                    ):  # nobody was first: is what it follows still there?
-                        self._check_reaches(head.seq, head.hash, "this process has followed it to")
-                    continue
-                for event, event_hash in written:
-                    ledger.apply(event, event_hash, event.data)
-                if durable:
-                    self._durable = KeptHead(
-                        task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used
-                    )
-                self._deferred.clear()
-                if ledger.seq - self._folded >= FOLD_EVERY:
-                    self.fold()
-                return written
-        raise ConflictError(f"task {self.id} is written to by too many at once", "try again")
+            return append_with_retry(
+                partial(self._append, build, durable, refs, blobs),
+                f"task {self.id}",
+                catch_up=self._catch_up,
+            )
+
+    def _append(
+        self,
+        build: Builder,
+        durable: bool,
+        refs: Callable[[list[Written]], dict[str, str | None]] | None,
+        blobs: Sequence[bytes],
+    ) -> list[Written]:
+        """Append what is due at the head that the ledger knows. Raises `ConflictError` where the store has another."""
+        ledger = self.ledger
+        self.stamp = timestamp(self.clock())
+        facts = [*self._deferred, *build(ledger)]
+        if not facts:
+            # Nothing to hold the store to: make sure that it was decided on what is there now.
+            seen = ledger.seq
+            if self.refresh().seq != seen:
+                raise ConflictError(f"another process appended to task {self.id}", "retry")
+            return []
+        written, entries = self._encode(facts)
+        changes = refs(written) if refs else NO_REFS
+        head = Head(ledger.seq, ledger.hash)
+        self.store.append(self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable)
+        for event, event_hash in written:
+            ledger.apply(event, event_hash, event.data)
+        if durable:
+            self._durable = KeptHead(task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used)
+        self._deferred.clear()
+        if ledger.seq - self._folded >= FOLD_EVERY:
+            self.fold()
+        return written
+
+    def _catch_up(self) -> None:
+        """Refresh after a lost append. If nobody has appended, the event that the ledger ends with must still be there."""
+        head = self.head
+        if self.refresh().seq == head.seq >= 0:
+            self._check_reaches(head.seq, head.hash, "this process has followed it to")
 
     def defer(self, fact: Fact) -> None:
         """Write a fact with the next commit. For settlements of calls that have no effect."""

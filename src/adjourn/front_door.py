@@ -3,7 +3,7 @@
 Owns: that loading. Must never: import anything else, for every start passes through here.
 """
 
-from sys import modules
+import sys
 
 TYPE_CHECKING = False  # type checkers take it for true; to import it from typing would cost every start
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def lazily(package: str, homes: dict[str, str]) -> "tuple[Callable[[str], object
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = f"{package}.{home}"
         __import__(module)
-        value: object = getattr(modules[module], name)
-        setattr(modules[package], name, value)
+        value: object = getattr(sys.modules[module], name)
+        setattr(sys.modules[package], name, value)
         return value
 
     return load, lambda: sorted(homes)

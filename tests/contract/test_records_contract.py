@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.errors import ConflictError, RefusedError, StoreError
+from adjourn.errors import ConflictError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
@@ -22,6 +21,7 @@ from adjourn.store import Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.sqlite import SqliteStore
+from support.record_race import racer
 
 Opener = Callable[[], Store]
 AGENT = CRAuthor(id="agent-1", type="agent")
@@ -31,38 +31,18 @@ RACERS = 8 if CAMPAIGN else 4
 SECONDS = 60.0 if CAMPAIGN else 1.0
 
 
-def race(opener: Opener, number: int, start: Any, wins: Any) -> None:
-    """One process that writes as fast as it can, on the head that it has read; tells how often it won."""
-    backend = opener()
-    store, won = CRStore(backend), 0
-    author = CRAuthor(id=f"racer-{number}", type="agent")
-    start.wait()
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until or not won:
-        head = store.resolve("line")
-        summary = {
-            **head["executionSummary"],
-            "stepsCompleted": head["executionSummary"]["stepsCompleted"] + 1,
-        }
-        try:
-            store.update("line", {"executionSummary": summary}, author, expected_head=head["contentHash"])
-            won += 1
-        except StoreError:  # another was faster, or kept the file to itself for too long
-            continue
-    backend.close()
-    wins.put((number, won))
-
-
 def raced(opener: Opener) -> list[int]:
     """Wins of each of the racing processes."""
     context = multiprocessing.get_context("spawn")
     start, wins = context.Barrier(RACERS), context.Queue()
-    racers = [context.Process(target=race, args=(opener, number, start, wins)) for number in range(RACERS)]
-    for racer in racers:
-        racer.start()
+    racers = [
+        context.Process(target=racer, args=(opener, number, start, wins, SECONDS)) for number in range(RACERS)
+    ]
+    for process in racers:
+        process.start()
     told = dict(wins.get(timeout=SECONDS + 60) for _ in racers)
-    for racer in racers:
-        racer.join()
+    for process in racers:
+        process.join()
     return [told[number] for number in range(RACERS)]
 
 

@@ -1,0 +1,307 @@
+"""Checkpoints before calls, and at shares of budgets: made before the call is decided on, once, or the call goes nowhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.checkpoints.checkpoint import names
+from adjourn.checkpoints.triggers import due_shares, settled
+from adjourn.errors import StoreError
+from adjourn.log import kinds
+from adjourn.tasks.decision import Block, Call, Forward
+from adjourn.tasks.ledger import Ledger
+from strategies import TASK, policy_of
+from unit.checkpoints.test_checkpoint import Machine
+
+
+def due(used: int, *rules: str, marks: Any = (), **facts: Any) -> list[str]:
+    """The triggers of what is due when so many calls are used."""
+    ledger = Ledger(task=TASK, calls_used=used, marks=dict.fromkeys(marks, 0), **facts)
+    return [trigger for _, _, trigger in due_shares(ledger, policy_of("use a", *rules, version="v1"))]
+
+
+SHARES = ("checkpoint at 75%, 90%",)
+AT_75, AT_90, SPENT = "at 75% of calls=20", "at 90% of calls=20", "at 100% of calls=20"
+
+
+@pytest.mark.parametrize(
+    ("used", "marks", "expected"),
+    [
+        (14, [], []),
+        (15, [], [AT_75]),
+        (16, [AT_75], []),
+        (18, [AT_75], [AT_90]),
+        (18, [], [AT_90]),
+        (19, [AT_90], []),
+        (20, [AT_90], [SPENT]),
+        (99, [AT_90, SPENT], []),
+    ],
+)
+def test_a_share_is_due_once_and_the_largest_stands_for_the_others(
+    used: int, marks: list[str], expected: list[str]
+) -> None:
+    """When a share is spent, a checkpoint is due until it was made; several at once need one."""
+    assert due(used, "budget calls=20", *SHARES, marks=marks) == expected
+
+
+def test_a_budget_that_is_raised_arms_its_shares_again() -> None:
+    """The same share of another budget is another share."""
+    assert due(15, "budget calls=20", *SHARES, marks=[AT_75]) == []
+    assert due(15, "budget calls=40", *SHARES, marks=[AT_75]) == []
+    assert due(30, "budget calls=40", *SHARES, marks=[AT_75]) == ["at 75% of calls=40"]
+
+
+def test_each_budget_has_its_shares() -> None:
+    """Minutes, tokens and money are watched as calls are."""
+    rules = ("budget calls=20, minutes=10, tokens=1000, usd=2.5", *SHARES)
+    facts = {"worked": 8 * 60_000, "tokens": 900, "micro_usd": 1_000_000}
+    assert due(1, *rules, **facts) == ["at 75% of minutes=10", "at 90% of tokens=1000"]
+
+
+@given(st.integers(0, 30), st.integers(0, 25))
+def test_a_share_is_due_when_so_much_is_spent_and_none_of_nothing(used: int, limit: int) -> None:
+    """Not a call earlier, and a budget of nothing has no shares."""
+    found = due(used, f"budget calls={limit}", "checkpoint at 50%")
+    assert bool(found) == (limit > 0 and used * 2 >= limit)
+
+
+# --- made by the desk
+
+POLICY = ("allow read", "allow deploy.*", "checkpoint before deploy.*, at 50%", "budget calls=4")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path, monkeypatch)
+    text = "\n".join(["policy work v1", 'goal "do it"', *POLICY, ""])
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+    return machine
+
+
+def test_the_checkpoint_stands_before_the_intent(machine: Machine) -> None:
+    """A call that is named finds its checkpoint made, with its tool as the trigger; other calls have none."""
+    desk = machine.desk()
+    machine.work(desk, "read", "deploy.run")
+    order = [event.event for event in machine.events(desk.task_id())]
+    assert order[-3:] == ["checkpoint.created", "tool.allowed", "tool.settled"]
+    (made,) = machine.facts(desk.task_id(), kinds.CheckpointCreated)
+    assert (made.trigger, made.name) == ("before deploy.run", f"{desk.task_id()}-before")
+
+
+def test_later_ones_take_the_name_of_the_earlier(machine: Machine) -> None:
+    """A thousand checkpoints before calls are one name, and those at a share another."""
+    desk = machine.desk()
+    machine.work(desk, "deploy.a", "deploy.b", "deploy.c")
+    task = desk.task_id()
+    assert set(names(machine.store)) == {f"{task}-before", f"{task}-at-50"}
+    triggers = [fact.trigger for fact in machine.facts(task, kinds.CheckpointCreated)]
+    assert triggers == ["before deploy.a", "before deploy.b", "before deploy.c", "at 50% of calls=4"]
+
+
+def test_a_call_that_no_rule_lets_pass_makes_none(machine: Machine) -> None:
+    """What is refused anyway costs no checkpoint."""
+    desk = machine.desk()
+    machine.write_policy("allow read", "budget calls=9")
+    (machine.root / ".aex" / "policy.aex").write_text(
+        'policy work v1\ngoal "do it"\nallow read\ndeny deploy.*\ncheckpoint before deploy.*\n'
+    )
+    desk = machine.desk()
+    machine.work(desk, "deploy.run")
+    assert machine.facts(desk.task_id(), kinds.CheckpointCreated) == []
+
+
+def test_without_its_checkpoint_a_call_goes_nowhere(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the checkpoint cannot be written, the call is not decided on, and no intent is written."""
+    desk = machine.desk()
+    machine.work(desk, "read")
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("no room")
+
+    monkeypatch.setattr("adjourn.host.keys.private_key", broken)
+    with pytest.raises(StoreError):
+        desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    assert machine.task(desk.task_id()).ledger.calls_used == 1
+
+
+def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(machine: Machine) -> None:
+    """A session that others took for dead is not locked out by the checkpoint that its call waits for."""
+    desk = machine.desk()
+    session = machine.work(desk, "read")
+    lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
+    other = machine.task(desk.task_id())
+    from adjourn.tasks.task import Fact  # noqa: PLC0415
+
+    other.commit(lambda _: [Fact(lost)])
+    _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    assert isinstance(admitted.decision, Forward)
+
+
+def test_a_spent_budget_still_refuses(machine: Machine) -> None:
+    """A checkpoint at a share is no way around the budget."""
+    desk = machine.desk()
+    machine.work(desk, "read", "read", "read", "read")
+    _, (admitted,) = desk.admit([Call(tool="read", digest="1" * 64)])
+    assert isinstance(admitted.decision, Block)
+
+
+# --- the discipline, without a word in the policy
+
+
+def plain(machine: Machine, budget: int = 50) -> Any:
+    text = f'policy work v1\ngoal "do it"\nallow *\nbudget calls={budget}\n'
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+    return machine.desk()
+
+
+def call(machine: Machine, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
+    """One call, decided on and settled as the proxy does it."""
+    machine.clock.move(seconds=1)
+    one = Call(tool=tool, digest="1" * 64, arguments="{}", **more)
+    session, (admitted,) = desk.admit([one])
+    if admitted.call:
+        facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
+        session.settle(facts)
+        settled(session, facts)
+
+
+def made(machine: Machine, desk: Any) -> list[tuple[int, str]]:
+    """The calls that were used at each checkpoint, and its trigger."""
+    found = []
+    for fact in machine.facts(desk.task_id(), kinds.CheckpointCreated):
+        stated = machine.store.get_blob(fact.document)
+        assert stated is not None
+        found.append((json.loads(stated)["callsUsed"], fact.trigger))
+    return found
+
+
+def test_a_budget_of_50_is_checkpointed_at_38_and_45_and_when_it_is_spent(machine: Machine) -> None:
+    """Once each, as soon as the share is reached."""
+    desk = plain(machine)
+    for _ in range(52):
+        call(machine, desk, "read")
+    assert made(machine, desk) == [
+        (38, "at 75% of calls=50"), (45, "at 90% of calls=50"), (50, "at 100% of calls=50"),
+    ]  # fmt: skip
+
+
+def test_a_jump_over_both_shares_makes_one(machine: Machine) -> None:
+    """Calls that are decided on together may take the budget past both."""
+    desk = plain(machine)
+    calls = [Call(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
+    session, _ = desk.admit(calls)
+    settled(session, [])
+    assert made(machine, desk) == [(46, "at 90% of calls=50")]
+
+
+def test_a_raised_budget_is_armed_again(machine: Machine) -> None:
+    """Its shares are those of the new size."""
+    desk = plain(machine, 4)
+    for _ in range(4):
+        call(machine, desk, "read")
+    text = (machine.root / ".aex" / "policy.aex").read_text()
+    (machine.root / ".aex" / "policy.aex").write_text(text.replace("calls=4", "calls=40"))
+    for _ in range(27):
+        call(machine, desk, "read")
+    assert made(machine, desk) == [
+        (3, "at 75% of calls=4"), (4, "at 100% of calls=4"), (30, "at 75% of calls=40"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "more", "label"),
+    [
+        ("shell.exec", {"given": {"command": "rm -rf build"}}, "shell.exec: rm"),
+        ("deploy.run", {}, "deploy.run: deploy"),
+        ("odd", {"destructive": True}, "odd"),
+    ],
+)
+def test_a_destructive_call_stands_between_two_checkpoints(
+    machine: Machine, tool: str, more: dict[str, Any], label: str
+) -> None:
+    """By a rule on commands, by the tool's name, by the tool's own word: one before it, one after it."""
+    desk = plain(machine)
+    call(machine, desk, "read")
+    call(machine, desk, tool, **more)
+    assert made(machine, desk) == [(1, f"before {label}"), (2, f"after {label}")]
+    order = [event.event for event in machine.events(desk.task_id())][-4:]
+    assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
+
+
+def test_a_call_that_only_reads_or_changes_nothing_makes_none(machine: Machine) -> None:
+    """A tool that says it reads is believed, and ordinary calls cost nothing."""
+    desk = plain(machine)
+    call(machine, desk, "delete.preview", effectful=False)
+    call(machine, desk, "shell.exec", given={"command": "ls"})
+    assert made(machine, desk) == []
+
+
+@pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
+def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine, outcome: str) -> None:
+    """What was said since is not there any more; what failed is, and it comes first."""
+    from adjourn.checkpoints.builder import Said  # noqa: PLC0415
+    from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
+    from adjourn.checkpoints.save import make  # noqa: PLC0415  # beside their only use
+
+    desk = plain(machine)
+    call(machine, desk, "read")
+    session = desk.session()
+    root = str(machine.root)
+    make(session.task, root, "a", budget=50, said=Said(resumption_point="deploy"), sitting=session)
+    session, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    machine.clock.move(seconds=60)
+    make(session.task, root, "b", budget=50, said=Said(resumption_point="celebrate"), sitting=session)
+    machine.clock.move(seconds=60)
+    facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
+    session.settle(facts)
+    settled(session, facts)
+    found = find_active(root)
+    assert found is not None
+    assert found.machine["trigger"] == "failed deploy.run: deploy"
+    assert found.page.current_state[0].startswith("Failed: deploy.run: deploy: ")
+    assert found.page.resumption_point.endswith("Then: deploy")
+    assert (machine.root / "tmp" / "checkpoint-pre-deploy.md").exists()
+
+
+def test_a_page_that_cannot_be_written_keeps_no_call(machine: Machine) -> None:
+    """The checkpoint is in the store; what is wrong is told."""
+    desk = plain(machine)
+    notes: list[str] = []
+    desk.told = lambda event, text: notes.append(f"{event}: {text}")
+    (machine.root / "tmp").write_text("")
+    call(machine, desk, "deploy.run")
+    assert [trigger for _, trigger in made(machine, desk)] == [
+        "before deploy.run: deploy",
+        "after deploy.run: deploy",
+    ]
+    assert "has no page" in notes[0]
+
+
+def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(machine: Machine) -> None:
+    """A broken file switches nothing off."""
+    (machine.root / ".aex" / "discipline.json").write_text("{")
+    desk = plain(machine)
+    notes: list[str] = []
+    desk.told = lambda event, text: notes.append(text)
+    call(machine, desk, "deploy.run")
+    assert "the usual rules count" in notes[0]
+    assert len(made(machine, desk)) == 2
+
+
+def test_minutes_that_are_spent_are_checkpointed(machine: Machine) -> None:
+    """Other budgets than calls have no usual shares, but their end."""
+    text = 'policy work v1\ngoal "do it"\nallow *\nbudget minutes=1\n'
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+    desk = machine.desk()
+    for _ in range(3):
+        machine.clock.move(seconds=40)
+        call(machine, desk, "read")
+    assert [trigger for _, trigger in made(machine, desk)] == ["at 100% of minutes=1"]

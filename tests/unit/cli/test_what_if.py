@@ -1,0 +1,143 @@
+"""`adjourn effective --replay`, and what `adjourn status` tells of budgets and rates: over a store, for people and machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.cli import main as cli
+from adjourn.log import kinds
+from adjourn.log.canonical import canonical, digest
+from adjourn.tasks.decision import Call
+from adjourn.tasks.task import Fact
+from unit.checkpoints.test_checkpoint import Machine
+
+OBSERVE = (
+    "mode observe",
+    "allow read, write",
+    "deny rm",
+    "limit read 2 per day",
+    "budget minutes=90, tokens=2000",
+)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path, monkeypatch, store="sqlite")
+    monkeypatch.chdir(machine.root)
+    monkeypatch.delenv("ADJOURN_STORE", raising=False)
+    monkeypatch.delenv("ADJOURN_TASK", raising=False)
+    write(machine, *OBSERVE)
+    return machine
+
+
+def write(machine: Machine, *lines: str) -> None:
+    text = "\n".join(["policy work v1", 'goal "do it"', *lines, ""])
+    (machine.root / ".aex" / "policy.aex").write_text(text)
+
+
+def call(tool: str, **given: Any) -> Call:
+    text = canonical(given)
+    return Call(tool=tool, digest=digest(text), arguments=text.decode(), given=given)
+
+
+@pytest.fixture
+def worked(machine: Machine) -> Machine:
+    """A task with five calls that nothing blocked, and a report of tokens."""
+    desk = machine.desk(task="t")
+    for each in (
+        call("read"),
+        call("read"),
+        call("rm", path="a"),
+        call("write", path="src/a"),
+        call("write", path="b"),
+    ):
+        machine.clock.move(seconds=60)
+        session, (admitted,) = desk.admit([each])
+        session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
+    session.task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
+    machine.leave(desk)
+    return machine
+
+
+def said(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert cli(list(words)) == code
+    return capfd.readouterr().out
+
+
+def test_the_first_line_answers_and_the_table_names_the_rules(
+    worked: Machine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What would be refused, how often, which tools, by which rule; and what was observed at the time."""
+    write(worked, "allow read", "allow write:src/**", "deny rm", "confirm before read")
+    lines = said(capfd, "effective", "--replay").splitlines()
+    assert lines[0] == "of 5 recorded calls this policy would refuse 2, and ask about 2"
+    assert lines[1].split() == ["calls", "last", "tools", "rule"]
+    assert lines[2].startswith("ask         2")
+    assert lines[2].endswith("read (2)  confirm read (.aex/policy.aex:6)")
+    assert any(line.endswith("rm        deny rm (.aex/policy.aex:5)") for line in lines)
+    assert any(line.endswith("write     not_allowed") for line in lines)
+    assert "Written down by a policy that only observed:" in lines
+    assert lines[-1].endswith("deny rm (.aex/policy.aex:5)")
+
+
+def test_it_is_told_to_machines(worked: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same with names that stay."""
+    write(worked, "allow read", "allow write:src/**")
+    told = json.loads(said(capfd, "effective", "--replay", "--json"))
+    assert (told["judged"], told["untold"]) == (5, {})
+    assert {(row["decision"], row["rule"], row["recorded"], row["calls"]) for row in told["rules"]} == {
+        ("block", "not_allowed", False, 2),
+        ("block", "deny rm (.aex/policy.aex:5)", True, 1),
+    }
+    assert told["rules"][0]["tools"] == {"rm": 1, "write": 1}
+
+
+def test_a_policy_with_an_error_judges_nothing(worked: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, and the findings."""
+    (worked.root / ".aex" / "policy.aex").write_text("policy x v1\nnonsense\n")
+    assert said(capfd, "effective", "--replay", code=1) == ""
+
+
+def test_without_a_store_there_is_nothing_to_judge(
+    machine: Machine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It says so, and makes none."""
+    machine.store.close()
+    for file in (machine.root / ".aex").glob("adjourn.db*"):
+        file.unlink()
+    assert cli(["effective", "--replay"]) == 1
+    assert "there is no store" in capfd.readouterr().err
+    assert not (machine.root / ".aex" / "adjourn.db").exists()
+
+
+def test_status_tells_budgets_and_rates(
+    worked: Machine, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each budget beside calls with what is spent of it, and each rate that has counted in its last period."""
+    monkeypatch.setattr("adjourn.cli.shared.context.now", worked.clock)
+    lines = said(capfd, "status", "t").splitlines()
+    assert "spent       4 of 90 minutes" in lines
+    assert "spent       1,500 of 2,000 tokens" in lines
+    assert "rate        read: 2 of 2 calls in the last 1 day" in lines
+    told = json.loads(said(capfd, "status", "t", "--json"))
+    assert told["budgets"] == [
+        {"what": "minutes", "used": 4.0, "limit": 90.0},
+        {"what": "tokens", "used": 1500.0, "limit": 2000.0},
+    ]
+    assert told["rates"] == [{"what": "read", "used": 2, "limit": 2, "seconds": 86_400}]
+    assert (told["tokens"], told["microUsd"], told["workedMilliseconds"]) == (1500, 0, 240_000)
+
+
+def test_status_of_a_task_without_them_has_none(machine: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+    """No empty lines for what no rule counts; tokens that were reported are told."""
+    write(machine, "allow read")
+    desk = machine.desk(task="t")
+    machine.work(desk, "read")
+    assert "spent" not in said(capfd, "status", "t")
+    assert "rate" not in said(capfd, "status", "t")
+    desk.session().task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
+    assert "spent       1,500 tokens" in said(capfd, "status", "t")

@@ -1,0 +1,249 @@
+"""An edited policy counts from the next call on; a broken one, a failing store or a moved client never widens anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.clients.client import Desk, Setting
+from adjourn.errors import StoreError
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
+from adjourn.policy.protected.places import SIGNATURES
+from adjourn.tasks.decision import Block, Call, Decision, Forward
+from adjourn.tasks.task import Fact
+from unit.checkpoints.test_checkpoint import Machine
+
+READ = Call(tool="read", digest="1" * 64, effectful=False)
+
+
+class Reloading(Machine):
+    """A machine whose policy is version 1, and what its desks said of it."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+        self.edits = 0
+        super().__init__(path, patch)
+        self.edit("allow read", "allow write:src/**")
+        self.told: list[tuple[str, str]] = []
+
+    @property
+    def policy_file(self) -> Path:
+        return self.root / ".aex" / "policy.aex"
+
+    def edit(self, *lines: str) -> None:
+        self.policy_file.write_text("\n".join(["policy work v1", 'goal "do it"', *lines, ""]))
+        self.edits += 1
+        os.utime(
+            self.policy_file, ns=(self.edits, self.edits)
+        )  # a coarse clock does not tell two edits apart
+
+    def desk(self, *args: Any, **options: Any) -> Desk:
+        desk = super().desk(*args, **options)
+        desk.told = lambda event, text: self.told.append((event, text))
+        return desk
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
+    return Reloading(tmp_path, monkeypatch)
+
+
+def decided(desk: Desk, call: Call = READ) -> Decision:
+    return desk.admit([call])[1][0].decision
+
+
+def test_an_edit_counts_from_the_next_call(machine: Reloading) -> None:
+    """The event has the digest of the new text and its budget, and stands before the call's own."""
+    desk = machine.desk()
+    assert isinstance(decided(desk), Forward)
+    machine.edit("allow write", "budget calls=7")
+    assert isinstance(decided(desk), Block)
+    events = machine.events(desk.task_id())
+    assert [event.event for event in events[-2:]] == ["policy.changed", "tool.denied"]
+    (changed,) = machine.facts(desk.task_id(), kinds.PolicyChanged)
+    assert changed == kinds.PolicyChanged(budget=7, policy=digest(machine.policy_file.read_bytes()))
+    assert machine.store.get_blob(changed.policy) == machine.policy_file.read_bytes()
+    assert [event for event, _ in machine.told] == ["policy.changed"]
+
+
+def test_a_call_is_judged_by_the_rules_of_its_own_time(machine: Reloading) -> None:
+    """The first call after a scope was added is held against that scope, with the places that it leads to."""
+    machine.edit("allow write")
+    desk = machine.desk()
+    call = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
+    assert isinstance(decided(desk, call), Forward)
+    machine.edit("allow write:src/**")
+    assert isinstance(decided(desk, call), Forward)
+    assert isinstance(decided(desk, Call(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block)
+
+
+def test_a_file_that_was_touched_or_written_anew_is_not_edited(machine: Reloading) -> None:
+    """Only another text is another policy."""
+    desk = machine.desk()
+    decided(desk)
+    machine.edit("allow read", "allow write:src/**")
+    decided(desk)
+    assert machine.facts(desk.task_id(), kinds.PolicyChanged) == []
+    assert machine.told == []
+
+
+def test_an_edit_between_reading_and_the_first_call_is_seen(machine: Reloading) -> None:
+    """There is no moment in which an edit goes by unseen."""
+    desk = machine.desk()
+    machine.edit("deny read")
+    assert isinstance(decided(desk), Block)
+
+
+@pytest.mark.parametrize("broken", ["policy x v1\nallow\nnonsense\n", "", None])
+def test_a_broken_edit_changes_nothing_and_is_written_down(machine: Reloading, broken: str | None) -> None:
+    """Also where the file is gone. The next edit counts again, even one back to what it was."""
+    desk = machine.desk()
+    decided(desk)
+    good = machine.policy_file.read_text()
+    if broken is None:
+        machine.policy_file.unlink()
+    else:
+        machine.policy_file.write_text(broken)
+    assert isinstance(decided(desk), Forward)
+    (fact,) = machine.facts(desk.task_id(), kinds.PolicyBroken)
+    assert fact.message.startswith(".aex/policy.aex")
+    assert "the earlier one still counts" in machine.told[-1][1]
+    decided(desk)
+    assert len(machine.told) == 1  # said once
+    machine.policy_file.write_text(good)
+    assert isinstance(decided(desk), Forward)
+    assert [event for event, _ in machine.told] == ["policy.broken", "policy.changed"]
+
+
+def test_a_broken_edit_before_the_first_call_is_written_down_too(machine: Reloading) -> None:
+    """The event waits for the session that the call opens."""
+    desk = machine.desk()
+    machine.policy_file.write_text("nonsense")
+    decided(desk)
+    assert len(machine.facts(desk.task_id(), kinds.PolicyBroken)) == 1
+
+
+def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
+    machine: Reloading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the store fails at the edit, the next call tries again, and is decided on under the new rules."""
+    desk = machine.desk()
+    decided(desk)
+    machine.edit("deny read")
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.store, "append", broken)
+        with pytest.raises(StoreError):
+            decided(desk)
+        with pytest.raises(StoreError):
+            decided(desk)
+    assert isinstance(decided(desk), Block)
+    assert len(machine.facts(desk.task_id(), kinds.PolicyChanged)) == 1
+
+
+def test_every_session_of_the_desk_goes_on_under_the_edited_policy(machine: Reloading) -> None:
+    """Also those of other tasks, whose calls come later."""
+    desk = machine.desk()
+    desk.admit([READ], "other")
+    decided(desk)
+    machine.edit("deny read")
+    assert isinstance(decided(desk), Block)
+    assert isinstance(desk.admit([READ], "other")[1][0].decision, Block)
+    assert len(machine.facts("other", kinds.PolicyChanged)) == 1
+
+
+def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(machine: Reloading) -> None:
+    """A change finds its session anew when others took it for dead."""
+    desk = machine.desk()
+    decided(desk)
+    lost = kinds.SessionLost(calls=[], lost=desk.session().id, reason="expired")
+    machine.task(desk.task_id()).commit(lambda _: [Fact(lost)])
+    machine.edit("deny read")
+    assert isinstance(decided(desk), Block)
+
+
+def test_an_edited_contract_changes_nothing(machine: Reloading) -> None:
+    """A contract stays as it was read when the session began, since an agent can edit it; a policy's edit still counts."""
+    contract = machine.root / "fix.aex"
+    contract.write_text('task fix v0\ngoal "fix it"\nuse read\nreturn 1\n')
+    desk = machine.desk(contract="fix.aex")
+    decided(desk)
+    contract.write_text('task fix v0\ngoal "fix it"\nuse read\nuse write\nreturn 1\n')
+    write = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
+    assert isinstance(decided(desk, write), Block)
+    machine.edit("allow *")
+    assert isinstance(decided(desk, write), Block)
+    assert isinstance(decided(desk), Forward)
+
+
+def test_the_policy_is_protected_wherever_it_is(machine: Reloading, tmp_path: Path) -> None:
+    """Since an edit counts at once, no gated call may touch a policy that lies elsewhere, or what a person's link leads to."""
+    other = machine.root / "conf"
+    other.mkdir()
+    (other / "real.aex").write_text(machine.policy_file.read_text())
+    (tmp_path / "person").mkdir()
+    (tmp_path / "person" / "p.aex").symlink_to(other / "real.aex")
+    root = os.path.realpath(machine.root)
+    link = str(tmp_path / "person" / "p.aex")
+    for named, places in (("conf/real.aex", ("conf/real.aex",)), (link, (link, "conf/real.aex"))):
+        desk = Desk(Setting(root=root, contract=read_contract(root, named)), machine.clock)
+        assert desk.protected == places
+
+
+def _json_policies(machine: Reloading) -> Desk:
+    """A desk under a JSON policy in a folder of its own, which extends another."""
+    folder = machine.root / "conf"
+    folder.mkdir()
+    (folder / "own.json").write_text('{"extends": "base.json", "allow": ["write"]}')
+    (folder / "base.json").write_text('{"allow": ["read"]}')
+    root = os.path.realpath(machine.root)
+    return Desk(Setting(root=root, contract=read_contract(root, "conf/own.json")), machine.clock)
+
+
+def test_what_a_json_policy_extends_is_protected_with_it(machine: Reloading) -> None:
+    """No gated call may widen the policy by way of its base."""
+    assert _json_policies(machine).protected == ("conf/own.json", "conf/base.json")
+
+
+def test_an_edited_base_counts_from_the_next_call(machine: Reloading) -> None:
+    """As the policy's own file does; and what it newly extends is protected, too."""
+    desk = _json_policies(machine)
+    write = Call(tool="write", digest="1" * 64)
+    assert isinstance(decided(desk, write), Forward)
+    (machine.root / "conf" / "base.json").write_text(
+        '{"allow": ["read"], "deny": ["write"], "extends": "more.json"}'
+    )
+    (machine.root / "conf" / "more.json").write_text("{}")
+    assert isinstance(decided(desk, write), Block)
+    assert desk.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
+    (machine.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
+    assert isinstance(decided(desk), Block)
+
+
+def test_signatures_are_protected_where_they_are_required(machine: Reloading) -> None:
+    """And from the call on from which they are."""
+    desk = machine.desk()
+    assert SIGNATURES not in desk.protected
+    machine.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
+    decided(desk)
+    assert desk.protected == (SIGNATURES,)
+
+
+def test_a_policy_edited_to_ask_for_a_signature_does_not_take_an_unsigned_contract(tmp_path: Path) -> None:
+    """From the edit on the contract would have to be signed: it is not, so the edit is refused and the old policy counts."""
+    (tmp_path / ".aex").mkdir()
+    policy = tmp_path / ".aex" / "policy.aex"
+    policy.write_text('policy p v1\n\ngoal "g"\n\nallow file.*\n')
+    (tmp_path / "t.aex").write_text('task t v1\n\ngoal "g"\n\nuse file.read\n\nreturn true\n')
+    base = read_contract(str(tmp_path), contract="t.aex")
+    policy.write_text('policy p v1\n\ngoal "g"\n\nrequire signed by ann\n\nallow file.*\n')
+    with pytest.raises(BrokenContractError) as caught:
+        reread_policy(str(tmp_path), base)
+    assert any("sign" in found.message for found in caught.value.findings)

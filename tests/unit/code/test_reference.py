@@ -1,0 +1,77 @@
+"""docs/reference/code.md says what the tables of the code say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from adjourn.code.index.analysis import MAX_PARSED
+from adjourn.code.index.languages import LANGUAGES
+from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
+from adjourn.code.server.replies import MAX_REPLY, MOST
+from adjourn.code.server.tools import TOOLS
+from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow.flags import table
+
+TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
+
+
+def test_every_tool_is_there_with_what_it_takes() -> None:
+    """One row a tool, its arguments in order, those that are required marked."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", TEXT.partition("## Phases")[0], re.MULTILINE)
+    expected = [
+        (
+            tool.name,
+            ", ".join(
+                f"`{field.name}{'*' if field.required else ''}`"
+                for field in msgspec.structs.fields(tool.takes)
+            ),
+        )
+        for tool in TOOLS
+    ]
+    assert rows == expected
+
+
+def test_every_step_is_there_with_what_is_submitted() -> None:
+    """One row a step: its payload, and the tools it needs."""
+    section = TEXT.partition("## Phases")[2].partition("## Strictness")[0]
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|(.*?)\|(.*?)\|$", section, re.MULTILINE)
+    assert [(int(number), name) for number, name, _, _ in rows] == [
+        (row.step, row.phase) for row in phases.STEPS
+    ]
+    for (_, name, submitted, needed), row in zip(rows, phases.STEPS, strict=True):
+        names = set(re.findall(r"`(\w+)`", submitted))
+        assert names == set(payloads.expected(row.payload)), name
+        assert set(re.findall(r"`(\w+)`", needed)) == set(row.needs), name
+
+
+def test_the_flags_are_those_of_the_server() -> None:
+    """The table of flags is made from the one that the server reads."""
+    assert table() in TEXT
+
+
+def test_the_languages_are_those_of_the_table() -> None:
+    """One row a language, with its files."""
+    section = TEXT.partition("### Languages")[2].partition("### Limits")[0]
+    rows = re.findall(r"^\| (\w+) \| (`.*?) \|$", section, re.MULTILINE)
+    assert rows == [
+        (language.name, ", ".join(f"`{extension}`" for extension in language.extensions))
+        for language in LANGUAGES
+    ]
+
+
+def test_the_limits_are_those_that_hold() -> None:
+    """Each limit is told as it is."""
+    section = TEXT.partition("### Limits")[2].partition("### The index")[0]
+    rows = dict(re.findall(r"^\| (.*?) \| ([\d,]+) \|$", section, re.MULTILINE))
+    assert {name: int(value.replace(",", "")) for name, value in rows.items()} == {
+        "bytes of a reply": MAX_REPLY,
+        "definitions in a reply": MOST["definitions"],
+        "references in a reply": MOST["references"],
+        "symbols in a reply": MOST["symbols"],
+        "patterns at once": MAX_PATTERNS,
+        "characters shown of a line": MAX_LINE,
+        "bytes of a file that has symbols": MAX_PARSED,
+    }

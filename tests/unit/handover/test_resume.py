@@ -1,0 +1,808 @@
+"""Resuming: what is looked up where, what is taken in, what is refused whole, and what the next session is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from adjourn.checkpoints import folder_verification, folder_writing
+from adjourn.checkpoints.checkpoint import create, find
+from adjourn.checkpoints.shapes import AUDITED
+from adjourn.errors import (
+    AdjournError,
+    ConflictError,
+    HeldError,
+    IntegrityError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+)
+from adjourn.handover import resume
+from adjourn.handover.resume import (
+    ANSWER_BYTES,
+    MAX_CALLS,
+    import_folder,
+    import_published,
+    locate,
+    vouched_for,
+)
+from adjourn.host import keys
+from adjourn.host.process import Process
+from adjourn.knowledge.records.agent_notes import Note, add
+from adjourn.log import kinds
+from adjourn.log.canonical import digest
+from adjourn.log.chain import verify_chain
+from adjourn.policy.contract import BrokenContractError
+from adjourn.store.base import EMPTY
+from adjourn.store.memory import MemoryStore
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.decision import Block, Call
+from unit.checkpoints.test_checkpoint import ANN, Machine
+from unit.checkpoints.test_folder import EDITS, Forger
+
+FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
+"""A process on a machine that cannot be looked at."""
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def machine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
+    machine = Machine(tmp_path / "a", monkeypatch, store=request.param)
+    yield machine
+    machine.store.close()
+
+
+@pytest.fixture
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path / "a", monkeypatch)
+
+
+@pytest.fixture
+def two(one: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Another machine, in use, with another user's keys. The first one's keys are trusted when `trusting` was called."""
+    return Machine(tmp_path / "b", monkeypatch)
+
+
+def saved(machine: Machine, *tools: str, name: str = "fix-auth") -> str:
+    """A client works, saves and goes; returns the task."""
+    desk = machine.desk("first")
+    desk.process = FAR
+    machine.work(desk, *(tools or ("file.read", "tests.run", "network.fetch")))
+    made = machine.save(desk, name)
+    machine.leave(desk)
+    return made.event.task
+
+
+def carried(here: Machine, there: Machine, name: str = "fix-auth") -> None:
+    """What git does: the folder, and nothing else."""
+    shutil.copytree(here.folder(name), there.folder(name), dirs_exist_ok=True)
+
+
+def trusting(there: Machine, here: Machine) -> None:
+    here.use()
+    public = keys.own_public_key()
+    there.use()
+    keys.trust(f"key-{digest(public)[:6]}", public)
+
+
+# --- the answer
+
+
+def test_the_answer_is_the_published_one_and_ours(machine: Machine) -> None:
+    """The published fields, in their order, then the task, the time and the goal."""
+    task = saved(machine)
+    answer = machine.resume(machine.desk("second"))
+    assert list(answer.items()) == [
+        ("name", "fix-auth"),
+        ("description", "found it"),
+        ("toolsCalled", ["file.read", "tests.run"]),
+        ("callsUsed", 2),
+        ("budgetRemaining", 18),
+        (
+            "auditSummary",
+            [
+                {"event": "tool.allowed", "data": {"tool": "file.read"}},
+                {"event": "tool.allowed", "data": {"tool": "tests.run"}},
+                {"event": "tool.denied", "data": {"tool": "network.fetch", "reason": "deny_list"}},
+                {"event": "checkpoint.created", "data": {"name": "fix-auth"}},
+                {"event": "checkpoint.resumed", "data": {"name": "fix-auth"}},
+            ],
+        ),
+        ("task", task),
+        ("checkpointedAt", "2026-05-02T15:30:16.345Z"),
+        ("goal", "do it"),
+    ]
+
+
+def test_what_there_is_not_is_not_told(one: Machine) -> None:
+    """Without a description and a limit the answer has neither."""
+    one.write_policy("use file.read")
+    desk = one.desk()
+    one.work(desk, "file.read")
+    session = desk.session()
+    create(session.task, "plain", sitting=session)
+    assert list(one.resume(desk, "plain")) == [
+        "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal",
+    ]  # fmt: skip
+
+
+def test_tools_are_told_once_and_in_order(one: Machine) -> None:
+    """Only those that were forwarded, each once, in the order of their first call."""
+    saved(
+        one, "tests.run", "network.fetch", "file.read", "tests.run", "unheard.of", "file.read", "file.write"
+    )
+    assert one.resume(one.desk("second"))["toolsCalled"] == ["tests.run", "file.read", "file.write"]
+
+
+def test_what_is_spent_is_the_tasks(machine: Machine) -> None:
+    """An older checkpoint refunds nothing: neither another name, nor another session, nor both."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    machine.save(desk, "early")
+    machine.work(desk, *["file.read"] * 9)
+    machine.save(desk, "late")
+    machine.leave(desk)
+    second = machine.desk("second")
+    early = machine.resume(second, "early")
+    assert (early["callsUsed"], early["budgetRemaining"]) == (10, 10)
+    machine.work(second, "file.write")
+    assert machine.resume(second, "late")["callsUsed"] == 11
+    assert machine.resume(second, "early")["budgetRemaining"] == 9
+
+
+def test_no_budget_is_below_nothing(one: Machine) -> None:
+    """A policy that was narrowed below what is spent leaves 0, and calls are refused."""
+    saved(one, *["file.read"] * 5)
+    one.write_policy("use file.read", "budget calls=3")
+    desk = one.desk("second")
+    assert one.resume(desk)["budgetRemaining"] == 0
+    _, (admitted,) = desk.admit([Call(tool="file.read", digest="1" * 64)])
+    assert isinstance(admitted.decision, Block)
+    assert admitted.decision.reason == "budget_exhausted"
+
+
+def test_calls_in_doubt_are_told(machine: Machine) -> None:
+    """An effect that was cut off is named with its arguments and the advice to look; settled, it is not told again."""
+    desk = machine.desk()
+    session, (admitted, _) = desk.admit(
+        [
+            Call(tool="file.write", digest="2" * 64, arguments='{"path":"a"}'),
+            Call(tool="file.read", digest="3" * 64, effectful=False),
+        ]
+    )
+    machine.save(desk)
+    machine.leave(desk)
+    answer = machine.resume(machine.desk("second"))
+    assert answer["inDoubt"] == [
+        {
+            "call": admitted.call,
+            "tool": "file.write",
+            "digest": "2" * 64,
+            "since": "2026-05-02T15:30:12.345Z",
+            "arguments": '{"path":"a"}',
+        }
+    ]
+    assert answer["inDoubtCount"] == 1
+    assert "adjourn settle" in answer["advice"]
+    settle_doubt(session.task, admitted.call, happened=True, by=ANN)
+    assert not {"inDoubt", "inDoubtCount", "advice"} & machine.resume(machine.desk("second")).keys()
+
+
+def test_resuming_is_written_down(machine: Machine) -> None:
+    """Which version was resumed, and whether the store or a folder had it."""
+    task = saved(machine)
+    made = find(machine.store, "fix-auth")
+    machine.resume(machine.desk("second"))
+    (resumed,) = machine.facts(task, kinds.CheckpointResumed)
+    assert resumed == kinds.CheckpointResumed(checkpoint=made.hash, name="fix-auth", source="store")
+
+
+def test_resuming_where_one_sits_goes_on(machine: Machine) -> None:
+    """The task stays the same, the session too, and nothing is in doubt by it."""
+    desk = machine.desk()
+    session = machine.work(desk, "file.read")
+    machine.save(desk)
+    assert machine.resume(desk)["callsUsed"] == 1
+    assert desk.session() is session
+
+
+# --- bounds
+
+
+def shown(answer: dict[str, Any]) -> int:
+    """Bytes of the text that an agent gets."""
+    return len(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+
+
+def pages(machine: Machine, desk: Any, name: str = "fix-auth") -> list[dict[str, Any]]:
+    found = [machine.resume(desk, name)]
+    while "more" in found[-1]:
+        assert len(found) < 200
+        found.append(machine.resume(desk, name, more=found[-1]["more"]))
+    return found
+
+
+def told(entry: dict[str, Any]) -> tuple[str, str]:
+    return entry["event"], json.dumps(entry["data"])
+
+
+def test_a_long_history_is_told_in_pages(one: Machine) -> None:
+    """Every page is at most 8 KB as the agent gets it; the newest comes first; all pages are all of it, exactly once."""
+    one.write_policy("use file.*", "deny network.*")
+    desk = one.desk()
+    for turn in range(60):
+        one.work(desk, f"file.t{turn}", "file.read", "network.fetch")
+    one.save(desk)
+    told_pages = pages(one, desk)
+    assert len(told_pages) > 2
+    for page in told_pages:
+        assert shown(page) <= ANSWER_BYTES
+        assert page["auditSummary"]
+    assert shown(told_pages[0]) > ANSWER_BYTES * 0.8
+    entries = [entry for page in reversed(told_pages) for entry in page["auditSummary"]]
+    events = one.events(desk.task_id())
+    expected = [event for event in events if event.event in AUDITED]
+    resumed = [entry for entry in entries if entry["event"] == "checkpoint.resumed"]
+    assert len(resumed) == 1  # those of the later pages came after the first page
+    del expected[len(entries) :]
+    assert [entry["event"] for entry in entries] == [event.event for event in expected]
+    tools = [entry["data"]["tool"] for entry in entries if entry["event"].startswith("tool.")]
+    assert tools == [tool for turn in range(60) for tool in (f"file.t{turn}", "file.read", "network.fetch")]
+
+
+def test_a_page_has_an_entry_even_if_it_is_large(one: Machine) -> None:
+    """Paging goes on whatever an entry weighs, and comes to an end."""
+    desk = one.desk()
+    one.work(desk, "file.read")
+    desk.session().note(kinds.UpstreamError(message="x" * 9000))
+    desk.session().note(kinds.UpstreamError(message="y" * 9000))
+    one.save(desk, description="d" * 9000)
+    told_pages = pages(one, desk)
+    messages = [
+        entry["data"]["message"][0]
+        for page in told_pages
+        for entry in reversed(page["auditSummary"])
+        if entry["event"] == "upstream.error"
+    ]
+    assert messages == ["y", "x"]
+
+
+def test_every_part_of_an_answer_is_bounded(one: Machine) -> None:
+    """However many tools were called and calls are in doubt, and however long the texts are: all of it within 8 KB."""
+    policy = (one.root / ".aex" / "policy.aex").read_text().replace('"do it"', f'"{"g" * 3000}"')
+    (one.root / ".aex" / "policy.aex").write_text(
+        policy.replace("use file.read", "use *").replace("=20", "=400")
+    )
+    desk = one.desk()
+    calls = [
+        Call(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500) for number in range(300)
+    ]
+    desk.admit(calls)
+    one.save(desk, description="d" * 10_000)
+    one.leave(desk)
+    answer = one.resume(one.desk("second"))
+    assert shown(answer) <= ANSWER_BYTES
+    tools, doubts = answer["toolsCalled"], answer["inDoubt"]
+    assert (len(tools) > 3, len(doubts) > 2) == (True, True)
+    assert tools == [call.tool for call in calls[: len(tools)]]
+    assert [doubt["tool"] for doubt in doubts] == tools[: len(doubts)]
+    assert (answer["callsUsed"], answer["inDoubtCount"]) == (300, 300)
+    assert answer["auditSummary"]
+    for text, letter in (("description", "d"), ("goal", "g")):
+        assert answer[text].rstrip("…").strip(letter) == ""
+        assert answer[text].endswith("…")
+
+
+@pytest.mark.parametrize(
+    "more", ["-1", "1.5", "x", " 1", "1 ", "1e3", "٣", "0x1", "9" * 19, "9" * 5000, "\0"]
+)
+def test_a_more_of_another_make_is_refused(one: Machine, more: str) -> None:
+    """It is the number of an event, and nothing else is taken for one."""
+    saved(one)
+    with pytest.raises(InvalidError, match="not a `more` of an answer"):
+        one.resume(one.desk("second"), more=more)
+
+
+@pytest.mark.parametrize("more", ["0", "1", "7", "9" * 18])
+def test_any_number_is_a_place(one: Machine, more: str) -> None:
+    """Before the first event there is nothing; beyond the last is the end."""
+    saved(one)
+    answer = one.resume(one.desk("second"), more=more)
+    assert bool(answer["auditSummary"]) == (more not in "01")
+    assert "more" not in answer
+
+
+# --- looking it up
+
+
+def test_what_is_not_there_lists_what_is(machine: Machine) -> None:
+    """At most ten names, or the tool that makes the first one."""
+    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(aex\.checkpoint makes one\)'):
+        machine.resume(machine.desk("second"), "lost")
+    for name in ("b", "a"):
+        saved(machine, name=name)
+    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(there are: a, b\)'):
+        machine.resume(machine.desk("second"), "lost")
+
+
+@pytest.mark.parametrize("name", ["../../etc", "", "a/b", "a\0b", "x" * 65])
+def test_a_name_that_is_none_is_refused(one: Machine, name: str) -> None:
+    """Names of checkpoints are no paths."""
+    with pytest.raises(InvalidError, match="not a checkpoint name"):
+        one.resume(one.desk(), name)
+
+
+def test_the_store_suffices(machine: Machine) -> None:
+    """A folder that was removed is not missed."""
+    saved(machine)
+    shutil.rmtree(machine.folder())
+    assert machine.resume(machine.desk("second"))["callsUsed"] == 2
+
+
+def test_a_held_task_is_refused(machine: Machine) -> None:
+    """While another client works on the task it cannot be resumed, unless by a take-over; nothing changes by trying."""
+    desk = machine.desk("first")
+    machine.work(desk, "file.read")
+    machine.save(desk)
+    before = machine.events(desk.task_id())
+    with pytest.raises(HeldError, match="is held by tester"):
+        machine.resume(machine.desk("second"))
+    assert machine.events(desk.task_id()) == before
+    assert machine.resume(machine.desk("third", take_over=True))["callsUsed"] == 1
+
+
+def test_an_edited_folder_changes_nothing(one: Machine, two: Machine) -> None:
+    """On the machine that trusts its signer, and on the one that made it: refused whole, and the store is as it was."""
+    one.use()
+    saved(one)
+    trusting(two, one)
+    path = one.folder() / "checkpoint.json"
+    stored = path.read_bytes()
+    for what, edit, reason in EDITS:
+        value = json.loads(stored)
+        edit(value)
+        path.write_text(json.dumps(value))
+        carried(one, two)
+        for machine in (one, two):
+            machine.use()
+            before = machine.everything()
+            with pytest.raises(AdjournError, match=reason):
+                resume.resume(machine.desk("second"), "fix-auth")
+            assert machine.everything() == before, what
+
+
+def test_exporting_mends_an_edited_folder(machine: Machine) -> None:
+    """Written again from the store it can be resumed."""
+    saved(machine)
+    path = machine.folder() / "checkpoint.json"
+    path.write_text(path.read_text().replace('"callsUsed": 2', '"callsUsed": 0', 1))
+    with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
+        machine.resume(machine.desk("second"))
+    assert "adjourn export" in refusal.value.remedy
+    folder_writing.write(machine.store, find(machine.store, "fix-auth"), str(machine.root))
+    assert machine.resume(machine.desk("second"))["callsUsed"] == 2
+
+
+def test_nothing_of_an_edited_audit_log_is_used(one: Machine) -> None:
+    """Where the store has the history, the lines beside an untouched checkpoint.json are not read."""
+    task = saved(one)
+    before = one.entries(task)
+    (one.folder() / "audit.jsonl").write_text("lies\n")
+    assert one.resume(one.desk("second"))["callsUsed"] == 2
+    assert one.entries(task)[: len(before)] == before
+
+
+def test_odd_files_are_refused(one: Machine) -> None:
+    """A link or a pipe where checkpoint.json should be is not resumed, though the store has the checkpoint."""
+    saved(one)
+    path = one.folder() / "checkpoint.json"
+    path.rename(one.root / "kept")
+    path.symlink_to(one.root / "kept")
+    with pytest.raises(InvalidError, match="cannot read"):
+        one.resume(one.desk("second"))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidError, match="not a regular file"):
+        one.resume(one.desk("second"))
+
+
+def test_a_copy_under_another_name_is_refused(one: Machine) -> None:
+    """A name that was signed for one checkpoint cannot be put on another."""
+    saved(one)
+    saved(one, "file.read", name="other")
+    shutil.rmtree(one.folder("other"))
+    shutil.copytree(one.folder(), one.folder("other"))
+    with pytest.raises(IntegrityError, match=r'checkpoints/other holds checkpoint "fix-auth"'):
+        one.resume(one.desk("second"), "other")
+
+
+# --- brought by git
+
+
+def test_a_stranger_is_refused_by_key(one: Machine, two: Machine) -> None:
+    """The refusal names the key and what a person can do; nothing is taken in; once trusted, it goes on as it was."""
+    one.use()
+    task = saved(one)
+    key = find(one.store, "fix-auth").data.key
+    carried(one, two)
+    two.use()
+    with pytest.raises(RefusedError, match=f"is signed by {key}, which is not trusted here") as refusal:
+        two.resume(two.desk())
+    assert "adjourn keys trust" in refusal.value.remedy
+    assert two.everything() == ({}, {})
+    trusting(two, one)
+    answer = two.resume(two.desk())
+    assert (answer["task"], answer["callsUsed"], answer["budgetRemaining"]) == (task, 2, 18)
+    assert two.facts(task, kinds.CheckpointResumed)[-1].source == "folder"
+    assert verify_chain(two.entries(task)).valid
+
+
+def test_what_was_cut_off_elsewhere_is_in_doubt_here(one: Machine, two: Machine) -> None:
+    """The other machine's session is over once its lease is not seen, and its open effects are in doubt."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    desk.admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
+    one.save(desk)
+    carried(one, two)
+    trusting(two, one)
+    assert [doubt["tool"] for doubt in two.resume(two.desk())["inDoubt"]] == ["file.write"]
+    _, (admitted,) = two.desk().admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
+    assert "in doubt" in str(admitted.decision)
+
+
+def test_a_longer_folder_extends_the_store(one: Machine, two: Machine) -> None:
+    """Work that went on elsewhere comes back: the store takes in what is new, and goes on from there."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    one.work(desk, "file.read")
+    one.save(desk)
+    carried(one, two)
+    trusting(two, one)
+    other = two.desk("second")
+    other.process = FAR
+    two.resume(other)
+    two.work(other, "file.write", "tests.run")
+    two.save(other, description="mended")
+    carried(two, one)
+    one.clock.move(seconds=200)  # the lease of the first session has run out
+    trusting(one, two)
+    answer = one.resume(one.desk("third"))
+    assert (answer["description"], answer["callsUsed"]) == ("mended", 3)
+    assert answer["toolsCalled"] == ["file.read", "file.write", "tests.run"]
+    task = answer["task"]
+    assert one.entries(task)[: len(two.entries(task))] == two.entries(task)
+    assert verify_chain(one.entries(task)).valid
+
+
+def test_an_older_folder_refunds_nothing(machine: Machine, tmp_path: Path) -> None:
+    """Checking out an old version is resumed as that version, with today's budget; the name keeps its newest version."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    machine.save(desk, description="old")
+    shutil.copytree(machine.folder(), tmp_path / "old")
+    machine.work(desk, *["file.read"] * 7)
+    new = machine.save(desk, description="new")
+    shutil.copytree(machine.folder(), tmp_path / "new")
+    shutil.copytree(tmp_path / "old", machine.folder(), dirs_exist_ok=True)
+    answer = machine.resume(desk)
+    assert (answer["description"], answer["callsUsed"], answer["budgetRemaining"]) == ("old", 8, 12)
+    assert find(machine.store, "fix-auth") == new
+    shutil.copytree(tmp_path / "new", machine.folder(), dirs_exist_ok=True)
+    assert machine.resume(desk)["description"] == "new"
+
+
+def test_what_was_spent_under_another_name_is_spent(one: Machine, two: Machine) -> None:
+    """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    one.work(desk, "file.read")
+    one.save(desk, "early")
+    one.work(desk, *["file.write"] * 9)
+    one.save(desk, "late")
+    one.save(desk, "middle")
+    stranger = one.desk("other")
+    one.work(stranger, *["file.read"] * 3)
+    one.save(stranger, "another")
+    for name in ("early", "late", "middle", "another"):
+        carried(one, two, name)
+    (two.folder("middle") / "audit.jsonl").write_text("lies\n")
+    trusting(two, one)
+    answer = two.resume(two.desk(), "early")
+    assert (answer["callsUsed"], answer["budgetRemaining"]) == (10, 10)
+    assert answer["toolsCalled"] == ["file.read", "file.write"]
+    assert list(two.store.streams()) == [answer["task"]]
+    assert list(two.store.refs("checkpoint/")) == ["checkpoint/early", "checkpoint/late"]
+
+
+def test_folders_of_strangers_are_left_alone(one: Machine, two: Machine) -> None:
+    """What an unknown key signed beyond the resumed checkpoint is not taken in."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    one.work(desk, "file.read")
+    one.save(desk, "early")
+    one.work(desk, "file.read")
+    one.save(desk, "late")
+    carried(one, two, "early")
+    carried(one, two, "late")
+    forger = Forger(two.folder("late"))
+    trusting(two, one)
+    forger.write(forger.extra.document)
+    assert two.resume(two.desk(), "early")["callsUsed"] == 1
+
+
+def test_two_ways_at_once_are_a_conflict(one: Machine, two: Machine) -> None:
+    """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    one.work(desk, "file.read")
+    made = one.save(desk)
+    carried(one, two)
+    one.work(desk, "file.write")
+    trusting(two, one)
+    other = two.desk("second")
+    two.resume(other)
+    two.work(other, "tests.run")
+    add(other.session(), Note(facts=("only known there",)))
+    two.save(other)
+    carried(two, one)
+    trusting(one, two)
+    before = one.everything()
+    task, first = made.event.task, made.event.seq + 1
+    with pytest.raises(ConflictError, match=f"task {task} .*: the histories differ from event {first} on"):
+        one.resume(one.desk("third", take_over=True))
+    assert one.everything() == before
+
+
+def test_a_forgery_is_refused_where_its_task_is_known(one: Machine) -> None:
+    """A folder rewritten whole with another key is neither believed nor merged."""
+    saved(one)
+    forger = Forger(one.folder())
+    forger.events = [*forger.events[:4], forger.events[-1]]
+    before = one.everything()
+    forger.write(forger.extra.document | {"callsUsed": 1, "callsRefused": 0, "tools": {"file.read": 1}})
+    with pytest.raises(AdjournError):
+        one.resume(one.desk("second"))
+    assert one.everything() == before
+
+
+# --- imported by a person
+
+
+def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
+    """An import lets just that history be resumed; the key stays unknown, and what it signs later is refused."""
+    one.use()
+    desk = one.desk()
+    desk.process = FAR
+    one.work(desk, "file.read")
+    one.save(desk)
+    carried(one, two)
+    two.use()
+    verified = folder_verification.verify(str(two.folder()))
+    with pytest.raises(RefusedError):
+        import_folder(two.store, verified)
+    assert two.everything() == ({}, {})
+    made = import_folder(two.store, verified, vouched=True).checkpoint
+    assert find(two.store, "fix-auth") == made
+    assert vouched_for(two.store, made) == made.event.seq
+    assert two.resume(two.desk())["callsUsed"] == 1
+    one.use()
+    one.work(desk, "file.read")
+    one.save(desk)
+    carried(one, two)
+    two.use()
+    with pytest.raises(RefusedError, match="is not trusted here"):
+        two.resume(two.desk())
+
+
+def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> None:
+    """What was vouched for does not open the door to another history of that task, however short."""
+    one.use()
+    saved(one)
+    carried(one, two)
+    two.use()
+    import_folder(two.store, folder_verification.verify(str(two.folder())), vouched=True)
+    forger = Forger(two.folder())
+    forger.events[1] = msgspec.structs.replace(forger.events[1], timestamp="2026-05-02T16:00:00.000Z")
+    forger.write(forger.extra.document)
+    before = two.everything()
+    with pytest.raises(ConflictError, match="the histories differ from event 1 on"):
+        two.resume(two.desk())
+    assert two.everything() == before
+
+
+def test_importing_twice_changes_nothing(one: Machine) -> None:
+    """A folder whose history the store has is found to be the same."""
+    saved(one)
+    verified = folder_verification.verify(str(one.folder()))
+    before = one.everything()
+    assert import_folder(one.store, verified).checkpoint == verified.checkpoint
+    assert one.everything() == before
+
+
+def test_a_long_history_is_taken_in_by_chunks(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More events than fit into one step arrive all the same, in order."""
+    monkeypatch.setattr(resume, "_CHUNK", 3)
+    saved(one)
+    verified = folder_verification.verify(str(one.folder()))
+    store = MemoryStore()
+    import_folder(store, verified)
+    assert list(store.read(verified.extra.task)) == list(verified.audit.entries())
+
+
+def test_what_is_located_is_said(one: Machine, two: Machine) -> None:
+    """From the store, or from a folder that was brought."""
+    one.use()
+    saved(one)
+    carried(one, two)
+    trusting(two, one)
+    assert locate(two.store, str(two.root), "fix-auth")[1] == "folder"
+    one.use()
+    assert locate(one.store, str(one.root), "fix-auth")[1] == "store"
+
+
+# --- the published format alone
+
+PUBLISHED = {
+    "name": "fix-auth",
+    "description": "Read auth files, identified the bug in token validation",
+    "timestamp": "2026-05-02T15:30:12.345Z",
+    "callsUsed": 5,
+    "budget": 100,
+    "toolHistory": [
+        {"tool": "file.read", "timestamp": "2026-05-02T15:28:00Z", "decision": "forward"},
+        {"tool": "tests.run", "timestamp": "2026-05-02T15:29:00Z", "decision": "forward"},
+        {"tool": "network.fetch", "timestamp": "2026-05-02T15:29:30Z", "decision": "block", "reason": "deny_list"},
+    ],
+}  # fmt: skip
+
+
+def published(machine: Machine, **changes: object) -> Path:
+    machine.folder().mkdir(parents=True)
+    (machine.folder() / "checkpoint.json").write_text(json.dumps(PUBLISHED | changes, indent=2))
+    return machine.folder()
+
+
+def test_the_published_format_is_not_resumed_by_itself(one: Machine) -> None:
+    """Nothing in it can be verified: a person must import it."""
+    published(one)
+    with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
+        one.resume(one.desk())
+    assert one.everything()[0] == {}
+
+
+def test_a_person_can_import_the_published_format(machine: Machine) -> None:
+    """It becomes a task that says who took it in, from which file, with what it says is spent; then it can be resumed."""
+    place = published(machine)
+    stored = (place / "checkpoint.json").read_bytes()
+    made = import_published(machine.task("t1"), str(place), ANN)
+    opened, imported, _ = machine.events("t1")
+    assert (opened.by, imported.by, made.event.by) == (ANN, ANN, ANN)
+    assert machine.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
+    assert machine.store.get_blob(digest(stored)) == stored
+    assert made.data.trigger == "import"
+    folder_writing.write(machine.store, made, str(machine.root))
+    answer = machine.resume(machine.desk())
+    assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
+    assert answer["description"] == PUBLISHED["description"]
+    assert folder_verification.verify(str(place)).file.calls_used == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"callsUsed": -1}, "callsUsed and budget must lie in 0"),
+        ({"callsUsed": MAX_CALLS + 1}, "callsUsed and budget must lie in 0"),
+        ({"callsUsed": 10**30}, "callsUsed and budget must lie in 0"),
+        ({"callsUsed": "5"}, r"at `\$.callsUsed`"),
+        ({"callsUsed": 5.5}, r"at `\$.callsUsed`"),
+        ({"budget": -1}, "callsUsed and budget must lie in 0"),
+        ({"budget": "no"}, r"at `\$.budget`"),
+        ({"name": "../x"}, "not a checkpoint name"),
+        ({"name": ["x"]}, r"at `\$.name`"),
+        ({"description": {"x": 1}}, r"at `\$.description`"),
+        ({"description": "x" * 10_001}, "the description has 10001 characters"),
+        ({"description": "x" * 100_000}, "the description has 100000 characters"),
+        ({"toolHistory": "none"}, r"at `\$.toolHistory`"),
+    ],
+)
+def test_values_out_of_range_are_not_imported(one: Machine, changes: dict[str, Any], reason: str) -> None:
+    """They are refused by name, and no task is begun."""
+    place = published(one, **changes)
+    with pytest.raises(InvalidError, match=reason):
+        import_published(one.task("t1"), str(place), ANN)
+    assert one.everything() == ({}, {})
+
+
+@pytest.mark.parametrize("used", [0, MAX_CALLS])
+def test_the_ends_of_the_range_are_imported(one: Machine, used: int) -> None:
+    """Nothing, and as much as may be."""
+    made = import_published(one.task("t1"), str(published(one, callsUsed=used, budget=MAX_CALLS)), ANN)
+    assert one.task("t1").ledger.calls_used == used
+    assert made.data.name == "fix-auth"
+
+
+# --- contracts
+
+
+def contracted(machine: Machine) -> str:
+    """A task under a contract that permits reading only."""
+    (machine.root / "task.aex").write_text(
+        'task read v0\ngoal "look"\nuse file.read\nbudget calls=4\nreturn 1\n'
+    )
+    desk = machine.desk("first", contract="task.aex")
+    desk.process = FAR
+    machine.work(desk, "file.read")
+    made = machine.save(desk)
+    machine.leave(desk)
+    return made.event.task
+
+
+def test_a_contract_goes_with_its_task(machine: Machine) -> None:
+    """A session under the workspace's wider policy is narrowed by the contract of the task it resumes."""
+    contracted(machine)
+    (machine.root / "task.aex").unlink()
+    desk = machine.desk("second")
+    answer = machine.resume(desk)
+    assert (answer["goal"], answer["budgetRemaining"]) == ("look", 3)
+    _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "file.write")])
+    assert [type(item.decision).__name__ for item in admitted] == ["Forward", "Block"]
+    assert desk.policy.budget == 4
+
+
+def test_a_contract_widens_nothing(one: Machine) -> None:
+    """What the policy here does not grant, the task's contract does not bring."""
+    contracted(one)
+    one.write_policy("use tests.run", "budget calls=2")
+    desk = one.desk("second")
+    assert one.resume(desk)["budgetRemaining"] == 1
+    _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "tests.run")])
+    assert [type(item.decision).__name__ for item in admitted] == ["Block", "Block"]
+
+
+def test_a_contract_travels(one: Machine, two: Machine) -> None:
+    """On another machine the contract is in force, though its file is not there."""
+    one.use()
+    contracted(one)
+    carried(one, two)
+    trusting(two, one)
+    desk = two.desk()
+    assert two.resume(desk)["budgetRemaining"] == 3
+    assert [rule.pattern for rule in desk.policy.allow] == ["file.read"]
+
+
+def test_a_task_without_its_contract_is_not_resumed(one: Machine) -> None:
+    """When the text is gone nobody knows what was permitted."""
+    task = contracted(one)
+    text = (one.root / "task.aex").read_bytes()
+    one.store.forget(digest(text))
+    before = one.events(task)
+    with pytest.raises(IntegrityError, match="that the task was opened under is not in the store"):
+        one.resume(one.desk("second"))
+    assert one.events(task) == before
+    assert one.desk("third", contract="task.aex").session(task)  # who has the very text may go on
+
+
+def test_a_contract_with_an_error_is_not_resumed(one: Machine) -> None:
+    """A text that this version finds broken permits nothing."""
+    desk = one.desk("first")
+    desk.contract = msgspec.structs.replace(desk.contract, contract_text="task t v0\nuse (\n")
+    one.work(desk, "file.read")
+    one.save(desk)
+    one.leave(desk)
+    with pytest.raises(BrokenContractError) as refusal:
+        one.resume(one.desk("second"))
+    assert refusal.value.findings
+    assert one.store.head(desk.task_id()) != EMPTY

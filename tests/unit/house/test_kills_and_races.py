@@ -1,0 +1,645 @@
+"""What takes more than one write is cut off before each of them, and two processes do it at once: nothing is lost, half there, or done twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from inspect import unwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from adjourn.checkpoints import (
+    folder_verification,
+    git_snapshot,
+    histories,
+    page_archive,
+    page_writer,
+    reflect,
+)
+from adjourn.checkpoints.checkpoint import create, find
+from adjourn.checkpoints.page_files import ACTIVE, find_active, search
+from adjourn.checkpoints.save import make
+from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
+from adjourn.cli.checkpoints import export as exporting
+from adjourn.code.index.index import Index
+from adjourn.code.model.repository import Repository
+from adjourn.code.search import context
+from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
+from adjourn.handover import resume
+from adjourn.handover.resume import import_folder, locate, take_in_later
+from adjourn.host import keys
+from adjourn.host.process import Process
+from adjourn.host.workspace import create_file, make_folder
+from adjourn.knowledge.records.agent_notes import Decided, Note, add
+from adjourn.policy.destructive import DEFAULT
+from adjourn.retention import gc
+from adjourn.retention.prune import Rules, plan, prune
+from adjourn.setup import undo
+from adjourn.setup.places import home
+from adjourn.setup.plan import Change
+from adjourn.store.memory import MemoryStore
+from adjourn.tasks.decision import Forward, Replay
+from adjourn.tasks.lease import Sitting
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
+from unit.checkpoints.test_checkpoint import Machine
+from unit.checkpoints.test_folder import Kill, Killed, each_step
+from unit.tasks.test_idempotency import POLICY, finish, pay
+from unit.tasks.test_session import one as call
+
+HERE = Process("here", os.getpid(), 1)
+
+
+@pytest.fixture
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path, monkeypatch)
+    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
+    return machine
+
+
+def mark(machine: Machine, name: str = "m", group: str = "g1") -> Any:
+    machine.clock.move(seconds=60)
+    session = machine.work(machine.desk(group), "file.read")
+    return make(session.task, str(machine.root), name, budget=20, sitting=session)
+
+
+class DyingStore(MemoryStore):
+    """A store whose process is killed before the n-th thing that it is to write."""
+
+    left = 1_000_000
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        self._step()
+        return super().append(*args, **options)
+
+    def swap(self, *args: Any, **options: Any) -> None:
+        self._step()
+        super().swap(*args, **options)
+
+    def put_blob(self, data: bytes) -> str:
+        self._step()
+        return super().put_blob(data)
+
+
+# --- taking a folder in
+
+
+def paid_for(machine: Machine) -> tuple[Session, folder_verification.VerifiedFolder]:
+    """A task in which an invoice was paid, and the folder of its checkpoint."""
+    task = Task(machine.store, "t1", clock=machine.clock, secret=keys.secret())
+    session = Session(task, POLICY, Sitting(HERE, "g1"))
+    session.open()
+    finish(session, call(session, pay()))
+    add(session, Note(facts=("it is paid once",), decisions=(Decided(decision="pay"),)))
+    made = make(task, str(machine.root), "paid", budget=None, sitting=session)
+    assert made.folder
+    return session, folder_verification.verify(str(machine.folder("paid")))
+
+
+def decided_elsewhere(machine: Machine, store: MemoryStore) -> object:
+    """What is said in another store when the invoice is to be paid once more."""
+    session = Session(
+        Task(store, "t1", clock=machine.clock, secret=keys.secret()), POLICY, Sitting(HERE, "g1")
+    )
+    session.open()
+    return call(session, pay()).decision
+
+
+def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
+    one: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever write was the last one: the next look takes in what is missing, with what it claims and what was known."""
+    monkeypatch.setattr(resume, "_CHUNK", 2)
+    _, verified = paid_for(one)
+    assert verified.known.record
+    for step in range(100):
+        store = DyingStore()
+        store.left = step
+        try:
+            import_folder(store, verified)
+        except Killed:
+            pass
+        else:
+            assert step > 3
+            return
+        store.left = 1_000_000
+        take_in_later(store, str(one.root), verified.checkpoint)
+        assert find(store, "paid") == verified.checkpoint
+        assert store.ref("record/t1")
+        assert not isinstance(decided_elsewhere(one, store), Forward)
+    raise AssertionError("it never ends")
+
+
+def test_an_older_folder_gives_no_claim_up(one: Machine) -> None:
+    """A folder of before an effect, checked out from version control, does not make the effect possible again."""
+    task = Task(one.store, "t1", clock=one.clock, secret=keys.secret())
+    session = Session(task, POLICY, Sitting(HERE, "g1"))
+    session.open()
+    finish(session, call(session, pay()), "error")
+    make(task, str(one.root), "work", budget=None, sitting=session)
+    shutil.copytree(one.folder("work"), one.root / "old")
+    finish(session, call(session, pay()))
+    make(task, str(one.root), "work", budget=None, sitting=session)
+    before = one.store.refs("once/")
+    shutil.copytree(one.root / "old", one.folder("work"), dirs_exist_ok=True)
+    assert locate(one.store, str(one.root), "work")[1] == "folder"
+    assert one.store.refs("once/") == before
+    assert isinstance(call(session, pay()).decision, Replay)
+
+
+def test_taking_in_a_history_waits_for_its_writer(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that goes on with the task meanwhile is no reason to refuse the folder."""
+    session, verified = paid_for(one)
+    one.store.swap("checkpoint/paid", None, expect=one.store.ref("checkpoint/paid"))
+    real, busy = one.store.append, iter([True, False])
+
+    def append(stream: str, entries: Any, **options: Any) -> Any:
+        if not entries and next(busy):
+            monkeypatch.setattr(one.store, "append", real)
+            call(session, pay("B-8"))
+            monkeypatch.setattr(one.store, "append", append)
+        return real(stream, entries, **options)
+
+    monkeypatch.setattr(one.store, "append", append)
+    import_folder(one.store, verified)
+    assert find(one.store, "paid") == verified.checkpoint
+
+
+# --- letting go, and freeing
+
+
+def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(one: Machine) -> None:
+    """Killed before any step: each folder verifies, or has no checkpoint.json; and the next run ends it."""
+    rules = Rules(keep_last=1)
+    for step in range(200):
+        names = [mark(one, f"n{step}-{number}").checkpoint.data.name for number in range(2)]
+        found = plan(one.store, str(one.root), rules, one.clock())
+        with pytest.MonkeyPatch.context() as patch:
+            kill = Kill(patch, step)
+            try:
+                prune(one.store, str(one.root), found)
+            except Killed:
+                pass
+            else:
+                if kill.left > 0:
+                    return
+        for name in names:
+            if (one.folder(name) / "checkpoint.json").exists():
+                assert folder_verification.verify(str(one.folder(name))).checkpoint.data.name == name
+        prune(one.store, str(one.root), plan(one.store, str(one.root), rules, one.clock()))
+        assert not one.folder(names[0]).exists()
+    raise AssertionError("it never ends")
+
+
+def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(one: Machine) -> None:
+    """What the name stands for by now was not agreed to."""
+    for name in ("a", "b"):
+        mark(one, name)
+    found = plan(one.store, str(one.root), Rules(keep_last=1), one.clock())
+    new = mark(one, "a").checkpoint
+    prune(one.store, str(one.root), found)
+    assert find(one.store, "a") == new
+    assert folder_verification.verify(str(one.folder("a"))).checkpoint == new
+    assert one.store.ref("folder/a")
+
+
+def test_a_page_that_is_edited_after_planning_stays(one: Machine) -> None:
+    """The person was faster than the pruning."""
+    for name in ("a", "b", "c"):
+        mark(one, name)
+    found = plan(one.store, str(one.root), Rules(keep_last=1), one.clock())
+    page = next(point.page for point in found.points if point.page)
+    path = one.root / page.path
+    path.write_text(path.read_text().replace("do it", "do that", 1))
+    prune(one.store, str(one.root), found)
+    assert "do that" in path.read_text()
+    assert len(search(str(one.root)).pages) == 2
+
+
+@pytest.mark.parametrize("changed", ["short", "long"])
+def test_histories_are_not_shared_over_what_was_written_meanwhile(
+    one: Machine, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """A process that writes one of the two folders while they are compared keeps what it wrote."""
+    for name in ("short", "long"):
+        mark(one, name)
+    real = histories._goes_on
+
+    def meanwhile(*args: Any) -> bool:
+        found = real(*args)
+        monkeypatch.setattr(histories, "_goes_on", real)
+        mark(one, changed, "g1" if changed == "short" else "g2")
+        return found
+
+    monkeypatch.setattr(histories, "_goes_on", meanwhile)
+    histories.share_histories(str(one.root), limit=0)
+    for name in ("short", "long"):
+        assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)
+    assert not [name for _, _, names in os.walk(one.root) for name in names if name.startswith(".audit")]
+
+
+def test_a_document_that_is_named_while_it_is_looked_for_stays(
+    one: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import that a kill has cut off is done again while documents are freed: what it names is not freed."""
+    _, verified = paid_for(one)
+    store = MemoryStore()
+    document = store.put_blob(one.store.get_blob(verified.checkpoint.data.document) or b"")
+    real = gc._texts
+
+    def texts(looked_at: Any) -> Any:
+        yield from list(real(looked_at))
+        monkeypatch.setattr(gc, "_texts", real)
+        import_folder(store, verified)
+
+    monkeypatch.setattr(gc, "_texts", texts)
+    one.clock.move(seconds=100_000)
+    gc.collect(store, str(one.root), one.clock())
+    assert store.get_blob(document) is not None
+
+
+@pytest.mark.parametrize("place", [".aex", ".aex/undo/1", ".code-intel", ".code-intel/sessions", "tmp"])
+def test_what_a_cut_off_write_left_is_freed(tmp_path: Path, place: str) -> None:
+    """Wherever adjourn writes files of its own, old temporaries go, and younger ones and others stay."""
+    folder = tmp_path / place
+    folder.mkdir(parents=True)
+    for name in (
+        ".a.json.12.0123abcd",
+        ".0123456789abcdef.new",
+        "..0123456789abcdef.new.12.0123abcd",
+        "b.json",
+    ):
+        (folder / name).write_text("x")
+        os.utime(folder / name, (1, 1))
+    (folder / ".a.json.13.0123abcd").write_text("x")
+    gc.collect(None, str(tmp_path), 0)
+    assert sorted(os.listdir(folder))[-2:] == [".a.json.13.0123abcd", "b.json"]
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_the_next_checkpoint_removes_what_a_killed_one_left(one: Machine) -> None:
+    """A folder that may be committed keeps no temporary file for long."""
+    mark(one, "a")
+    left = one.folder("a") / ".audit.jsonl.12.0123abcd"
+    left.write_text("x")
+    mark(one, "a")
+    assert left.exists()  # its process may be at work
+    os.utime(left, (1, 1))
+    mark(one, "a")
+    assert not left.exists()
+
+
+# --- pages and archives
+
+
+def test_an_archive_and_a_reflection_at_once_lose_no_line(
+    one: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has every page that is archived, and what was reflected on is marked."""
+    first = mark(one).checkpoint
+    task = first.event.task
+    page_archive.archive(str(one.root), task, "work", one.store)
+    second = mark(one).checkpoint
+    real = page_archive.read_index
+    threads: list[threading.Thread] = []
+
+    def meanwhile(root: str, project: str) -> Any:
+        found = real(root, project)
+        if not threads:
+            threads.append(
+                threading.Thread(target=page_archive.archive, args=(root, task, "work", one.store))
+            )
+            threads[0].start()
+            threads[0].join(1)
+        return found
+
+    found = reflect.reflect(str(one.root))
+    monkeypatch.setattr(reflect, "read_index", meanwhile)
+    reflect.remember(str(one.root), found)
+    threads[0].join()
+    entries = {entry.id: entry.status for entry in real(str(one.root), "work")}
+    assert entries.keys() == {first.hash, second.hash}
+    assert entries[first.hash] == "reflected"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
+    one: Machine, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """Before each step, on a file system with links or without: the page of the task that rests can be found."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    mark(one, "a", "g1")
+    other = find(one.store, "a").event.task
+    one.leave(one.desk("g1"))
+    one.clock.move(seconds=3600)
+    before = {path.name: path.read_bytes() for path in (one.root / "tmp").iterdir()}
+    mark(one, "b", "g2")
+    task = find(one.store, "b").event.task
+    made = find(one.store, "b")
+    for step in range(100):
+        for path in (one.root / "tmp").iterdir():
+            path.unlink()
+        for name, data in before.items():
+            (one.root / "tmp" / name).write_bytes(data)
+        with pytest.MonkeyPatch.context() as patch:
+            if not links:
+                patch.setattr(os, "link", refuse)
+            kill = Kill(patch, step)
+            try:
+                page_writer.write(one.task(task), made, str(one.root), budget=20)
+            except Killed:
+                pass
+            else:
+                if kill.left > 0:
+                    return
+        found = find_active(str(one.root), other)
+        assert found is not None
+        assert found.task == other
+    raise AssertionError("it never ends")
+
+
+def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
+    one: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the page of another task is to make room."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    mark(one, "a", "g1")
+    one.clock.move(seconds=3600)
+    session = one.work(one.desk("g2"), "file.read")
+    made = create(session.task, "b", sitting=session)
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(StoreError, match=r"cannot write the page .*Read-only file system"):
+        page_writer.write(session.task, made, str(one.root), budget=20)
+    assert (one.root / "tmp" / ACTIVE).exists()
+
+
+# --- files that are kept
+
+
+def test_what_two_rollbacks_kept_is_both_there(tmp_path: Path) -> None:
+    """Going back to files alone adds no event, so that the next time has the same number: each has a ref of its own."""
+    root = tmp_path / "r"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    patient = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)
+    (root / "a").write_text("first")
+    first = git_snapshot.keep(str(root), "t", 5, patient)
+    (root / "a").write_text("second")
+    second = git_snapshot.keep(str(root), "t", 5, patient)
+    assert git_snapshot.listed(str(root), "t") == {first.ref: first.commit, second.ref: second.commit}
+
+
+# --- setting up
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+PLACES = (".mcp.json", ".cursor/mcp.json")
+
+
+def set_up(root: Path, text: str) -> list[Change]:
+    paths = [root / place for place in PLACES]
+    return [
+        Change(str(path), path.read_text() if path.exists() else None, text, ["a test"]) for path in paths
+    ]
+
+
+def undone(root: Path) -> None:
+    files, left = undo.undoable(str(root), home({"HOME": str(root.parent / "home")}))
+    assert left == []
+    undo.take_back(files, str(root), keep=False)
+
+
+def held(root: Path) -> list[str | None]:
+    return [(root / place).read_text() if (root / place).exists() else None for place in PLACES]
+
+
+def begun(root: Path, *texts: str) -> None:
+    """A workspace with one file of a client, in which these set-ups were made."""
+    for path in root.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (root / PLACES[0]).write_text("{}")
+    for text in texts:
+        undo.make(set_up(root, text), str(root))
+
+
+def test_a_kill_while_a_set_up_is_taken_back_is_made_good_by_the_next(root: Path) -> None:
+    """After two runs, killed before any step: taking back again brings every file to what it was at first, and so does a later run."""
+
+    def check() -> None:
+        with suppress(NotFoundError):
+            undone(root)
+        assert held(root) == ["{}", None]
+        undo.make(set_up(root, '{"c": 3}'), str(root))
+        undone(root)
+        assert held(root) == ["{}", None]
+
+    two = ('{"a": 1}', '{"b": 2}')
+    assert each_step(lambda: begun(root, *two), lambda: undone(root), check) > 5
+
+
+def test_a_kill_while_a_later_set_up_follows_is_made_good(root: Path) -> None:
+    """What a killed taking back left behind does not keep a set-up that is made after it from being taken back."""
+
+    def check() -> None:
+        undo.make(set_up(root, '{"c": 3}'), str(root))
+        undone(root)
+        assert held(root) == ["{}", None]
+
+    two = ('{"a": 1}', '{"b": 2}')
+    assert each_step(lambda: begun(root, *two), lambda: undone(root), check) > 5
+
+
+def test_a_kill_while_a_failed_set_up_is_forgotten_leaves_the_earlier_ones(root: Path) -> None:
+    """A run that could not be made is given up; what was set up before it can be taken back, whichever step was the last."""
+
+    def act() -> None:
+        wanted = set_up(root, '{"b": 2}')
+        wanted[1] = wanted[1]._replace(before='{"z": 0}')
+        with pytest.raises(ConflictError):
+            undo.make(wanted, str(root))
+
+    def check() -> None:
+        undone(root)
+        assert held(root) == ["{}", None]
+
+    assert each_step(lambda: begun(root, '{"a": 1}'), act, check) > 5
+
+
+def test_of_two_set_ups_at_once_one_is_made_and_can_be_taken_back(root: Path) -> None:
+    """The other one is told that the files were changed, and takes nothing of the first one's copies with it."""
+    (root / PLACES[0]).write_text("{}")
+    first, second = set_up(root, '{"a": 1}'), set_up(root, '{"b": 2}')
+    real = create_file
+    between, go_on = threading.Event(), threading.Event()
+    told: list[BaseException] = []
+
+    def slow(folder: str, name: str, *args: Any) -> bool:
+        if name == "0" and not between.is_set():
+            between.set()
+            assert go_on.wait(10)
+        return real(folder, name, *args)
+
+    def run(changes: list[Change]) -> None:
+        try:
+            undo.make(changes, str(root))
+        except ConflictError as error:
+            told.append(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(undo, "create_file", slow)
+        one = threading.Thread(target=run, args=(first,))
+        one.start()
+        assert between.wait(10)
+        other = threading.Thread(target=run, args=(second,))
+        other.start()
+        other.join(0.3)
+        go_on.set()
+        one.join()
+        other.join()
+    assert len(told) == 1
+    assert held(root) == ['{"a": 1}'] * 2
+    undone(root)
+    assert held(root) == ["{}", None]
+
+
+# --- the index of code
+
+
+def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
+    """A process that forgets the index makes no other one take its files for its own."""
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=main, check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(linked)], cwd=main, check=True)
+    (main / "one.py").write_text("def first(): ...\n")
+    (linked / "two.py").write_text("def second(): ...\n")
+    here, there = Index(Repository(str(main))), Index(Repository(str(linked)))
+    try:
+        here.sync()
+        there.sync()
+        there.sync(force=True)
+        assert here.synced() is None
+        assert not here.knows("two.py")
+        assert here.sync().added == 1
+        assert [here.knows("one.py"), here.knows("two.py")] == [True, False]
+        assert [there.knows("one.py"), there.knows("two.py")] == [False, True]
+    finally:
+        here.close()
+        there.close()
+
+
+# --- a folder elsewhere
+
+
+def test_a_folder_that_is_sent_can_be_written_again(one: Machine, tmp_path: Path) -> None:
+    """With what was known beside it, and after a kill at whatever step; but nothing is written among other files."""
+    _, verified = paid_for(one)
+    assert verified.known.record
+    one.patch.chdir(one.root)
+    place: Any = {"place": SimpleNamespace(store=one.store, root=str(one.root)), "as_json": True}
+    assert exporting.export.callback is not None
+    export = unwrap(exporting.export.callback)
+    target = tmp_path / "sent"
+    for step in range(0, 100, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            kill = Kill(patch, step)
+            try:
+                export(name="paid", target=str(target), **place)
+            except Killed:
+                pass
+            else:
+                if kill.left > 0:
+                    break
+    export(name="paid", target=str(target), **place)
+    assert folder_verification.verify(str(target)).checkpoint == verified.checkpoint
+    (target / "mine").write_text("x")
+    with pytest.raises(RefusedError, match="other files"):
+        export(name="paid", target=str(target), **place)
+
+
+# --- what people and models write
+
+
+def test_what_a_failed_editor_left_is_not_written_over(
+    one: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Editing again takes another file, so that the text which the first message names is still there."""
+    mark(one)
+    edit = checkpoint_commands.edit.callback
+    assert edit is not None
+    monkeypatch.chdir(one.root)
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "$TEXT" > "$1"\nexit 1\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    for text in ("an hour of work", "a second try"):
+        monkeypatch.setenv("TEXT", text)
+        with pytest.raises(AdjournError, match=r"what you wrote is in tmp/\.checkpoint-active\.edit"):
+            unwrap(edit)(page="")
+    left = sorted((one.root / "tmp").glob(".*edit*"))
+    assert sorted(path.read_text() for path in left) == ["a second try\n", "an hour of work\n"]
+
+
+def test_summaries_of_two_processes_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one keeps while another one is about to is in the file with it."""
+    (tmp_path / ".git").mkdir()
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(name)
+    repository = Repository(str(tmp_path))
+    real, threads = context._save, list[threading.Thread]()
+
+    def keep(name: str) -> None:
+        context.update_context(repository, [{"path": name, "summary": name}], now=datetime.now(UTC))
+
+    def meanwhile(*args: Any) -> None:
+        monkeypatch.setattr(context, "_save", real)
+        threads.append(threading.Thread(target=keep, args=("b.md",)))
+        threads[0].start()
+        threads[0].join(0.5)
+        real(*args)
+
+    context.initialise(repository)
+    monkeypatch.setattr(context, "_save", meanwhile)
+    keep("a.md")
+    threads[0].join()
+    assert {found["path"] for found in context.load(repository)["essential_docs"]["summaries"]} == {
+        "a.md",
+        "b.md",
+    }
+
+
+def test_a_folder_is_made_durably(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder that is made is synced into the one that it is in: without that, a loss of power takes its files along."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    (tmp_path / "a").mkdir()
+    make_folder(str(tmp_path), "a/b/c")
+    assert synced == [(tmp_path / "a").stat().st_ino, (tmp_path / "a" / "b").stat().st_ino]

@@ -1,0 +1,57 @@
+"""What `import adjourn` promises, and that it costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import adjourn
+
+NAMES = [
+    "AdjournError", "CRAuthor", "CRDiff", "CREvent", "CRMergeResult", "CRStore", "CognitiveCheckpoint", "CognitiveNode",
+    "CognitiveSession", "CognitiveStore", "ConflictError", "ContinuationRecord", "Dialect", "EpistemicState", "IntegrityError",
+    "IntentGraph", "InvalidError", "MemoryStore", "Middleware", "NotFoundError", "PostgresStore", "RefusedError",
+    "ResumableAnthropic", "ResumableOpenAI", "SqliteStore", "Store", "StoreError", "UsageError", "brief",
+    "format_state_for_prompt", "open_store", "parse_reply",
+]  # fmt: skip
+
+
+def test_the_public_names_are_these() -> None:
+    """A name is public by being in this list; each leads somewhere, for programs as for type checkers, and is told in the reference."""
+    assert adjourn.__all__ == sorted(NAMES)
+    assert list(adjourn._HOMES) == sorted(NAMES)
+    assert set(NAMES) <= set(dir(adjourn))
+    for name in NAMES:
+        assert getattr(adjourn, name).__name__ == name
+    tree = ast.parse(inspect.getsource(adjourn))
+    typed = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "adjourn.front_door"
+        for alias in node.names
+    }
+    assert typed == {name: f"adjourn.{home}" for name, home in adjourn._HOMES.items()}
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
+    assert not [name for name in NAMES if f"`{name}" not in page]
+
+
+def test_a_name_that_is_not_there_is_told() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        adjourn.nothing  # type: ignore[attr-defined]  # noqa: B018  # that is the test
+
+
+def test_importing_costs_nothing() -> None:
+    """Nothing is imported with the package; and without an SDK's use, no SDK is."""
+    script = (
+        "import sys; before = set(sys.modules); import adjourn; print(set(sys.modules) - before == {'adjourn'});"
+        "adjourn.ResumableAnthropic, adjourn.ResumableOpenAI, adjourn.CRStore;"
+        "print({'anthropic', 'openai', 'httpx', 'psycopg', 'click', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["True", "set()", ""]

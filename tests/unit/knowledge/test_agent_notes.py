@@ -1,0 +1,450 @@
+"""Notes and questions of an agent: what they make of the record and the state of mind, who may write, what is told of it, and its bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.checkpoints import folder_verification
+from adjourn.checkpoints.checkpoint import document
+from adjourn.checkpoints.shapes import shown_size
+from adjourn.errors import HeldError, IntegrityError, InvalidError
+from adjourn.handover import record_sections, resume
+from adjourn.handover.record_sections import SECTIONS, Wanted, cut_to, read_wanted, told
+from adjourn.handover.resume import ANSWER_BYTES
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.replies import Statement, apply_reply
+from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore, agent_notes
+from adjourn.knowledge.records.agent_notes import (
+    MAX_AT_ONCE,
+    MAX_KEPT,
+    MAX_OPTIONS,
+    MAX_STATEMENT,
+    Note,
+    Question,
+)
+from adjourn.proxy import record_tools
+from adjourn.verification.verify import verify_task
+from unit.checkpoints.test_checkpoint import Machine
+
+ANN = CRAuthor(id="ann", type="human")
+EVERYTHING = {
+    "facts": ["the parser is in p.py"],
+    "assumptions": ["the tests are quick"],
+    "questions": ["why twice?"],
+    "goals": ["mend the parser"],
+    "decisions": [{"decision": "Use SQLite", "because": "one file"}],
+    "learnings": [{"content": "p.py is generated", "type": "constraint", "confidence": 1}],
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def add(machine: Machine, desk: Any, **said: Any) -> agent_notes.Noted:
+    return agent_notes.add(desk.session(), agent_notes.read_note(said))
+
+
+def ask(desk: Any, **said: Any) -> dict[str, Any]:
+    return agent_notes.ask(desk.session(), agent_notes.read_question(said)).question
+
+
+def section(machine: Machine, task: str, name: str) -> list[dict[str, Any]]:
+    return list(told(machine.store, task, Wanted(section=name))["items"])
+
+
+# --- what is noted
+
+
+def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_the_format_has_it(
+    machine: Machine,
+) -> None:
+    """Decisions and learnings are in the record, the rest in the checkpoint that it names; the client is the author."""
+    desk = machine.desk()
+    record, added = add(machine, desk, **EVERYTHING)
+    task = desk.task_id()
+    assert added == dict.fromkeys(EVERYTHING, 1)
+    assert (record["id"], record["task"]["id"], record["task"]["goal"]) == (task, task, "do it")
+    assert record["task"]["status"] == "in-progress"
+    author = record["lastModifiedBy"]
+    assert (author["id"], author["type"]) == ("tester", "agent")
+    assert author["sessionId"] == desk.session().id
+    mind = CognitiveStore(machine.store, task).get_checkpoint(record["checkpointId"])
+    assert mind is not None
+    assert [fact["content"] for fact in mind["epistemicState"]["facts"]] == EVERYTHING["facts"]
+    assert [goal["description"] for goal in mind["intentGraph"]["goals"]] == ["do it", "mend the parser"]
+    [decision] = record["decisions"]
+    assert (decision["description"], decision["rationale"], decision["status"]) == (
+        "Use SQLite", "one file", "accepted",
+    )  # fmt: skip
+    assert CRStore(machine.store).of_task(task) == record
+
+
+def test_what_is_known_in_the_same_words_makes_no_version(machine: Machine) -> None:
+    """The same note again adds nothing, whatever its case and blanks; a fact confirms the assumption of its words."""
+    desk = machine.desk()
+    first = add(machine, desk, **EVERYTHING)
+    again = add(machine, desk, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
+    assert again == (first.record, {})
+    assert add(machine, desk, facts=["the tests are quick"]).added == {"facts": 1}
+    assert "validatedAt" in section(machine, desk.task_id(), "assumptions")[0]
+
+
+def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(machine: Machine) -> None:
+    """The state of mind was written and the record was not: the next note names it all."""
+    desk = machine.desk()
+    add(machine, desk, facts=["one"])
+    agent_notes._remember(desk.session().task, Note(facts=("two",)), {})
+    assert len(section(machine, desk.task_id(), "facts")) == 1
+    add(machine, desk, learnings=[{"content": "three"}])
+    assert len(section(machine, desk.task_id(), "facts")) == 2
+
+
+def test_a_note_is_taken_however_often_a_sister_was_faster(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty times in a row another process changes the state of mind just before: the note is there in the end, and so are those."""
+    desk = machine.desk()
+    add(machine, desk, facts=["the first"])
+    change, left = CognitiveStore.change, iter(range(20))
+
+    def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
+        for number in left:
+            said = [Statement("FACT", f"sister {number}")]
+            sister = CognitiveStore(machine.store, desk.task_id(), triggers=())
+            change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
+            break
+        return change(mind, edit)
+
+    monkeypatch.setattr(CognitiveStore, "change", after_a_sister)
+    add(machine, desk, facts=["the last"])
+    facts = [fact["content"] for fact in section(machine, desk.task_id(), "facts")]
+    assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]
+
+
+def test_secrets_and_what_cannot_be_seen_are_not_kept(machine: Machine) -> None:
+    """A token in any text is replaced, control characters go, and a text of nothing else is refused."""
+    desk = machine.desk()
+    token = "ghp_" + "a1" * 12
+    add(machine, desk, facts=[f"it is {token}\x1b[2J"], decisions=[{"decision": "x", "because": token}])
+    ask(desk, question=f"use {token}?", options=[token, "no"])
+    for stream in machine.store.streams():
+        assert not any(token.encode() in entry.data for entry in machine.store.read(stream))
+    assert section(machine, desk.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
+    with pytest.raises(InvalidError, match=r"facts\[0\]"):
+        add(machine, desk, facts=["\u200b\x00 "])
+
+
+ODD: list[dict[str, Any]] = [
+    {}, {"facts": []}, {"facts": "one"}, {"facts": [1]}, {"facts": [None]}, {"facts": [""]}, {"facts": None}, {"other": []},
+    {"facts": ["x" * (MAX_STATEMENT + 1)]}, {"facts": ["x"] * (MAX_AT_ONCE + 1)}, {"decisions": [{}]}, {"decisions": ["x"]},
+    {"decisions": [{"decision": "x", "status": "contested"}]}, {"decisions": [{"decision": "x", "madeBy": {}}]},
+    {"learnings": [{"content": "x", "confidence": 2}]}, {"learnings": [{"content": "x", "type": "rumour"}]},
+    {"learnings": [{"content": "x", "confidence": True}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ODD, ids=lambda one: repr(one)[:40])
+def test_what_is_no_note_is_refused_and_nothing_is_written(
+    machine: Machine, arguments: dict[str, Any]
+) -> None:
+    """Wrong types, unknown names, too much, or nothing: `InvalidError`, and there is no record."""
+    with pytest.raises(InvalidError):
+        add(machine, machine.desk(), **arguments)
+    assert not machine.store.refs("record/")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["decision", "content", "question", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*Note.__struct_fields__, *Question.__struct_fields__, "x"]), json_values)
+)
+def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
+    """Whatever a client sends, it is a note or question, or an `InvalidError`."""
+    for read in (agent_notes.read_note, agent_notes.read_question, read_wanted):
+        try:
+            read(arguments)
+        except InvalidError:
+            continue
+
+
+def test_there_is_a_bound_on_what_notes_add(machine: Machine) -> None:
+    """One more than is kept is refused, whichever kind it is, and the record stays as it was."""
+    desk = machine.desk()
+    for start in range(0, MAX_KEPT, MAX_AT_ONCE):
+        numbers = range(start, start + MAX_AT_ONCE)
+        add(
+            machine,
+            desk,
+            facts=[f"fact {n}" for n in numbers],
+            learnings=[{"content": f"{n}"} for n in numbers],
+        )
+    before = CRStore(machine.store).of_task(desk.task_id())
+    for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
+        with pytest.raises(InvalidError, match="1001"):
+            add(machine, desk, **more)
+    assert CRStore(machine.store).of_task(desk.task_id()) == before
+
+
+def test_a_session_that_was_fenced_off_writes_nothing(machine: Machine) -> None:
+    """Another client took the task over: a note and a question of the first are refused, and leave no version."""
+    first = machine.desk("g1", task="t")
+    add(machine, first, facts=["one"])
+    session = first.session()
+    machine.desk("g2", task="t", take_over=True).session()
+    before = CRStore(machine.store).of_task("t")
+    for write in (
+        lambda: agent_notes.add(session, Note(facts=("two",))),
+        lambda: agent_notes.ask(session, Question(question="two?")),
+    ):
+        with pytest.raises(HeldError):
+            write()
+    assert CRStore(machine.store).of_task("t") == before
+
+
+# --- what is asked
+
+
+def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(machine: Machine) -> None:
+    """The same words find the open question, then the answered one; a skipped one may be asked anew under another id."""
+    desk = machine.desk()
+    first = ask(desk, question="Keep it?", options=["yes", "no"], priority="blocking")
+    assert ask(desk, question="keep it?") == first
+    records = CRStore(machine.store)
+    records.answer_question(desk.task_id(), first["id"], "no", ANN)
+    answered = ask(desk, question="Keep it?")
+    assert (answered["id"], answered["status"], answered["answer"]) == (first["id"], "answered", "no")
+    other = ask(desk, question="And this?")
+    records.skip_question(desk.task_id(), other["id"], "later", ANN)
+    anew = ask(desk, question="And this?")
+    assert (anew["status"], anew["id"] != other["id"]) == ("open", True)
+    assert anew["id"].startswith(other["id"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"question": ""}, {"question": 5}, {"question": "x", "status": "answered"}, {"question": "x", "options": ["a"] * 21}],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_question_is_refused(machine: Machine, arguments: dict[str, Any]) -> None:
+    """An agent cannot bring its own answer, nor leave the question out."""
+    with pytest.raises(InvalidError):
+        ask(machine.desk(), **arguments)
+    assert not machine.store.refs("record/")
+
+
+# --- what is told
+
+
+def test_the_schemas_say_what_is_read() -> None:
+    """Names, choices and bounds of the tools' inputs are those of what reads them."""
+    for tool, read in (("adjourn.note", Note), ("adjourn.ask", Question), ("adjourn.record", Wanted)):
+        schema = record_tools.DEFINITIONS[tool]["inputSchema"]
+        assert set(schema["properties"]) == set(read.__struct_fields__)
+        assert schema.get("required", []) == [
+            one.name for one in msgspec.structs.fields(read) if one.required
+        ]
+    note = record_tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
+    for name, kind in (("decisions", agent_notes.Decided), ("learnings", agent_notes.Learned)):
+        item = note[name]["items"]
+        assert set(item["properties"]) == set(kind.__struct_fields__)
+        definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
+        for member, told_of in item["properties"].items():
+            assert sorted(told_of.get("enum", [])) == sorted(definition[member].get("enum", []))
+    asked = record_tools.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
+    assert (asked["options"]["maxItems"], asked["question"]["maxLength"]) == (MAX_OPTIONS, MAX_STATEMENT)
+    assert (note["facts"]["maxItems"], note["facts"]["items"]["maxLength"]) == (MAX_AT_ONCE, MAX_STATEMENT)
+    assert record_tools.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"]["enum"] == list(
+        SECTIONS
+    )
+
+
+def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(machine: Machine) -> None:
+    """Newest page first, oldest item first in each; an item larger than an answer is shown in part."""
+    desk = machine.desk()
+    for start in range(0, 300, 100):
+        add(machine, desk, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
+    pages, wanted = [], Wanted(section="facts")
+    while True:
+        page = told(machine.store, desk.task_id(), wanted)
+        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
+        pages.append([int(item["content"].split()[0]) for item in page["items"]])
+        if "more" not in page:
+            break
+        wanted = read_wanted({"section": "facts", "more": page["more"]})
+    assert len(pages) > 3
+    assert [n for page in reversed(pages) for n in page] == list(range(300))
+    records = CRStore(machine.store)
+    records.update(
+        desk.task_id(),
+        {"learnings": [{"id": "l", "type": "insight", "source": "success", "content": "x" * 60_000,
+                        "learnedBy": tree_of(ANN), "learnedAt": 1, "affects": []}]},
+        ANN,
+    )  # fmt: skip
+    [item] = section(machine, desk.task_id(), "learnings")
+    assert (item["id"], item["cut"].endswith("…")) == ("l", True)
+
+
+def test_without_a_section_it_is_told_how_much_there_is(machine: Machine) -> None:
+    """The counts of sections that have something; without a record, how to begin one."""
+    desk = machine.desk()
+    assert "adjourn.note" in told(machine.store, desk.task_id(), Wanted())["message"]
+    record = add(machine, desk, **EVERYTHING).record
+    answer = told(machine.store, desk.task_id(), Wanted())
+    assert answer["contentHash"] == record["contentHash"]
+    assert answer["sections"] == {
+        "decisions": 1, "learnings": 1, "facts": 1, "assumptions": 1, "openQuestions": 1, "goals": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"section": "all"}, {"more": "1"}, {"section": "facts", "more": "²"}, {"section": "facts", "more": "9" * 50}, {"section": 5}],
+    ids=repr,
+)  # fmt: skip
+def test_an_odd_wish_is_refused(arguments: dict[str, Any]) -> None:
+    """Unknown sections and cursors that no answer gave are errors."""
+    with pytest.raises(InvalidError):
+        read_wanted(arguments)
+
+
+@given(st.text(), st.integers(0, 400))
+def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
+    """What is shown fits; it is whole, or says that it is cut, or is empty where not even that fits."""
+    shown = cut_to(text, room)
+    assert shown == "" or shown_size(shown) <= room
+    assert shown in ("", text) or "cut here" in shown
+
+
+# --- checkpoints and resuming
+
+
+def brief_of(machine: Machine, desk: Any) -> dict[str, Any]:
+    resumed = resume.resume(desk, "fix-auth")
+    ledger = resumed.session.task.refresh()
+    brief = record_sections.briefing(machine.store, resumed.checkpoint, machine.clock())
+    return resume.answer(machine.store, ledger, resumed.checkpoint, budget=5, brief=brief)
+
+
+def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(machine: Machine) -> None:
+    """Its event, document and folder have the hash, and all verify; without a record there is no such member."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    assert "record" not in document(machine.store, machine.save(desk))
+    record = add(machine, desk, **EVERYTHING).record
+    made = machine.save(desk)
+    assert made.data.record == document(machine.store, made)["record"] == record["contentHash"]
+    assert verify_task(machine.store, made.event.task).valid
+    verified = folder_verification.verify(str(machine.folder()))
+    assert verified.extra.document["record"] == record["contentHash"]
+    path = machine.folder() / "checkpoint.json"
+    path.write_text(path.read_text().replace(record["contentHash"], "0" * 64))
+    with pytest.raises(IntegrityError):
+        folder_verification.verify(str(machine.folder()))
+
+
+def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: Machine) -> None:
+    """With the record as it is now; however much was noted, the whole answer fits, and a later page has no brief."""
+    desk = machine.desk()
+    session = machine.work(desk, "file.read")
+    add(machine, desk, **EVERYTHING)
+    machine.save(desk)
+    add(machine, desk, learnings=[{"content": "after the checkpoint", "type": "warning"}])
+    machine.leave(desk)
+    answer = brief_of(machine, machine.desk("g2"))
+    for text in (
+        "p.py is generated",
+        "the parser is in p.py",
+        "Use SQLite",
+        "mend the parser",
+        "after the checkpoint",
+    ):
+        assert f"{text}" in answer["brief"]
+    assert "chain verified: yes" in answer["brief"]
+    again = machine.desk("g3", task=session.task.id, take_over=True)
+    add(machine, again, learnings=[{"content": f"{n} " + "ü" * 500, "type": "warning"} for n in range(50)])
+    answer = brief_of(machine, again)
+    assert "cut here" in answer["brief"]
+    assert answer["auditSummary"]
+    assert len(msgspec.json.format(msgspec.json.encode(answer), indent=2)) <= ANSWER_BYTES
+
+
+def test_the_brief_tells_what_is_so_by_now(machine: Machine) -> None:
+    """Questions that expired and resume points that timed out are told as that before anybody has decided on anything; nothing is written."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    question = ask(desk, question="Which port?")["id"]
+    store = CRStore(machine.store, clock=machine.clock)
+    record = store.resolve(desk.task_id())
+    point = {
+        "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
+        "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": machine.clock(),
+        "approvalStatus": "pending", "nextSteps": [],
+    }  # fmt: skip
+    expiring = {
+        **record["questionsForUser"][0],
+        "id": "q2",
+        "question": "Which host?",
+        "expiresAt": machine.clock() + 600_000,
+    }
+    said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
+    written = store.update(record["id"], said, ANN)
+    made = machine.save(desk)
+    brief = record_sections.briefing(machine.store, made, machine.clock())(4000)
+    assert "waits for the approval of a person" in brief
+    later = record_sections.briefing(machine.store, made, machine.clock() + 900_000)(4000)
+    assert "question q2 was expired, not answered: Which host?" in later
+    assert "resume point go: Deploy was denied: timed out" in later
+    assert f"question {question} was" not in later
+    assert store.resolve(record["id"]) == written
+
+
+def test_an_approval_that_a_fork_used_is_told_as_used(machine: Machine) -> None:
+    """The steps were begun, whichever line of versions says so: they are to be looked at, not begun again."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    add(machine, desk, learnings=[{"content": "x"}])
+    store = CRStore(machine.store, clock=machine.clock)
+    point = {
+        "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
+        "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
+    }  # fmt: skip
+    name = desk.task_id()
+    store.update(name, {"resumePoints": [point]}, ANN)
+    approved = store.approve_resume_point(name, "go", ANN)
+    made = machine.save(desk)
+    assert "## VERIFY FIRST" not in record_sections.briefing(machine.store, made, machine.clock())(4000)
+    fork = store.fork(approved["contentHash"], {}, ANN)
+    store.consume_resume_point(fork["id"], "go", ANN)
+    assert "these steps were begun" in record_sections.briefing(machine.store, made, machine.clock())(4000)
+
+
+def test_a_record_that_did_not_come_along_is_missed(machine: Machine) -> None:
+    """The checkpoint names a version that this store has not: the brief says so, and how to bring it."""
+    desk = machine.desk()
+    machine.work(desk, "file.read")
+    add(machine, desk, **EVERYTHING)
+    made = machine.save(desk)
+    machine.store = type(machine.store)()
+    text = record_sections.briefing(machine.store, made, machine.clock())(4000)
+    assert made.data.record in text
+    assert "adjourn record import" in text
+    CRStore(machine.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
+    assert "is not in this store" in record_sections.briefing(machine.store, made, machine.clock())(4000)

@@ -28,9 +28,8 @@ from adjourn.checkpoints import (
     said_by,
     search,
 )
-from adjourn.cli.contracts.check import as_told
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, in_folder, person
-from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, table
+from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, table
 from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host import create_file, find, now, read_file, write_file
@@ -290,7 +289,11 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
         failed = failed or reading.page is None
         findings = list(reading.findings)
         told.append(
-            {"path": path, "valid": reading.page is not None, "findings": [as_told(one) for one in findings]}
+            {
+                "path": path,
+                "valid": reading.page is not None,
+                "findings": [finding_json(one) for one in findings],
+            }
         )
         if not as_json:
             _print_findings(path, data, findings)

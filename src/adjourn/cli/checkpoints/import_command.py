@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from adjourn import handover
 from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
 from adjourn.cli.shared.output import Waiting, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
-from adjourn.handover import import_folder, import_published
 from adjourn.host import ids, keys
 from adjourn.tasks import Task
 
@@ -54,7 +54,7 @@ def _signed(place: Place, directory: str) -> dict[str, Any]:
 
     with Waiting("verifying"):
         verified = verify(directory)
-        made, note = import_folder(place.make_store(), verified, vouched=True)
+        made, note = handover.import_folder(place.make_store(), verified, vouched=True)
     if note:
         complain(note)
     return _told(made, verified.trusted_as, kind="history")
@@ -71,7 +71,7 @@ def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
             "import or move that one first",
         )
     task = Task(store, ids.task_id(place.now), clock=place.clock, secret=keys.secret())
-    made = import_published(task, directory, person())
+    made = handover.import_published(task, directory, person())
     folder_writing.write(store, made, place.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")

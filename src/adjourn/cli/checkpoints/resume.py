@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from adjourn import handover
 from adjourn.checkpoints import document, page_files, trusted_signer
 from adjourn.cli.shared.context import Place, at_store, example, for_machines
 from adjourn.cli.shared.lookup import as_resumed
@@ -13,8 +14,6 @@ from adjourn.cli.shared.output import complain, cut, described, facts, safe, saf
 from adjourn.cli.shared.task_view import Holder, doubts, who
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, RefusedError
-from adjourn.handover import record_sections
-from adjourn.handover import resume as engine
 from adjourn.policy import for_task, read_contract
 from adjourn.tasks import is_alive
 
@@ -33,7 +32,7 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     refused for an untrusted signer.
     """
     found = as_resumed(place, name)
-    if not trusted_signer(found.checkpoint) and engine.vouched_for(found.store, found.checkpoint) is None:
+    if not trusted_signer(found.checkpoint) and handover.vouched_for(found.store, found.checkpoint) is None:
         raise RefusedError(
             f'checkpoint "{name}" is signed by {found.checkpoint.data.key}, which is not trusted here',
             "if you know that key: `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
@@ -43,6 +42,9 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
     held = _held(place, found.store, ledger)
     for call in doubts(ledger, held):
         ledger.doubts[call.call] = call
+    from adjourn.handover import record_sections  # noqa: PLC0415  # not for `--help`
+    from adjourn.handover import resume as engine  # noqa: PLC0415  # not for `--help`
+
     told = engine.answer(
         found.store,
         ledger,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from adjourn import __version__
 from adjourn.aex import examine, github, json_policy, render, sarif
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
-from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.findings import Finding
 
 
@@ -92,7 +92,7 @@ def _print_json(documents: Sequence[Examined]) -> None:
             "kind": one.kind,
             "name": one.name,
             "valid": not one.errors,
-            "findings": [as_told(finding) for finding in one.findings],
+            "findings": [finding_json(finding) for finding in one.findings],
         }
         for one in documents
     ]
@@ -137,20 +137,6 @@ def _within(root: str, path: str) -> str:
     whole = os.path.abspath(path)
     inside = os.path.relpath(whole, root)
     return (whole if inside.split(os.sep, 1)[0] == os.pardir else inside).replace(os.sep, "/")
-
-
-def as_told(finding: Finding) -> dict[str, Any]:
-    """A finding for machines."""
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "message": finding.message,
-        "source": finding.source,
-        "line": finding.span.line,
-        "column": finding.span.column,
-        "length": finding.span.length,
-        "help": finding.help,
-    }
 
 
 def _verdict(one: Examined) -> str:

@@ -6,9 +6,8 @@ import click
 import msgspec
 
 from adjourn.aex import compiled, examine
-from adjourn.cli.contracts.parse import without_errors
 from adjourn.cli.shared.context import example, in_folder
-from adjourn.cli.shared.documents import read
+from adjourn.cli.shared.documents import read, refuse_errors
 from adjourn.cli.shared.output import say_json
 
 
@@ -21,7 +20,7 @@ def compile_(file: str) -> None:
     FILE is a file, or - for stdin. A text with an error is not compiled: its findings go to stderr, exit code 1.
     """
     text, findings = read(file)
-    without_errors(file, text, findings)
+    refuse_errors(file, text, findings)
     document = examine(text or "", file)
-    without_errors(file, text, document.findings)
+    refuse_errors(file, text, document.findings)
     say_json(msgspec.to_builtins(compiled(document)))

@@ -11,10 +11,9 @@ import click
 
 from adjourn.adapters import choose
 from adjourn.aex import load, render
-from adjourn.cli.contracts.check import as_told
-from adjourn.cli.contracts.review import policy_here
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.cli.shared.documents import policy_for
+from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.errors import InvalidError
 from adjourn.models import draft as drafting
 
@@ -69,7 +68,7 @@ def draft(
     The policy's text is sent to the model. The draft is kept as a new file, also one that is not valid; nothing is run. Exit
     code 1 when it is not valid.
     """
-    under = policy_here(policy)
+    under = policy_for(policy)
     request = "\n\n".join(part for part in (_plan(from_plan), " ".join(prompt)) if part)
     chosen = choose(model, model_handler)
     if sys.stderr.isatty():
@@ -114,6 +113,6 @@ def _print_json(made: Draft, path: str) -> None:
             "valid": made.valid,
             "model": made.model,
             "attempts": made.attempts,
-            "findings": [as_told(finding) for finding in made.findings],
+            "findings": [finding_json(finding) for finding in made.findings],
         }
     )

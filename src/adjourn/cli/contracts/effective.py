@@ -12,10 +12,9 @@ import msgspec
 from adjourn.aex import Call, discover, render
 from adjourn.aex import effective as merged
 from adjourn.aex.explain import explain
-from adjourn.cli.contracts.check import as_told
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import cells, safe, say, say_json
+from adjourn.cli.shared.output import cells, finding_json, safe, say, say_json
 from adjourn.policy import meta_tool
 from adjourn.policy.arguments import places
 from adjourn.tasks import is_vendors
@@ -112,7 +111,9 @@ def _print_json(permissions: Policy, path: str, contract: str, findings: Sequenc
         told["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
     if permissions.observe:
         told["mode"] = "observe"
-    say_json(told | {"budget": permissions.budget, "findings": [as_told(finding) for finding in findings]})
+    say_json(
+        told | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]}
+    )
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -6,16 +6,14 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from difflib import unified_diff
 from typing import Any, NamedTuple
 
 import click
 
 from adjourn.aex import examine, formatted, render
-from adjourn.cli.contracts.check import as_told
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
-from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
+from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, unified_diff
 from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import write_file
@@ -119,10 +117,9 @@ def _show(text: str) -> None:
 
 
 def _difference(one: Laid) -> str:
-
     before, after = one.before.split("\n"), (one.after or "").split("\n")
-    lines = unified_diff(before, after, one.path, f"{one.path} (formatted)", lineterm="")
-    return "".join(f"{line}\n" for line in lines)
+    shown = unified_diff(before, after, one.path, f"{one.path} (formatted)")
+    return f"{shown}\n" if shown else ""
 
 
 def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
@@ -130,7 +127,7 @@ def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
     files: list[dict[str, Any]] = []
     for one in documents:
         told: dict[str, Any] = {"path": one.path, "differs": one.differs, "valid": one.after is not None}
-        told["findings"] = [as_told(finding) for finding in one.findings]
+        told["findings"] = [finding_json(finding) for finding in one.findings]
         if one.refusal:
             told["refusal"] = one.refusal
         if one.path == STDIN:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 import msgspec
 
 from adjourn.aex import model, render
 from adjourn.aex import parse as parsed
 from adjourn.cli.shared.context import example, in_folder
-from adjourn.cli.shared.documents import read
+from adjourn.cli.shared.documents import read, refuse_errors
 from adjourn.cli.shared.output import say_json
-from adjourn.findings import Finding
-from adjourn.policy import BrokenContractError
 
 
 @click.command(
@@ -29,16 +25,10 @@ def parse(file: str, *, tolerant: bool) -> None:
     --tolerant is given. What a text means is not looked at: that is `adjourn check`.
     """
     text, findings = read(file)
-    without_errors(file, text, findings)
+    refuse_errors(file, text, findings)
     document = parsed(text or "", file)
     if not tolerant:
-        without_errors(file, text, document.findings)
+        refuse_errors(file, text, document.findings)
     for finding in document.findings:
         click.echo(render(finding, text or ""), err=True)
     say_json(msgspec.to_builtins(model(document)))
-
-
-def without_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:
-    """Raises `BrokenContractError` where a finding is an error."""
-    if any(finding.severity == "error" for finding in findings):
-        raise BrokenContractError(list(findings), {path: text or ""})

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from adjourn.aex import discover, load, reviewed
+from adjourn.aex import load, reviewed
 from adjourn.cli.app import main
 from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.documents import policy_for
 from adjourn.cli.shared.output import complain, facts, safe, say, say_json
 from adjourn.errors import InvalidError, UsageError
-from adjourn.policy import read_contract, unsigned
+from adjourn.policy import unsigned
 
 if TYPE_CHECKING:
     from adjourn.aex import Review
-    from adjourn.policy import Contract
 
 
 @click.command(
@@ -51,7 +51,7 @@ def review(
 
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
-    under = policy_here(policy)
+    under = policy_for(policy)
     text = _text(file)
     told = reviewed(
         text,
@@ -78,12 +78,6 @@ def review(
         word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)
     ]
     return _run([file, *options, *(["--auto-confirm"] if yes or auto_confirm else [])])
-
-
-def policy_here(named: str) -> Contract | None:
-    """The policy of that name, else the workspace's if it has one. Raises `BrokenContractError`."""
-    path = named or discover(".")
-    return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
 
 
 def _text(path: str) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from difflib import unified_diff
 from typing import Any
 
 import click
 
-from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json
+from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, unified_diff
 from adjourn.setup import SERVER_FILES, Note, home
 from adjourn.setup import undo as undoing
 from adjourn.setup.plan import plan
@@ -34,14 +33,11 @@ class Shown:
     ) -> None:
         self.path = path
         self.name = _shown(path, root)
-        self.diff = "\n".join(
-            line.rstrip("\n")
-            for line in unified_diff(
-                (before or "").splitlines(keepends=True),
-                (after or "").splitlines(keepends=True),
-                self.name if before is not None else "/dev/null",
-                self.name if after is not None else "/dev/null",
-            )
+        self.diff = unified_diff(
+            (before or "").splitlines(keepends=True),
+            (after or "").splitlines(keepends=True),
+            self.name if before is not None else "/dev/null",
+            self.name if after is not None else "/dev/null",
         )
         self.about = list(about)
 

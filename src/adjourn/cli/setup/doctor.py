@@ -12,10 +12,9 @@ from typing import Literal
 
 import click
 
-from adjourn.cli.contracts.check import as_told
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
-from adjourn.cli.shared.output import safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.code.server.tools import TOOLS
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
@@ -46,7 +45,9 @@ def doctor(place: Place, *, as_json: bool) -> int:
         )
     errors = sum(one.severity == "error" for one in findings)
     if as_json:
-        say_json({"healthy": not errors, "checks": checks, "findings": [as_told(one) for one in findings]})
+        say_json(
+            {"healthy": not errors, "checks": checks, "findings": [finding_json(one) for one in findings]}
+        )
         return 1 if errors else 0
     warnings = len(findings) - errors
     if not findings:

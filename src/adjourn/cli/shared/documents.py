@@ -11,10 +11,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from adjourn.aex import decoded, load
+from adjourn.aex import decoded, discover, load
 from adjourn.aex.tree import MAX_BYTES
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.findings import Finding
+from adjourn.policy import BrokenContractError, Contract, read_contract
 
 STDIN = "-"
 ENDING = ".aex"
@@ -43,6 +44,18 @@ def read(path: str) -> tuple[str | None, list[Finding]]:
     return (
         decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path, root=os.getcwd())
     )
+
+
+def refuse_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:
+    """Raise `BrokenContractError` when a finding is an error."""
+    if any(finding.severity == "error" for finding in findings):
+        raise BrokenContractError(list(findings), {path: text or ""})
+
+
+def policy_for(named: str) -> Contract | None:
+    """The policy in the file `named`, else that of the workspace if it has one. Raises `BrokenContractError`."""
+    path = named or discover(".")
+    return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
 
 
 def _below(folder: str) -> Iterator[str]:

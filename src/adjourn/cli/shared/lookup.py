@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from adjourn import handover
 from adjourn.checkpoints import Checkpoint, as_checkpoint, folder, folder_verification
 from adjourn.checkpoints import find as find_named
 from adjourn.cli.shared.context import Place, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.handover import locate, vouched_for
 from adjourn.log import CheckpointCreated, digest
 from adjourn.store import MemoryStore, Store
 from adjourn.tasks import Task, tasks_of
@@ -41,7 +41,7 @@ def as_resumed(place: Place, name: str) -> Found:
     if folder.is_as_written(store, place.root, name) is not False:
         if kept is None:
             place.store  # noqa: B018  # says that there is none
-        checkpoint, source = locate(store, place.root, name)
+        checkpoint, source = handover.locate(store, place.root, name)
         return Found(checkpoint, source, store)
     scratch = MemoryStore()
     brought = folder_verification.verify_named(place.root, name)
@@ -50,9 +50,9 @@ def as_resumed(place: Place, name: str) -> Found:
         entries = list(kept.read(task))
         if entries:
             scratch.append(task, entries, expect=scratch.head(task))
-        if (upto := vouched_for(kept, brought.checkpoint)) is not None:
+        if (upto := handover.vouched_for(kept, brought.checkpoint)) is not None:
             scratch.swap(f"vouched/{task}", str(upto), expect=None)
-    checkpoint, source = locate(scratch, place.root, name)
+    checkpoint, source = handover.locate(scratch, place.root, name)
     return Found(checkpoint, source, scratch)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
+from adjourn.findings import Finding
 from adjourn.text import visible_line, visible_lines, without_secrets
 
 WIDTH = 80
@@ -121,6 +122,28 @@ def say(text: str, colour: str = "") -> None:
 def say_json(value: Any) -> None:
     """One JSON document. Everything beyond ASCII is escaped, so that it is safe on a terminal too."""
     print(json.dumps(value, indent=2))
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as an object of `--json`."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "source": finding.source,
+        "line": finding.span.line,
+        "column": finding.span.column,
+        "length": finding.span.length,
+        "help": finding.help,
+    }
+
+
+def unified_diff(before: Sequence[str], after: Sequence[str], before_name: str, after_name: str) -> str:
+    """The difference of two texts, given as lines, in the unified format; no line feed at the end."""
+    import difflib  # noqa: PLC0415  # 10 ms, only for those who ask for a difference
+
+    lines = difflib.unified_diff(before, after, before_name, after_name, lineterm="")
+    return "\n".join(line.rstrip("\n") for line in lines)
 
 
 def complain(message: str, remedy: str = "") -> None:

@@ -15,7 +15,6 @@ from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
 from adjourn.host import read_file
-from adjourn.runs import Options, Stop, start
 
 if TYPE_CHECKING:
     from adjourn.models import Model
@@ -85,6 +84,8 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
     the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
+    from adjourn.runs import Options, Stop, start  # noqa: PLC0415  # not for `--help`
+
     if not file and not resume:
         raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
     if resume and inputs:

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
+from adjourn import clients
 from adjourn.aex import render
 from adjourn.cli.shared.context import person
 from adjourn.cli.shared.output import complain, cut, safe, width
-from adjourn.clients import client_of
 from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp
-from adjourn.runs import Run, Stop
 from adjourn.store import Head
 from adjourn.tasks import Approval, Task, answer, settle_doubt
 from adjourn.text import in_all
 
 if TYPE_CHECKING:
     from adjourn.adapters import Exporter
+    from adjourn.runs import Run, Stop
 
 NAME_WIDTH = 16
 WATCH_SECONDS = 1.0
@@ -158,7 +158,7 @@ class Person:
     def __call__(self, task: Task, question: Approval) -> None:
         with self._printer.silent():
             at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", person().id)
-            if at_terminal and client_of(task.store) is None:
+            if at_terminal and clients.client_of(task.store) is None:
                 _ask(task, question)
             else:
                 _wait(task, question, self._seconds)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.model.refusals import FlowError
 from adjourn.code.sessions.connection import SILENCE, Client
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow.flags import Flags
-from adjourn.code.workflow.request import Request
+from adjourn.code.workflow.flags import Flags, Request
+from adjourn.code.workflow.outcome import FlowError
 
 WANTED = Request("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 

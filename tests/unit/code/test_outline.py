@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
 from adjourn.code.index.grammars import has_grammar, load
 from adjourn.code.index.languages import LANGUAGES, language_of, spoken_as
-from adjourn.code.index.marks import Marks
-from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, outline
+from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Marks, Region, outline
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.code.git import branches
-from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.session_state import SLOTS, QueryFrame
 from adjourn.code.server import skill_files
 from adjourn.code.workflow import query_frame
 from adjourn.code.workflow.flags import FLAGS, Flags, table, typed
+from adjourn.code.workflow.outcome import FlowError
 from adjourn.code.workflow.payloads import Frame, Quoted
 
 

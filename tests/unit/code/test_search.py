@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from adjourn.code.model.deadline import CancelledError, Pace
 from adjourn.code.model.repository import Repository
-from adjourn.code.search.globs import compiled
-from adjourn.code.search.text import MAX_LINE, search_files, search_text
+from adjourn.code.search.text import MAX_LINE, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from code_files import write
 
@@ -171,7 +170,7 @@ def test_files_by_glob_and_type(repository: Repository) -> None:
 )
 def test_globs_mean_what_ripgrep_means(glob: str, path: str, expected: bool) -> None:
     """Names in any folder without a slash, whole paths with one; stars stay in their folder."""
-    assert (compiled(glob).fullmatch(path) is not None) is expected
+    assert (compile_glob(glob).fullmatch(path) is not None) is expected
 
 
 def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:

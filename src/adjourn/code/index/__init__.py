@@ -1,4 +1,5 @@
 """The index of a repository: one SQLite file, keyed by content, that can be deleted at any time.
 
-Owns: its schema, keeping it up to date, and reading it. Must never: be waited for, or be the only place where something is known.
+Owns: its schema, updating it in the background, and reading it. Must never: make a caller wait, or be the only place where something is
+known.
 """

@@ -5,9 +5,11 @@ Owns: `Codebase`, the background thread, and what a reply says of the index. Mus
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 import time
+from functools import cache
 from typing import Any, Self
 
 from adjourn.code.index import vectors
@@ -19,6 +21,12 @@ from adjourn.errors import AdjournError
 NUDGE_SECONDS = 2.0
 _WATCH_STEP_MS = 50
 _FEW = 50
+
+
+@cache
+def can_watch() -> bool:
+    """Whether the package that watches files is installed."""
+    return importlib.util.find_spec("watchfiles") is not None
 
 
 class Codebase:
@@ -54,7 +62,7 @@ class Codebase:
         if self.index is None or self._threads:
             return
         self._wake.set()
-        targets = [self._run, *([self._watch] if watch and _can_watch() else [])]
+        targets = [self._run, *([self._watch] if watch and can_watch() else [])]
         self._threads = [
             threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets
         ]
@@ -179,11 +187,3 @@ class Codebase:
 
 class _LaterError(Exception):
     """Files may have changed: vectors can wait."""
-
-
-def _can_watch() -> bool:
-    try:
-        import watchfiles  # noqa: F401, PLC0415  # an extra
-    except ImportError:
-        return False
-    return True

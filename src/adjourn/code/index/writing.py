@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from adjourn.code.index.analysis import Analysis
-from adjourn.code.index.chunking import Chunk
 from adjourn.code.index.database import Database
-from adjourn.code.index.marks import Marks
+from adjourn.code.index.outline import Chunk, Marks
 
 _PARAMETERS = 500
 

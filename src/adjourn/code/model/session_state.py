@@ -1,6 +1,6 @@
 """What a coding session knows: the types of its checkpoint.
 
-Owns: `State` and what it is made of, under the published names (format 1.12). Must never: read or write one (`restoring` does).
+Owns: `State` and what it is made of, under the published names (format 1.12). Must never: read or write one (`codec` does).
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from enum import StrEnum
 from typing import Any, Literal, get_args
 
 import msgspec
+
+from adjourn.host import now
+from adjourn.log import timestamp
 
 VERSION = "1.12"
 MAX_SUMMARY = 400
@@ -39,6 +42,11 @@ class Phase(StrEnum):
     PRE_COMMIT = "PRE_COMMIT"
     QUALITY_REVIEW = "QUALITY_REVIEW"
     MERGE = "MERGE"
+
+
+def stamp() -> str:
+    """The time now, as checkpoints have it."""
+    return timestamp(now())
 
 
 def risk_of(missing: int) -> str:

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-import yaml
 
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.code.model.words import split
@@ -55,6 +54,8 @@ def write(
 
     The same words overwrite what was learnt of them before.
     """
+    import yaml  # noqa: PLC0415  # an extra
+
     term = " ".join(nl_term.split())
     head = Agreement(term, list(dict.fromkeys(symbols)), session_id, intent, learned_at.isoformat())
     body = [
@@ -133,6 +134,8 @@ def _alike(one: set[str], other: set[str]) -> float:
 
 
 def _read(path: str) -> tuple[Agreement, str] | None:
+    import yaml  # noqa: PLC0415  # an extra
+
     try:
         text = read_file(path, _MAX_BYTES).decode("utf-8", "replace")
         front = text.split("---\n", 2)[1] if text.startswith("---\n") else ""

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import locked, make_folder, read_file, write_file
@@ -31,6 +29,8 @@ _PROMPTS = {
 
 def load(repository: Repository) -> dict[str, Any]:
     """What `context.yml` holds; `{}` without one. `InvalidError` where it is not YAML of that shape."""
+    import yaml  # noqa: PLC0415  # an extra
+
     path = os.path.join(repository.root, FOLDER, FILE)
     if not os.path.lexists(path):
         return {}
@@ -141,6 +141,8 @@ def _updated(
 
 
 def _save(repository: Repository, context: dict[str, Any]) -> None:
+    import yaml  # noqa: PLC0415  # an extra
+
     text = yaml.safe_dump(context, allow_unicode=True, sort_keys=False)
     write_file(make_folder(repository.root, FOLDER), FILE, text.encode("utf-8", "replace"))
 

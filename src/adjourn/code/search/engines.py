@@ -5,12 +5,12 @@ Owns: `engines`, and what is said where one is missing. Must never: load a gramm
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 
 import msgspec
 
 from adjourn.code.index import ctags, grammars, ripgrep, vectors
+from adjourn.code.index.codebase import can_watch
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.findings import Finding
 
@@ -35,7 +35,7 @@ def engines(workspace: str) -> Engines:
         ctags=ctags.program(workspace),
         languages={language.name: grammars.has_grammar(language.name) for language in LANGUAGES},
         missing_packages=grammars.missing(),
-        watching=importlib.util.find_spec("watchfiles") is not None,
+        watching=can_watch(),
         vectors=vectors.available(),
     )
 

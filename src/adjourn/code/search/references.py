@@ -15,8 +15,7 @@ from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.index import Index
 from adjourn.code.index.languages import language_of, spoken_as
 from adjourn.code.index.lookup import Place
-from adjourn.code.index.marks import Marks
-from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, outline
+from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, Marks, outline
 from adjourn.code.model import words
 from adjourn.code.model.deadline import Pace
 from adjourn.code.search.definitions import in_scope, split_symbol

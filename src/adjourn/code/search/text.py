@@ -1,12 +1,14 @@
-"""Finding text and files.
+"""Searches text and files with ripgrep.
 
-Owns: `search_text` and `search_files`. Must never: take an error for "nothing found".
+Owns: `search_text`, `search_files` and globs (`compile_glob`). Must never: take an error for "nothing found", or decide what is ignored:
+ripgrep's own `--glob` would list ignored files, which is why globs are compiled here.
 """
 
 from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 from adjourn.code.index import ripgrep
 from adjourn.code.model.deadline import Pace
 from adjourn.code.model.repository import Repository
-from adjourn.code.search import globs
 from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5
@@ -89,7 +90,7 @@ def search_files(
 ) -> dict[str, Any]:
     """Files by a glob such as `*.py` or `src/**/test_*`, relative to the root."""
     where = repository.existing(path)
-    wanted = globs.compiled(pattern)
+    wanted = compile_glob(pattern)
     options = ["--sort=path", *(("--type", file_type) if file_type else ()), "--", where or "."]
     paths = ripgrep.files(options, cwd=repository.root, pace=pace or Pace())
     found = [one for one in paths if wanted.fullmatch(one)]
@@ -248,3 +249,56 @@ def _shown(
             submatches.append({"match": text, "start": len(before), "end": len(before) + len(text)})
     shown = lead + part.decode("utf-8", "replace")
     return (shown + _ELLIPSIS if offset + start + len(part) < whole else shown), submatches, cut
+
+
+_MAX_GLOB = 1_000
+
+
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """A pattern for `fullmatch` on a relative path. A glob without `/` is of the name alone, in any folder.
+
+    `*` and `?` stay in one folder, `**` does not, `[ab]` and `{one,two}` choose. `InvalidError` where brackets are not closed.
+    """
+    if not glob or len(glob) > _MAX_GLOB or "\0" in glob:
+        raise InvalidError(f"not a glob: {glob[:50]!r}", "give one such as *.py")
+    plain = glob.removeprefix("/")
+    pattern = "" if "/" in glob else "(?:.*/)?"
+    place = depth = 0
+    while place < len(plain):
+        part, place = _glob_part(plain, place, depth)
+        depth += (part == "(?:") - (part == ")" and depth > 0)
+        pattern += part
+    if depth:
+        raise InvalidError(f"the glob {glob!r} has a brace that is not closed", "close it")
+    return re.compile(pattern, re.DOTALL)
+
+
+def _glob_part(glob: str, place: int, depth: int) -> tuple[str, int]:
+    """What one element of a glob is as a pattern, and where the next begins."""
+    char = glob[place]
+    if glob.startswith("**/", place):
+        return "(?:.*/)?", place + 3
+    if glob.startswith("**", place):
+        return ".*", place + 2
+    if char == "[":
+        close = glob.find("]", place + 2 + glob.startswith("!", place + 1))
+        if close < 0:
+            raise InvalidError(
+                f"the glob {glob!r} has a bracket that is not closed", "close it, or write [[] for it"
+            )
+        inner = glob[place + 1 : close]
+        negated = inner[0] in "!^"
+        return (
+            f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]",
+            close + 1,
+        )
+    if char == "\\" and place + 1 < len(glob):
+        return re.escape(glob[place + 1]), place + 2
+    special = {
+        "*": "[^/]*",
+        "?": "[^/]",
+        "{": "(?:",
+        "}": ")" if depth else r"\}",
+        ",": "|" if depth else ",",
+    }
+    return special.get(char) or re.escape(char), place + 1

@@ -1,27 +1,35 @@
-"""What each tool does with a call: hands it to what knows.
+"""Runs each tool: unpacks the arguments and calls the function that does the work.
 
-Owns: `Call` and one function a tool. Must never: know a transport, or import what is heavy before it is used: the server answers first.
+Owns: `Call`, and one function per tool (`run_` and the tool's name). Must never: know a transport.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from adjourn.code.git import changes
+from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Pace
+from adjourn.code.search.context import update_context
+from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.impact import analyze_impact
+from adjourn.code.search.references import find_references
+from adjourn.code.search.routing import query
+from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
+from adjourn.code.search.structure import analyze_structure, get_function_at_line
+from adjourn.code.search.sync import sync_index
+from adjourn.code.search.text import search_files, search_text
 from adjourn.code.server import inputs
 from adjourn.code.server.worktrees import Trees
 from adjourn.code.sessions.connection import Client
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import write_targets
-from adjourn.code.workflow.flags import resume_alone, typed
-from adjourn.code.workflow.request import Request
-
-if TYPE_CHECKING:
-    from adjourn.code.index.codebase import Codebase
+from adjourn.code.workflow.flags import Request, resume_alone, typed
+from adjourn.code.workflow.worktree import GARBAGE
 
 
 class Call(msgspec.Struct):
@@ -44,7 +52,7 @@ class Call(msgspec.Struct):
         return self.trees.of(self.root)
 
 
-def start(call: Call) -> dict[str, Any]:
+def run_start_session(call: Call) -> dict[str, Any]:
     given: inputs.StartSession = call.given
     flags, gate = given.flags, given.gate_level
     if isinstance(flags, str):
@@ -56,13 +64,11 @@ def start(call: Call) -> dict[str, Any]:
     return {**started, **call.trees.context_of(call.root)}
 
 
-def status(call: Call) -> dict[str, Any]:
+def run_get_session_status(call: Call) -> dict[str, Any]:
     return call.sessions.status(call.client, call.given.repo_path)
 
 
-def search_text(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.text import search_text  # noqa: PLC0415  # imported when first used: the server answers before that
-
+def run_search_text(call: Call) -> dict[str, Any]:
     given: inputs.SearchText = call.given
     return search_text(
         call.tree.repository,
@@ -76,18 +82,14 @@ def search_text(call: Call) -> dict[str, Any]:
     )
 
 
-def search_files(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.text import search_files  # noqa: PLC0415
-
+def run_search_files(call: Call) -> dict[str, Any]:
     given: inputs.SearchFiles = call.given
     return search_files(
         call.tree.repository, given.pattern, given.path, file_type=given.file_type, pace=call.pace
     )
 
 
-def definitions(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.definitions import find_definitions  # noqa: PLC0415
-
+def run_find_definitions(call: Call) -> dict[str, Any]:
     given: inputs.FindDefinitions = call.given
     return find_definitions(
         call.tree,
@@ -99,36 +101,26 @@ def definitions(call: Call) -> dict[str, Any]:
     )
 
 
-def references(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.references import find_references  # noqa: PLC0415
-
+def run_find_references(call: Call) -> dict[str, Any]:
     given: inputs.FindReferences = call.given
     return find_references(call.tree, given.symbol, given.path, language=given.language, pace=call.pace)
 
 
-def structure(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.structure import analyze_structure  # noqa: PLC0415
-
+def run_analyze_structure(call: Call) -> dict[str, Any]:
     given: inputs.AnalyzeStructure = call.given
     return analyze_structure(call.tree.repository, given.file_path, code=given.code, language=given.language)
 
 
-def symbols(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.definitions import get_symbols  # noqa: PLC0415
-
+def run_get_symbols(call: Call) -> dict[str, Any]:
     given: inputs.GetSymbols = call.given
     return get_symbols(call.tree, given.path, kind=given.kind, language=given.language, pace=call.pace)
 
 
-def function_at(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.structure import get_function_at_line  # noqa: PLC0415
-
+def run_get_function_at_line(call: Call) -> dict[str, Any]:
     return get_function_at_line(call.tree.repository, call.given.file_path, call.given.line_number)
 
 
-def query(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.routing import query  # noqa: PLC0415
-
+def run_query(call: Call) -> dict[str, Any]:
     given: inputs.Query = call.given
     work = call.client.work
     frame = work.state.query_frame if work else None
@@ -145,15 +137,11 @@ def query(call: Call) -> dict[str, Any]:
     )
 
 
-def chunk(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.semantic import fetch_chunk_detail  # noqa: PLC0415
-
+def run_fetch_chunk_detail(call: Call) -> dict[str, Any]:
     return fetch_chunk_detail(call.tree, call.given.chunk_id)
 
 
-def semantic(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.semantic import semantic_search  # noqa: PLC0415
-
+def run_semantic_search(call: Call) -> dict[str, Any]:
     given: inputs.SemanticSearch = call.given
     work = call.client.work
     frame = work.state.query_frame if work else None
@@ -167,7 +155,7 @@ def semantic(call: Call) -> dict[str, Any]:
     )
 
 
-def write_target(call: Call) -> dict[str, Any]:
+def run_check_write_target(call: Call) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     given: inputs.WriteTarget = call.given
     return write_targets.check_target(
@@ -175,7 +163,7 @@ def write_target(call: Call) -> dict[str, Any]:
     )
 
 
-def add_explored(call: Call) -> dict[str, Any]:
+def run_add_explored_files(call: Call) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     with work.lock:
         added = write_targets.add_explored(work.state, work.place, call.given.files)
@@ -183,10 +171,7 @@ def add_explored(call: Call) -> dict[str, Any]:
         return added
 
 
-def review(call: Call) -> dict[str, Any]:
-    from adjourn.code.git import changes  # noqa: PLC0415
-    from adjourn.code.workflow.worktree import GARBAGE  # noqa: PLC0415
-
+def run_review_changes(call: Call) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     state, place = work.state, work.place
     place.check_branch(state)
@@ -206,25 +191,19 @@ def review(call: Call) -> dict[str, Any]:
     }
 
 
-def impact(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.impact import analyze_impact  # noqa: PLC0415
-
+def run_analyze_impact(call: Call) -> dict[str, Any]:
     given: inputs.AnalyzeImpact = call.given
     found = analyze_impact(call.tree, given.target_files, given.change_description, pace=call.pace)
     work = call.client.work
     return {**found, **work.note_impact(given.target_files, found)} if work else found
 
 
-def sync(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.sync import sync_index  # noqa: PLC0415
-
+def run_sync_index(call: Call) -> dict[str, Any]:
     given: inputs.SyncIndex = call.given
     return sync_index(call.tree, given.path, force=given.force, sync_map=given.sync_map, pace=call.pace)
 
 
-def context(call: Call) -> dict[str, Any]:
-    from adjourn.code.search.context import update_context  # noqa: PLC0415
-
+def run_update_context(call: Call) -> dict[str, Any]:
     given: inputs.UpdateContext = call.given
     summaries: list[Mapping[str, str]] = [msgspec.to_builtins(one) for one in given.design_doc_summaries]
     return update_context(

@@ -1,7 +1,7 @@
 """Every reply fits a model's context: at most 256 KiB of JSON, still valid.
 
-Owns: `capped`, `to_json` and cursors. Must never: cut inside a value that can be left out whole, or hide
-that something was.
+Owns: `capped`, `to_json`, `written`, cursors, and the error codes of this program's errors. Must never: cut inside a value that can be
+left out whole, or hide that something was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 
 import msgspec
 
-from adjourn.errors import InvalidError
+from adjourn.errors import (
+    AdjournError,
+    HeldError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+    StoreError,
+    UsageError,
+)
 
 MAX_REPLY = 262_144
 MOST = {"definitions": 200, "references": 500, "results": 500, "symbols": 2_000}
@@ -182,3 +190,28 @@ def _decode(cursor: str) -> Cursor:
             if found.given >= 0:
                 return found
     raise InvalidError("not a cursor of ours", "use one as a reply gave it")
+
+
+_CODES: tuple[tuple[type[AdjournError], str], ...] = (
+    (HeldError, "session_held"),
+    (RefusedError, "refused"),
+    (NotFoundError, "not_found"),
+    (InvalidError, "invalid_arguments"),
+    (UsageError, "invalid_arguments"),
+    (StoreError, "store_failed"),
+)
+
+
+def written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
+    """A reply as text, cut to size, and whether it says that the call failed."""
+    return to_json(capped(reply, question, cursor=cursor)), is_failure(reply)
+
+
+def is_failure(reply: dict[str, Any]) -> bool:
+    """An answer that something is not allowed is no failure."""
+    return "error" in reply and "allowed" not in reply
+
+
+def error_of(error: AdjournError) -> dict[str, Any]:
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), "failed")
+    return {"error": code, "message": error.message, **({"hint": error.remedy} if error.remedy else {})}

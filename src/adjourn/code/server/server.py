@@ -24,17 +24,16 @@ from mcp.server.stdio import stdio_server
 
 from adjourn import __version__
 from adjourn.code.model.deadline import CancelledError, Pace
-from adjourn.code.model.refusals import FlowError
-from adjourn.code.model.session_state import Strictness, ToolCall
+from adjourn.code.model.session_state import Strictness, ToolCall, stamp
 from adjourn.code.server.handlers import Call
 from adjourn.code.server.inputs import schema
-from adjourn.code.server.replies_text import error_of, is_failure, written
+from adjourn.code.server.replies import error_of, is_failure, written
 from adjourn.code.server.tools import BY_NAME, TOOLS, Tool
 from adjourn.code.server.worktrees import Trees
-from adjourn.code.sessions.checkpoint_file import stamp
 from adjourn.code.sessions.connection import Client
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError, UsageError
 from adjourn.text import count_keys
 

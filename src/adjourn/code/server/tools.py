@@ -38,7 +38,7 @@ TOOLS: tuple[Tool, ...] = (
             " with that (get_session_status) or to go on here (submit_phase), which discards its checkpoint."
         ),
         takes=inputs.StartSession,
-        run=handlers.start,
+        run=handlers.run_start_session,
         gated=False,
     ),
     Tool(
@@ -59,7 +59,7 @@ TOOLS: tuple[Tool, ...] = (
             " with what is known so far: call it first then."
         ),
         takes=inputs.SessionStatus,
-        run=handlers.status,
+        run=handlers.run_get_session_status,
         gated=False,
     ),
     Tool(
@@ -67,7 +67,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Search text",
         description="Lines that match a regular expression, in files that git does not ignore. Up to five patterns at once.",
         takes=inputs.SearchText,
-        run=handlers.search_text,
+        run=handlers.run_search_text,
         looks=True,
     ),
     Tool(
@@ -75,7 +75,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Search files",
         description="Files whose path fits a glob; those that git ignores are left out.",
         takes=inputs.SearchFiles,
-        run=handlers.search_files,
+        run=handlers.run_search_files,
         looks=True,
     ),
     Tool(
@@ -83,7 +83,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Find definitions",
         description="Where functions, classes, methods and variables of a name are defined. Quicker and surer than a text search.",
         takes=inputs.FindDefinitions,
-        run=handlers.definitions,
+        run=handlers.run_find_definitions,
         looks=True,
     ),
     Tool(
@@ -91,7 +91,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Find references",
         description="Where a symbol is used. Each hit says whether it is exact, a guess by name, or only a mention in a comment or string.",
         takes=inputs.FindReferences,
-        run=handlers.references,
+        run=handlers.run_find_references,
         looks=True,
     ),
     Tool(
@@ -99,7 +99,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Structure of a file",
         description="Functions, classes, imports and exports of one file, or of a piece of code.",
         takes=inputs.AnalyzeStructure,
-        run=handlers.structure,
+        run=handlers.run_analyze_structure,
         looks=True,
     ),
     Tool(
@@ -107,7 +107,7 @@ TOOLS: tuple[Tool, ...] = (
         title="List symbols",
         description="The symbols of a file, or of every file in a folder, in order.",
         takes=inputs.GetSymbols,
-        run=handlers.symbols,
+        run=handlers.run_get_symbols,
         looks=True,
     ),
     Tool(
@@ -115,7 +115,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Function around a line",
         description="The innermost function or method around a line of a file.",
         takes=inputs.FunctionAtLine,
-        run=handlers.function_at,
+        run=handlers.run_get_function_at_line,
         looks=True,
     ),
     Tool(
@@ -123,7 +123,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Ask about the code",
         description="Runs the search tools that fit a question and puts what they find in one list. A good first call.",
         takes=inputs.Query,
-        run=handlers.query,
+        run=handlers.run_query,
         looks=True,
     ),
     Tool(
@@ -131,7 +131,7 @@ TOOLS: tuple[Tool, ...] = (
         title="A hit in full",
         description="The whole text of a hit of semantic_search.",
         takes=inputs.ChunkDetail,
-        run=handlers.chunk,
+        run=handlers.run_fetch_chunk_detail,
         looks=True,
     ),
     Tool(
@@ -139,7 +139,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Search by meaning",
         description="Code that does what a description says, whatever it is called. From the phase SEMANTIC on.",
         takes=inputs.SemanticSearch,
-        run=handlers.semantic,
+        run=handlers.run_semantic_search,
         looks=True,
     ),
     Tool(
@@ -147,7 +147,7 @@ TOOLS: tuple[Tool, ...] = (
         title="May this file be changed?",
         description="Ask before changing a file: only what was explored in this session is a target. In READY.",
         takes=inputs.WriteTarget,
-        run=handlers.write_target,
+        run=handlers.run_check_write_target,
         looks=True,
     ),
     Tool(
@@ -155,7 +155,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Add explored files",
         description="Add files that were looked at since the exploration, so that they may be changed. In READY.",
         takes=inputs.ExploredFiles,
-        run=handlers.add_explored,
+        run=handlers.run_add_explored_files,
     ),
     Tool(
         name="revert_to_exploration",
@@ -169,7 +169,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Review changes",
         description="Every file that this session changed, with its difference, and what to look for. Before PRE_COMMIT is submitted.",
         takes=inputs.ReviewChanges,
-        run=handlers.review,
+        run=handlers.run_review_changes,
         looks=True,
     ),
     Tool(
@@ -177,7 +177,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Analyse impact",
         description="What a change of some files may touch: callers that must be looked at, files that should be.",
         takes=inputs.AnalyzeImpact,
-        run=handlers.impact,
+        run=handlers.run_analyze_impact,
         looks=True,
     ),
     Tool(
@@ -197,14 +197,14 @@ TOOLS: tuple[Tool, ...] = (
         title="Bring the index up to date",
         description="Index what changed and wait for it. It also happens by itself, in the background.",
         takes=inputs.SyncIndex,
-        run=handlers.sync,
+        run=handlers.run_sync_index,
     ),
     Tool(
         name="update_context",
         title="Keep summaries",
         description="Keep summaries of design documents and project rules, when a reply asked for them by `context_update_required`.",
         takes=inputs.UpdateContext,
-        run=handlers.context,
+        run=handlers.run_update_context,
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -6,12 +6,11 @@ Owns: `Trees`: opening each once, and what a reply of start_session says of its 
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.search import context
 from adjourn.errors import AdjournError
-
-if TYPE_CHECKING:
-    from adjourn.code.index.codebase import Codebase
 
 MAX_TREES = 16
 """Work trees that are watched at once; the one that was asked for longest ago is let go."""
@@ -27,8 +26,6 @@ class Trees:
 
     def of(self, root: str) -> Codebase:
         """The work tree that contains `root`, being indexed in the background."""
-        from adjourn.code.index.codebase import Codebase  # noqa: PLC0415  # see above
-
         with self._lock:
             found = self._open.pop(root, None)
             if found is None:
@@ -41,8 +38,6 @@ class Trees:
 
     def context_of(self, root: str) -> dict[str, Any]:
         """The state of the index, and what is known of the project's documents and rules."""
-        from adjourn.code.search import context  # noqa: PLC0415  # see above
-
         tree = self.of(root)
         state = tree.state()
         available = tree.index is not None

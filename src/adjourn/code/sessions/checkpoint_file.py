@@ -1,7 +1,7 @@
-"""Checkpoints of sessions as files: `.code-intel/sessions/<id>.json` in the work tree that a session is bound to.
+"""Checkpoints of sessions as files: `.code-intel/sessions/<id>.json` in the work tree of the session.
 
-Owns: writing, reading, listing and deleting them. Must never: follow a link out of that folder, or take a broken file for an error:
-it is passed by.
+Owns: writing, reading, listing and deleting them, and preparing a loaded session to continue (`fit`). Must never: follow a link out of
+that folder, change the work tree, or raise an error for a broken file in a listing: it is skipped.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 from contextlib import suppress
 from typing import Any
 
+from adjourn.code.git import branches
 from adjourn.code.model import codec
 from adjourn.code.model.repository import FOLDER, own_folder
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import Phase, State, stamp
 from adjourn.code.workflow import phases
+from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import now, read_file, remove_file, write_file
-from adjourn.log import timestamp
+from adjourn.host import read_file, remove_file, write_file
 
 SESSIONS = f"{FOLDER}/sessions"
 MAX_BYTES = 16 << 20
@@ -25,11 +26,6 @@ MAX_SESSIONS = 200
 """Sessions that are looked at, those that were saved last."""
 _IGNORE = b"# Made by adjourn: where the sessions of this work tree stand.\n*\n"
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-
-
-def stamp() -> str:
-    """The time now, as checkpoints have it."""
-    return timestamp(now())
 
 
 def check_id(session: str) -> str:
@@ -110,3 +106,48 @@ def _folder(root: str) -> str:
     if os.path.realpath(path) != os.path.join(os.path.realpath(root), *SESSIONS.split("/")):
         raise NotFoundError(f"{path} is reached through a link", "remove the link")
     return path
+
+
+_HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def is_fresh(state: State) -> bool:
+    """Whether nothing was submitted yet in a session that was started beside an older one."""
+    return len(state.phase_history) <= 1 and bool(state.offered)
+
+
+def fit(state: State, place: Place) -> list[str]:
+    """Fill in what an older form of checkpoint does not say, and tell what is not as it was left."""
+    if not place.is_git:
+        return []
+    git = place.git
+    _distrust(state, place)
+    if not state.task_branch_name:
+        mine = [
+            name
+            for name in git.branches(branches.PREFIX)
+            if (found := branches.parse(name)) and found.session == state.session_id
+        ]
+        if mine and phases.step_of(state).step >= 12:
+            state.task_branch_name, state.task_branch_enabled = mine[0], True
+    branch = state.task_branch_name
+    if not (branch and state.task_branch_enabled):
+        return []
+    if not git.commit(f"refs/heads/{branch}"):
+        return [f"branch {branch} is gone"]
+    state.base_branch = state.base_branch or branches.base_of(git, branch)
+    here = git.branch()
+    if here == branch or (here == state.base_branch and state.current_phase == Phase.MERGE):
+        return []
+    return [f"{here or 'no branch'} is checked out; the session works on {branch}: check that out first"]
+
+
+def _distrust(state: State, place: Place) -> None:
+    """A checkpoint is a file that anybody may have written: what goes to git from it has to be what it says it is."""
+    if state.task_branch_name and not branches.parse(state.task_branch_name):
+        state.task_branch_name, state.task_branch_enabled = None, False
+    if state.base_branch not in place.git.branches():
+        state.base_branch = ""
+    for name in ("base_commit", "commit_hash"):
+        if not _HASH.fullmatch(getattr(state, name)):
+            setattr(state, name, "")

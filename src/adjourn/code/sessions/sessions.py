@@ -17,17 +17,17 @@ import msgspec
 
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
-from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.session_state import State, Strictness, ToolCall
 from adjourn.code.sessions import checkpoint_file, journal
+from adjourn.code.sessions.checkpoint_file import fit, is_fresh
 from adjourn.code.sessions.connection import Client, Work
 from adjourn.code.sessions.journal import Journal
-from adjourn.code.sessions.resuming import fit, is_fresh
 from adjourn.code.sessions.status import known, status
 from adjourn.code.workflow import flow, phase_policy, phases, query_frame
+from adjourn.code.workflow.flags import Request
 from adjourn.code.workflow.learning import learn
-from adjourn.code.workflow.request import Request
+from adjourn.code.workflow.outcome import FlowError
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 from adjourn.host import ids, now, open_at

@@ -13,10 +13,9 @@ import msgspec
 from adjourn.code.git import branches, changes, merging
 from adjourn.code.git.changes import Change
 from adjourn.code.git.merging import MergeError
-from adjourn.code.model.refusals import FlowError, mismatch, needs_a_person
 from adjourn.code.model.session_state import Phase, PreCommitReview, ReviewedFile, State
 from adjourn.code.workflow import payloads, phases
-from adjourn.code.workflow.outcome import Outcome, onward
+from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, needs_a_person, onward
 from adjourn.code.workflow.tasks import revert
 from adjourn.code.workflow.worktree import QUALITY_REVIEW, Place
 from adjourn.errors import AdjournError

@@ -10,10 +10,10 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from adjourn.code.model.refusals import mismatch
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.session_state import Exploration, QueryFrame, State, Task
 from adjourn.code.workflow import payloads
+from adjourn.code.workflow.outcome import mismatch
 from adjourn.code.workflow.phases import READING, Step
 from adjourn.errors import AdjournError
 

@@ -1,18 +1,18 @@
-"""The flags of the `/code` skill: one table, for the server, the skill and the documentation.
+"""The flags of the `/code` skill (one table, for the server, the skill and the documentation), and the request that a session starts with.
 
-Owns: `FLAGS`, `Flags` (what a session keeps of them), and reading them as they were typed. Must never: guess: a flag that is not in the
-table is an error.
+Owns: `FLAGS`, `Flags` (what a session keeps of them), reading flags as typed, and `SessionRequest`. Must never: guess: a flag that is not
+in the table is an error. Nor start the session.
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.code.model.refusals import FlowError
-from adjourn.code.model.session_state import GateLevel
+from adjourn.code.model.session_state import GateLevel, Intent, State, Strictness, stamp
+from adjourn.code.workflow.outcome import FlowError
 
 
 class Flag(NamedTuple):
@@ -124,3 +124,48 @@ def _known(name: str) -> Flag:
     raise FlowError(
         "invalid_flags", f"there is no flag {name[:80]}", known_flags=[flag.name for flag in FLAGS]
     )
+
+
+MAX_QUERY = 100_000
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the user wants, and how."""
+
+    intent: Intent
+    query: str
+    gate_level: GateLevel
+    flags: Flags
+
+    @property
+    def needs_branch(self) -> bool:
+        """Whether the session will work on a branch of its own."""
+        looks_only = self.flags.only_explore or self.intent in ("INVESTIGATE", "QUESTION")
+        return not (self.flags.quick or looks_only)
+
+    def state(self, session: str, root: str, strictness: Strictness) -> State:
+        """A new session's state, not yet in a phase."""
+        flags = self.flags
+        return State(
+            session_id=session,
+            intent=self.intent,
+            query=self.query[:MAX_QUERY],
+            created_at=stamp(),
+            repo_path=root,
+            gate_level=self.gate_level,
+            skip_implementation=flags.only_explore,
+            only_explore=flags.only_explore,
+            no_verify=flags.no_verify,
+            no_quality=flags.no_quality,
+            quality_review_enabled=not flags.no_quality,
+            fast_mode=flags.fast,
+            quick_mode=flags.quick,
+            no_doc=flags.no_doc,
+            no_intervention=flags.no_intervention,
+            strictness=strictness,
+        )
+
+    def told(self) -> dict[str, Any]:
+        """What the reply repeats of it."""
+        flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if name != "resume"}
+        return {"intent": self.intent, "gate_level": self.gate_level, "flags": flags}

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.code.git import backup_refs, branches, changes
-from adjourn.code.model.refusals import FlowError, mismatch, needs_a_person
-from adjourn.code.model.session_state import MAX_SUMMARY, Phase, State, Visit
-from adjourn.code.sessions.checkpoint_file import stamp
+from adjourn.code.model.session_state import MAX_SUMMARY, Phase, State, Visit, stamp
 from adjourn.code.workflow import delivery, evidence, payloads, phases, research, tasks
-from adjourn.code.workflow.outcome import Outcome
+from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, needs_a_person
 from adjourn.code.workflow.phases import Step
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError, InvalidError

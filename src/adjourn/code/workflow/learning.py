@@ -9,7 +9,9 @@ import re
 from datetime import UTC, datetime
 
 from adjourn.code.git.git import Git
+from adjourn.code.index.reading import open_source
 from adjourn.code.model.session_state import State
+from adjourn.code.search import agreements
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 
@@ -20,8 +22,6 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 def learn(place: Place, state: State) -> str:
     """Write the agreement of a session; its path, or "" where there is nothing to agree on."""
-    from adjourn.code.search import agreements  # noqa: PLC0415  # only once a session
-
     frame = state.query_frame
     words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)
     files = state.pre_commit_review.kept_files if state.pre_commit_review else []
@@ -43,8 +43,6 @@ def learn(place: Place, state: State) -> str:
 
 def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
     """The innermost definitions around the lines that were changed."""
-    from adjourn.code.index.reading import open_source  # noqa: PLC0415  # as above
-
     found: dict[str, None] = {}
     for path in files:
         try:

@@ -1,6 +1,6 @@
-"""What a submission comes to.
+"""The result of a submission: an `Outcome`, or a `FlowError` with what the client needs to continue.
 
-Owns: `Outcome`. Must never: know a phase's rules.
+Owns: `Outcome` and `FlowError`. Must never: know a phase's rules.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from adjourn.code.model.session_state import Phase, State
 from adjourn.code.workflow import phases
+from adjourn.errors import AdjournError
 
 
 class Outcome(NamedTuple):
@@ -28,3 +29,24 @@ def onward(state: State, extras: dict[str, Any], reason: str = "") -> Outcome:
 
 def stay(extras: dict[str, Any], reason: str = "") -> Outcome:
     return Outcome(None, extras, reason, stays=True)
+
+
+class FlowError(AdjournError):
+    """`code` is the published word for machines, `more` the members that the reply has beside the usual ones."""
+
+    def __init__(self, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.more = more
+
+    def reply(self) -> dict[str, Any]:
+        return {"error": self.code, "message": self.message, **self.more}
+
+
+def needs_a_person(code: str, error: AdjournError, **more: Any) -> FlowError:
+    """What only the user can mend."""
+    return FlowError(code, str(error), requires_user_intervention=True, **more)
+
+
+def mismatch(message: str, **more: Any) -> FlowError:
+    return FlowError("payload_mismatch", message, **more)

@@ -11,7 +11,6 @@ import msgspec
 
 from adjourn.code.git import stale_branches
 from adjourn.code.model.codec import restore
-from adjourn.code.model.refusals import FlowError, mismatch
 from adjourn.code.model.session_state import (
     Exploration,
     Hypothesis,
@@ -25,7 +24,7 @@ from adjourn.code.model.session_state import (
     VerifiedHypothesis,
 )
 from adjourn.code.workflow import evidence, payloads, phases, query_frame
-from adjourn.code.workflow.outcome import Outcome, onward
+from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, onward
 from adjourn.code.workflow.worktree import Place
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.model.refusals import FlowError, mismatch
 from adjourn.code.model.session_state import Phase, State, Task
 from adjourn.code.workflow import evidence, payloads, phases
-from adjourn.code.workflow.outcome import Outcome, onward, stay
+from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, onward, stay
 from adjourn.code.workflow.worktree import PLANNING, Place
 
 MAX_FAILURES = 3

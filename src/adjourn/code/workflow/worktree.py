@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from adjourn.code.git.git import Git
-from adjourn.code.model.refusals import FlowError
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.code.model.session_state import State
+from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError
 
 QUALITY_REVIEW = "review_prompts/quality_review.md"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adjourn.code.model.refusals import FlowError, mismatch
 from adjourn.code.model.session_state import Phase, State
 from adjourn.code.workflow import evidence
+from adjourn.code.workflow.outcome import FlowError, mismatch
 from adjourn.code.workflow.worktree import Place
 from adjourn.errors import AdjournError
 

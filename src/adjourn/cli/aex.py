@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from adjourn.cli import app
+from adjourn.cli.shared.commands import COMMANDS, LazyGroup
 from adjourn.cli.shared.context import example
 
 PUBLISHED: Final = (
@@ -17,7 +18,7 @@ PUBLISHED: Final = (
 RENAMED: Final = {"gate": "hook"}
 """Where the published name is not the one of `adjourn`."""
 
-TABLE: Final = {name: app.COMMANDS[RENAMED.get(name, name)] for name in PUBLISHED}
+TABLE: Final = {name: COMMANDS[RENAMED.get(name, name)] for name in PUBLISHED}
 
 _HELP = """aex: contracts for agents, by the names they were published with.
 
@@ -25,7 +26,7 @@ Each command is the one of `adjourn`, which has more: `adjourn --help`. Exit cod
 usage, 3 refused by a policy or a holder.
 """
 
-group: Final = app.LazyGroup(
+group: Final = LazyGroup(
     name="aex",
     table=TABLE,
     help=_HELP,

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from adjourn.cli.app import COMMANDS, group, main
+from adjourn.cli.app import group, main
 from adjourn.cli.setup.reference import reference
+from adjourn.cli.shared.commands import COMMANDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 
@@ -99,14 +100,14 @@ def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> No
         "adjourn.clients.client",
         "difflib",
     }
-    others = {entry.place.partition(":")[0] for other, entry in COMMANDS.items() if other != name}
-    own = COMMANDS[name].place.partition(":")[0]
+    others = {entry.target.partition(":")[0] for other, entry in COMMANDS.items() if other != name}
+    own = COMMANDS[name].target.partition(":")[0]
     assert not {f"adjourn.cli.{module}" for module in others - {own}} & modules
 
 
 def test_help_lists_without_loading_any_command() -> None:
     modules = loaded("--help")
-    assert not {f"adjourn.cli.{entry.place.partition(':')[0]}" for entry in COMMANDS.values()} & modules
+    assert not {f"adjourn.cli.{entry.target.partition(':')[0]}" for entry in COMMANDS.values()} & modules
 
 
 @pytest.mark.parametrize(

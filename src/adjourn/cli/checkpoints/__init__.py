@@ -1,1 +1,1 @@
-"""."""
+"""Commands of the help group "Checkpoints", except `record`."""

@@ -6,7 +6,7 @@ import click
 
 from adjourn.checkpoints import page_archive as engine
 from adjourn.checkpoints import search
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.sizes import counted
 from adjourn.errors import NotFoundError
@@ -17,12 +17,14 @@ from adjourn.errors import NotFoundError
 @click.option("--project", default="", metavar="NAME", help="Default: the first words of the mission.")
 @at_store
 @for_machines
-def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
+def archive(context: CommandContext, task: str, *, project: str, as_json: bool) -> None:
     """Put the pages of TASK away in output/PROJECT/checkpoints/, with an index; none of it stays in tmp/.
 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
     """
-    found = next((page for page in search(place.root).pages if not task or page.task.startswith(task)), None)
+    found = next(
+        (page for page in search(context.root).pages if not task or page.task.startswith(task)), None
+    )
     if found is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
         raise NotFoundError(
@@ -30,7 +32,7 @@ def archive(place: Place, task: str, *, project: str, as_json: bool) -> None:
         )
     chosen = found.task if found else task
     name = project or (engine.project_of(found) if found else "")
-    done = engine.archive(place.root, chosen, name, place.store_or_none())
+    done = engine.archive(context.root, chosen, name, context.store_or_none())
     if as_json:
         say_json(
             {

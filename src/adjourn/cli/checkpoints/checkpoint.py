@@ -28,7 +28,7 @@ from adjourn.checkpoints import (
     said_by,
     search,
 )
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, in_folder, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, person
 from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, table
 from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
@@ -77,16 +77,16 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
 )
 @at_store
 @for_machines
-def write(place: Place, task: str, *, name: str, message: str, source: str, as_json: bool) -> None:
+def write(context: CommandContext, task: str, *, name: str, message: str, source: str, as_json: bool) -> None:
     """Make a checkpoint of TASK as it is now: in the store, as a folder, and as the active page.
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
     said = _said(source) if source else NOTHING_SAID
-    opened = place.writable(task or task_here(place))
+    opened = context.writable(task or task_here(context))
     made = make(
         opened,
-        place.root,
+        context.root,
         name or name_of(opened.id),
         budget=opened.ledger.budget,
         description=message,
@@ -115,10 +115,10 @@ def write(place: Place, task: str, *, name: str, message: str, source: str, as_j
         complain(safe(note))
 
 
-def task_here(place: Place) -> str:
+def task_here(context: CommandContext) -> str:
     """The task that is worked on here: of the newest page, else the only one of the store."""
-    tasks = tasks_of(place.store)
-    found = find_active(place.root)
+    tasks = tasks_of(context.store)
+    found = find_active(context.root)
     if found is not None and found.task in tasks:
         return found.task
     if len(tasks) == 1:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from adjourn.checkpoints import document, find, folder, trusted_signer
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, described, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
@@ -20,26 +20,26 @@ from adjourn.host.workspace import inside
 @click.argument("task", default="")
 @at_store
 @for_machines
-def checkpoints(place: Place, task: str, *, as_json: bool) -> int:
+def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
 
     SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that git or a
     colleague brought, and that no session has taken in yet, is listed as "(folder)". Exit code 1 when one is broken.
     """
-    names = _folders(place.root)
-    store = place.store_or_none() if names else place.store
+    names = _folders(context.root)
+    store = context.store_or_none() if names else context.store
     told, broken = [], []
     for name in sorted(
         {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
     ):
         try:
-            told.append(_of_store(place, name))
+            told.append(_of_store(context, name))
         except AdjournError as error:
             broken.append((name, error))
     known = {one["name"] for one in told} | {name for name, _ in broken}
-    told += [one for name in names if name not in known and (one := _of_folder(place.root, name))]
+    told += [one for name in names if name not in known and (one := _of_folder(context.root, name))]
     if task:
-        chosen = place.task(task).id
+        chosen = context.task(task).id
         told = [one for one in told if one["task"] == chosen]
     told.sort(key=lambda one: one["timestamp"], reverse=True)
     if as_json:
@@ -53,7 +53,7 @@ def checkpoints(place: Place, task: str, *, as_json: bool) -> int:
         say(
             table(
                 ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
-                [_row(one, place.now) for one in told],
+                [_row(one, context.now) for one in told],
             )
         )
     elif not broken:
@@ -75,15 +75,15 @@ def _described(one: dict[str, Any]) -> str:
     return described(one["description"], trusted, "")
 
 
-def _of_store(place: Place, name: str) -> dict[str, Any]:
+def _of_store(context: CommandContext, name: str) -> dict[str, Any]:
 
-    found = find(place.store, name)
+    found = find(context.store, name)
     try:
         signer = trusted_signer(found)
     except IntegrityError:
         signer = "BROKEN"
     try:
-        stated = document(place.store, found)
+        stated = document(context.store, found)
     except IntegrityError:
         stated = {}
     return {

@@ -7,7 +7,7 @@ import os
 import click
 
 from adjourn.checkpoints import AUDIT_FILE, JSON_FILE, find, folder_writing, is_knowledge, is_temporary
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import Waiting, say, say_json
 from adjourn.errors import RefusedError
 from adjourn.host import locked
@@ -24,21 +24,21 @@ from adjourn.host import locked
 )
 @at_store
 @for_machines
-def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
+def export(context: CommandContext, name: str, *, target: str, as_json: bool) -> None:
     """Write the newest checkpoint of NAME as a folder: checkpoint.json and audit.jsonl, which verify themselves.
 
     Without --to it is .aex/checkpoints/NAME of the workspace, written again. The folder can be committed, sent, and taken in
     elsewhere with `adjourn import`.
     """
-    found = find(place.store, name)
+    found = find(context.store, name)
     with Waiting("writing"):
         if target:
             _make(target)
             with locked(target):
-                folder_writing.write_into(place.store, found, target)
+                folder_writing.write_into(context.store, found, target)
             path = os.path.join(target, "")
         else:
-            path = folder_writing.write(place.store, found, place.root)
+            path = folder_writing.write(context.store, found, context.root)
     if as_json:
         say_json(
             {"name": name, "path": path, "task": found.event.task, "seq": found.event.seq, "hash": found.hash}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import Waiting, say, say_json
 from adjourn.cli.shared.sizes import shown
 from adjourn.retention import collect
@@ -13,7 +13,7 @@ from adjourn.retention import collect
 @click.command(epilog=example("adjourn gc", "adjourn gc --json"))
 @at_store
 @for_machines
-def gc(place: Place, *, as_json: bool) -> None:
+def gc(context: CommandContext, *, as_json: bool) -> None:
     """Free what nothing needs any more, and say how much.
 
     These are files that killed processes left half written, expired leases, caches of tasks that rest, and documents that no event
@@ -21,7 +21,7 @@ def gc(place: Place, *, as_json: bool) -> None:
     store does not get smaller by it; it reuses the room.
     """
     with Waiting("looking"):
-        freed = collect(place.store_or_none(), place.root, place.now)
+        freed = collect(context.store_or_none(), context.root, context.now)
     if as_json:
         say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})
         return

@@ -9,7 +9,7 @@ import click
 
 from adjourn import handover
 from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
 from adjourn.cli.shared.output import Waiting, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
 from adjourn.host import ids, keys
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("directory", metavar="DIR")
 @at_store
 @for_machines
-def import_(place: Place, directory: str, *, as_json: bool) -> None:
+def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
     """Take in the checkpoint folder DIR, so that it can be resumed here. You vouch for it.
 
     The folder is verified whole first. When a key signed it that is not trusted here, your import says that you trust this
@@ -33,9 +33,11 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
     if not os.path.lexists(os.path.join(directory, JSON_FILE)):
         raise NotFoundError(f"{directory} has no {JSON_FILE}", "name the folder of a checkpoint")
     published = read_published(directory).file
-    store = place.make_store()
+    store = context.make_store()
     before = store.ref(f"checkpoint/{published.name}") or ""
-    told = _signed(place, directory) if published.adjourn else _published(place, directory, published.name)
+    told = (
+        _signed(context, directory) if published.adjourn else _published(context, directory, published.name)
+    )
     earlier = before.partition(" ")[0]
     told["replaced"] = earlier if earlier and earlier != told["task"] else ""
     if as_json:
@@ -50,29 +52,29 @@ def import_(place: Place, directory: str, *, as_json: bool) -> None:
     say(f"  go on in any client: call aex.resume with the name {told['name']}")
 
 
-def _signed(place: Place, directory: str) -> dict[str, Any]:
+def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
 
     with Waiting("verifying"):
         verified = verify(directory)
-        made, note = handover.import_folder(place.make_store(), verified, vouched=True)
+        made, note = handover.import_folder(context.make_store(), verified, vouched=True)
     if note:
         complain(note)
     return _told(made, verified.trusted_as, kind="history")
 
 
-def _published(place: Place, directory: str, name: str) -> dict[str, Any]:
+def _published(context: CommandContext, directory: str, name: str) -> dict[str, Any]:
 
-    store = place.make_store()
-    target = folder.path_of(place.root, name)
+    store = context.make_store()
+    target = folder.path_of(context.root, name)
     here = os.path.realpath(directory) == target
-    if not here and folder.is_as_written(store, place.root, name) is False:
+    if not here and folder.is_as_written(store, context.root, name) is False:
         raise ConflictError(
             f"{target} holds another checkpoint of that name, which is not in the store",
             "import or move that one first",
         )
-    task = Task(store, ids.task_id(place.now), clock=place.clock, secret=keys.secret())
+    task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
     made = handover.import_published(task, directory, person())
-    folder_writing.write(store, made, place.root)
+    folder_writing.write(store, made, context.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
     return _told(made, "default", kind="published")

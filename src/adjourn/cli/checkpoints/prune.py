@@ -6,7 +6,7 @@ import re
 
 import click
 
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted, shown
 from adjourn.retention import Rules, plan
@@ -71,7 +71,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
 @at_store
 @for_machines
 def prune(
-    place: Place,
+    context: CommandContext,
     *,
     keep_last: int,
     daily: int,
@@ -85,9 +85,9 @@ def prune(
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
     """
     rules = Rules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
-    found = plan(place.store, place.root, rules, place.now)
+    found = plan(context.store, context.root, rules, context.now)
     if yes:
-        carry_out(place.store, place.root, found)
+        carry_out(context.store, context.root, found)
     if as_json:
         points = [
             {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}

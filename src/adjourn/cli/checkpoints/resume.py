@@ -8,7 +8,7 @@ import click
 
 from adjourn import handover
 from adjourn.checkpoints import document, page_files, trusted_signer
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import as_resumed
 from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
 from adjourn.cli.shared.task_view import Holder, doubts, who
@@ -25,21 +25,21 @@ from adjourn.tasks import is_alive
 )
 @at_store
 @for_machines
-def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
+def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> None:
     """Show what a session that resumes the checkpoint NAME will be told. Starts no session and writes nothing.
 
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
-    found = as_resumed(place, name)
+    found = as_resumed(context, name)
     if not trusted_signer(found.checkpoint) and handover.vouched_for(found.store, found.checkpoint) is None:
         raise RefusedError(
             f'checkpoint "{name}" is signed by {found.checkpoint.data.key}, which is not trusted here',
             "if you know that key: `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
         )
     document(found.store, found.checkpoint)
-    ledger = found.task(place).ledger
-    held = _held(place, found.store, ledger)
+    ledger = found.task(context).ledger
+    held = _held(context, found.store, ledger)
     for call in doubts(ledger, held):
         ledger.doubts[call.call] = call
     from adjourn.handover import record_sections  # noqa: PLC0415  # not for `--help`
@@ -49,15 +49,15 @@ def resume(place: Place, name: str, *, more: str, as_json: bool) -> None:
         found.store,
         ledger,
         found.checkpoint,
-        budget=_budget(place, found.store, ledger),
+        budget=_budget(context, found.store, ledger),
         more=more,
-        page=page_files.told(place.root, ledger.task, place.now),
-        brief=record_sections.briefing(found.store, found.checkpoint, place.now),
+        page=page_files.told(context.root, ledger.task, context.now),
+        brief=record_sections.briefing(found.store, found.checkpoint, context.now),
     )
     if as_json:
         say_json(told)
     else:
-        _print(told, place.now)
+        _print(told, context.now)
 
     for holder in held:
         if holder.alive:
@@ -72,18 +72,18 @@ def _description(told: dict[str, Any]) -> str:
     return described(told.get("description", ""), "" if key else "trusted", key)
 
 
-def _held(place: Place, store: Any, ledger: Any) -> list[Any]:
+def _held(context: CommandContext, store: Any, ledger: Any) -> list[Any]:
 
     return [
-        Holder(session, is_alive(store, ledger.task, session, place.now))
+        Holder(session, is_alive(store, ledger.task, session, context.now))
         for session in ledger.sessions.values()
     ]
 
 
-def _budget(place: Place, store: Any, ledger: Any) -> int | None:
+def _budget(context: CommandContext, store: Any, ledger: Any) -> int | None:
     """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last one's."""
     try:
-        return for_task(read_contract(place.root), store, ledger.contract).policy.budget
+        return for_task(read_contract(context.root), store, ledger.contract).policy.budget
     except AdjournError:
         budget: int | None = ledger.budget
         return budget

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.checkpoints import carry_out, plan, target_of
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
 
 if TYPE_CHECKING:
@@ -28,18 +28,20 @@ _KINDS = {
 @click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would be done is shown.")
 @at_store
 @for_machines
-def rollback(place: Place, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool) -> None:
+def rollback(
+    context: CommandContext, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool
+) -> None:
     """Go back to CHECKPOINT: its page becomes the active one again, and files get the content they had.
 
     CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are put back where
     they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
     cost stays spent.
     """
-    target = target_of(place.root, checkpoint)
-    task = place.writable(target.task) if yes else place.task(target.task)
+    target = target_of(context.root, checkpoint)
+    task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
-    made = plan(task, place.root, target, files=files or both)
-    done = carry_out(task, place.root, made, state=state or both, by=person()) if yes else None
+    made = plan(task, context.root, target, files=files or both)
+    done = carry_out(task, context.root, made, state=state or both, by=person()) if yes else None
     if as_json:
         say_json(_told(made, done))
         return

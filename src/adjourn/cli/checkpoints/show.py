@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from adjourn.checkpoints import document_of, folder, known_to, trusted_signer
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import Found, find
 from adjourn.cli.shared.output import described, facts, safe, safe_lines, say, say_json
 from adjourn.cli.shared.times import ago, local
@@ -25,19 +25,19 @@ from adjourn.tasks import Ledger, following
 )
 @at_store
 @for_machines
-def show(place: Place, name: str, *, policy: bool, as_json: bool) -> None:
+def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
     """Show one checkpoint in full: what was done, who signed it, and what it stands on.
 
     NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
     folder has is verified and shown.
     """
-    found: Found = find(place, name)
-    told = _told(place, found) | {"signer": trusted_signer(found.checkpoint)}
+    found: Found = find(context, name)
+    told = _told(context, found) | {"signer": trusted_signer(found.checkpoint)}
     texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
     if as_json:
         say_json(told | {f"{key}Text": text for key, text in texts.items()})
         return
-    _print(place, told)
+    _print(context, told)
     for key, text in texts.items():
         if text:
             say(f"\n# {key} {told[key][:12]}\n{safe_lines(text.rstrip())}")
@@ -50,7 +50,7 @@ def _text(found: Any, text_digest: str) -> str | None:
     return None if stored is None else stored.decode(errors="replace")
 
 
-def _told(place: Place, found: Any) -> dict[str, Any]:
+def _told(context: CommandContext, found: Any) -> dict[str, Any]:
 
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)
@@ -64,7 +64,7 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
                 ledger.apply(past, entry.hash, data_of(past))
         stated = document_of(ledger, data.name, data.description, known_to(data))
     try:
-        as_written = folder.is_as_written(place.store_or_none() or found.store, place.root, data.name)
+        as_written = folder.is_as_written(context.store_or_none() or found.store, context.root, data.name)
         state = {None: "none", True: "as written", False: "brought or changed"}[as_written]
     except AdjournError as error:
         state = error.message
@@ -88,7 +88,7 @@ def _told(place: Place, found: Any) -> dict[str, Any]:
     }
 
 
-def _print(place: Place, told: dict[str, Any]) -> None:
+def _print(context: CommandContext, told: dict[str, Any]) -> None:
 
     signed = (
         f"signed by {told['signer']}"
@@ -106,7 +106,7 @@ def _print(place: Place, told: dict[str, Any]) -> None:
                 ("description", described(told["description"], told["signer"], told["key"])),
                 (
                     "made",
-                    f"{local(told['timestamp'])} ({ago(told['timestamp'], place.now)}) by {told['by']}, {told['trigger']}",
+                    f"{local(told['timestamp'])} ({ago(told['timestamp'], context.now)}) by {told['by']}, {told['trigger']}",
                 ),
                 ("calls", f"{used} used, {told['callsRefused']} refused"),
                 ("tools", tools),

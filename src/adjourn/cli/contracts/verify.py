@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.checkpoints import anchors
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import Progress, Waiting, complain, safe, say, say_json
 from adjourn.cli.shared.signatures import Asked, secret_of, verify_signature, with_secret
 from adjourn.errors import NotFoundError, RefusedError, UsageError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @at_store
 @for_machines
 def verify(
-    place: Place,
+    context: CommandContext,
     what: str,
     *,
     expect_head: str,
@@ -92,9 +92,9 @@ def verify(
         with Waiting("verifying"):
             report = verify_folder(what, expect_head=expect_head)
     else:
-        report = _of_store(place, what, expect_head, deep=not quick)
+        report = _of_store(context, what, expect_head, deep=not quick)
         if accept:
-            report = _accepted(place, report)
+            report = _accepted(context, report)
     if as_json:
         say_json(_told(report))
     else:
@@ -102,21 +102,21 @@ def verify(
     return 0 if report.valid else 1
 
 
-def _of_store(place: Place, what: str, expect_head: str, *, deep: bool) -> Report:
+def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> Report:
 
-    around = Around(reading_secret(), place.root)
+    around = Around(reading_secret(), context.root)
     with Progress("verifying") as progress:
         if what:
-            task = _task_id(place, what)
+            task = _task_id(context, what)
             return verify_task(
-                place.store, task, expect_head=expect_head, deep=deep, progress=progress, around=around
+                context.store, task, expect_head=expect_head, deep=deep, progress=progress, around=around
             )
         if expect_head:
             raise UsageError("--expect-head is the hash of one task", "name the task")
-        return verify_store(place.store, deep=deep, progress=progress, around=around)
+        return verify_store(context.store, deep=deep, progress=progress, around=around)
 
 
-def _accepted(place: Place, report: Report) -> Report:
+def _accepted(context: CommandContext, report: Report) -> Report:
     """Take each history that was cut for what counts, and check it again.
 
     Raises `RefusedError` where the events that are left do not hold.
@@ -130,17 +130,17 @@ def _accepted(place: Place, report: Report) -> Report:
                 "restore a backup; --accept is for a history that ends too early",
             )
         if codes:
-            anchors.accept(place.store, task.task, reading_secret())
+            anchors.accept(context.store, task.task, reading_secret())
             complain(f"task {task.task} goes on from its {task.total} events: what it lacks was never spent")
         if task.total:
-            checked.tasks += _of_store(place, task.task, "", deep=report.deep).tasks
+            checked.tasks += _of_store(context, task.task, "", deep=report.deep).tasks
     return checked
 
 
-def _task_id(place: Place, start: str) -> str:
+def _task_id(context: CommandContext, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be looked at here. One that is missing, too."""
-    kept = [one.task for one in KeptHeads(place.store, reading_secret()).known()]
-    names = list(dict.fromkeys([*tasks_of(place.store), *kept]))
+    kept = [one.task for one in KeptHeads(context.store, reading_secret()).known()]
+    names = list(dict.fromkeys([*tasks_of(context.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
     if len(found) != 1:
         count = f"{len(found)} tasks begin with it" if found else "no task has that id"

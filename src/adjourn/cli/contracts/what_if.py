@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.cli.shared.context import Place
+from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import Waiting, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
@@ -34,8 +34,8 @@ MAX_TOOLS = 4
 
 def show_replay(policy: Policy, *, as_json: bool) -> int:
     """Show it for every task of the workspace's store."""
-    place = Place()
-    result = _replayed(policy, place)
+    context = CommandContext()
+    result = _replayed(policy, context)
     rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
     if as_json:
         say_json({"judged": result.judged, "untold": result.untold, "rules": [_told(row) for row in rows]})
@@ -44,9 +44,9 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     refused = sum(row.calls for row in would if row.decision == "block")
     asked = sum(row.calls for row in would if row.decision == "ask")
     say(f"of {result.judged} recorded calls this policy would refuse {refused}, and ask about {asked}")
-    _section("", would, place.now)
+    _section("", would, context.now)
     _section(
-        "\nWritten down by a policy that only observed:", [row for row in rows if row.recorded], place.now
+        "\nWritten down by a policy that only observed:", [row for row in rows if row.recorded], context.now
     )
     if result.untold:
         say(f"\n{result.untold.total()} could not be judged, since their arguments were not recorded whole:")
@@ -54,9 +54,9 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     return 0
 
 
-def _replayed(policy: Policy, place: Place) -> Replay:
+def _replayed(policy: Policy, context: CommandContext) -> Replay:
 
-    root = os.path.realpath(place.root)
+    root = os.path.realpath(context.root)
 
     def placed(call: Call) -> Call:
         paths, matcher = places(policy, call.tool, call.given, root)
@@ -64,8 +64,8 @@ def _replayed(policy: Policy, place: Place) -> Replay:
 
     result = Replay(policy, placed)
     with Waiting("judging the recorded calls"):
-        for task in sorted(place.store.streams()):
-            result.take(task, _events(place.store, task))
+        for task in sorted(context.store.streams()):
+            result.take(task, _events(context.store, task))
     return result
 
 

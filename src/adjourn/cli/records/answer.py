@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli.records.select import author, items, one_item, records_at, written
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
 from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.cli.shared.task_view import each_task
 from adjourn.cli.shared.task_view import question as as_told
@@ -30,14 +30,14 @@ _RECORD = click.option(
 @_RECORD
 @at_store
 @for_machines
-def approve(place: Place, question: str, *, record: str, as_json: bool) -> None:
+def approve(context: CommandContext, question: str, *, record: str, as_json: bool) -> None:
     """Say yes to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
     QUESTION is its id or a beginning of it. A yes to a call counts once, for this tool with these arguments, until the time shown: a
     call that still waits goes on at once; one that was given up passes when the agent repeats it. A yes to a resume point
     attests to its conditions, and lets its steps start once.
     """
-    _answer(place, question, record, yes=True, as_json=as_json)
+    _answer(context, question, record, yes=True, as_json=as_json)
 
 
 @click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
@@ -46,12 +46,12 @@ def approve(place: Place, question: str, *, record: str, as_json: bool) -> None:
 @_RECORD
 @at_store
 @for_machines
-def deny(place: Place, question: str, *, because: str, record: str, as_json: bool) -> None:
+def deny(context: CommandContext, question: str, *, because: str, record: str, as_json: bool) -> None:
     """Say no to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
     Takes back a yes to a call that was not used yet, too. A no to a resume point is final.
     """
-    _answer(place, question, record, yes=False, because=because, as_json=as_json)
+    _answer(context, question, record, yes=False, because=because, as_json=as_json)
 
 
 @click.command(
@@ -66,13 +66,13 @@ def deny(place: Place, question: str, *, because: str, record: str, as_json: boo
 @at_store
 @for_machines
 def answer_(
-    place: Place, question: str, text: str, *, skip: str, learn: bool, record: str, as_json: bool
+    context: CommandContext, question: str, text: str, *, skip: str, learn: bool, record: str, as_json: bool
 ) -> None:
     """Answer a question that an agent has left in a record; without QUESTION, list the open ones.
 
     QUESTION is its id or a beginning of it; ANSWER is one of its options, where it has any.
     """
-    store = records_at(place)
+    store = records_at(context)
     known = items(store, "question")
     unanswered = [one for one in known if one.item["status"] == "open"]
     if not question:
@@ -95,36 +95,45 @@ def answer_(
         say(f"  can start now: {safe(', '.join(freed))}")
 
 
-def _answer(place: Place, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
+def _answer(
+    context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool
+) -> None:
 
-    waiting = _open(place)
+    waiting = _open(context)
     points = [
-        one for one in items(records_at(place), "resume point") if one.item["approvalStatus"] == "pending"
+        one for one in items(records_at(context), "resume point") if one.item["approvalStatus"] == "pending"
     ]
     if not start:
         calls = [(task, asked) for task, asked in waiting if not asked.approved]
-        _list(calls, points, place.now, as_json=as_json)
+        _list(calls, points, context.now, as_json=as_json)
         return
     named = {one.id for one in points if one.id.startswith(start)}
     if record or (named and (start in named or not any(asked.id.startswith(start) for _, asked in waiting))):
-        _decide(place, points, start, record, yes=yes, because=because, as_json=as_json)
+        _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
         return
     task, asked = _one(waiting, start)
-    answer(place.writable(task), asked.id, yes=yes, via="cli", by=person())
+    answer(context.writable(task), asked.id, yes=yes, via="cli", by=person())
     if as_json:
         say_json(as_told(asked, task) | {"answer": "approved" if yes else "denied"})
         return
     what = f"{safe(asked.tool)} {safe(asked.arguments)}".rstrip()
     say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
     if yes:
-        say(f"  task {task}; counts once, {left(asked.expires, place.now)}")
+        say(f"  task {task}; counts once, {left(asked.expires, context.now)}")
 
 
 def _decide(
-    place: Place, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
+    context: CommandContext,
+    points: list[Item],
+    start: str,
+    record: str,
+    *,
+    yes: bool,
+    because: str,
+    as_json: bool,
 ) -> None:
 
-    store, by = records_at(place), author()
+    store, by = records_at(context), author()
     found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)
     after = (
         store.approve_resume_point(found.cr_id, found.id, by)
@@ -142,11 +151,11 @@ def _decide(
         say(f"  instead, {safe(path['condition'])}: {safe('; '.join(path['steps']))}")
 
 
-def _open(place: Place) -> list[tuple[str, Approval]]:
+def _open(context: CommandContext) -> list[tuple[str, Approval]]:
     """Questions of all tasks that can still be answered, the newest last."""
-    stamp = timestamp(place.now)
+    stamp = timestamp(context.now)
     found = []
-    for name, task in each_task(place):
+    for name, task in each_task(context):
         if not isinstance(task, AdjournError):
             found += [(name, asked) for asked in task.ledger.approvals.values() if asked.expires > stamp]
     return sorted(found, key=lambda pair: pair[1].asked)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli.records.select import author, items, one_item, records_at, written
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.errors import UsageError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("decision", default="")
-@click.option("--override", metavar="TEXT", default=None, help="Put this decision in its place.")
+@click.option("--override", metavar="TEXT", default=None, help="Replace the decision with this text.")
 @click.option("--contest", metavar="TEXT", default=None, help="Put this view beside it: it is open again.")
 @click.option("--accept", is_flag=True, help="Accept it.")
 @click.option("--reject", is_flag=True, help="Reject it.")
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @at_store
 @for_machines
 def decide(
-    place: Place,
+    context: CommandContext,
     decision: str,
     *,
     override: str | None,
@@ -55,7 +55,7 @@ def decide(
 
     DECISION is its id or a beginning of it. What was decided before stays as a variant.
     """
-    store = records_at(place)
+    store = records_at(context)
     known = items(store, "decision")
     asked = [override is not None, contest is not None, accept, reject]
     if not decision:

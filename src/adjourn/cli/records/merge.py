@@ -10,7 +10,7 @@ import click
 
 from adjourn.cli.records.select import author, find_id, find_version, records_at, written
 from adjourn.cli.records.view import brief, say_conflicts, say_diff, summary
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import say, say_json
 from adjourn.errors import UsageError
 from adjourn.knowledge.model import tree_of
@@ -35,9 +35,9 @@ _SIDES = ("a", "b", "base")
 @click.argument("b", metavar="[RECORD]", default="")
 @at_store
 @for_machines
-def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
+def diff(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one, what its newest version has changed."""
-    store = records_at(place)
+    store = records_at(context)
     one = find_version(store, a)
     other = find_version(store, b) if b else one
     if not b:
@@ -78,7 +78,7 @@ def diff(place: Place, a: str, b: str, *, as_json: bool) -> None:
 @at_store
 @for_machines
 def merge(
-    place: Place,
+    context: CommandContext,
     a: str,
     b: str,
     *,
@@ -94,7 +94,7 @@ def merge(
     resolved with --take, --set or --interactive, now or later. Exit code 1 while conflicts are unresolved.
     """
     chosen = [*map(_taken, take), *map(_given, values)]
-    store = records_at(place)
+    store = records_at(context)
     name = find_id(store, a)
     before = store.resolve(name)
     conflicts: Sequence[CRConflict] = ()

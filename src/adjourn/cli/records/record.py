@@ -10,7 +10,7 @@ from adjourn.cli.records.merge import diff, merge
 from adjourn.cli.records.select import find_id, find_version, newest, readable, records_at, short_names, stamp
 from adjourn.cli.records.transfer import export, import_, prove, verify
 from adjourn.cli.records.view import say_record, summary
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.records import current
@@ -24,7 +24,7 @@ from adjourn.knowledge.records.diff import diff as differ
 @at_store
 @for_machines
 @click.pass_context
-def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
+def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> None:
     """What one agent hands to the next: mission, decisions, questions, learnings, effects. Without a subcommand, list the records.
 
     RECORD is a record's id, a beginning of it, or the id of its task; none where the store has one record only. `RECORD@N` is the
@@ -33,14 +33,14 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
 
-    found, broken = readable(records_at(place))
+    found, broken = readable(records_at(context))
     found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
     if as_json:
         unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
         say_json({"records": [_told(one) for one in found], "unreadable": unreadable})
     elif found:
         names = short_names([one["id"] for one in found])
-        rows = [_row(one, name, place.now) for one, name in zip(found, names, strict=True)]
+        rows = [_row(one, name, context.now) for one, name in zip(found, names, strict=True)]
         say(table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows))
     elif not broken:
         say("no records yet")
@@ -55,21 +55,21 @@ def record(ctx: click.Context, place: Place, *, as_json: bool) -> None:
 @click.argument("name", metavar="[RECORD]", default="")
 @at_store
 @for_machines
-def show(place: Place, name: str, *, as_json: bool) -> None:
+def show(context: CommandContext, name: str, *, as_json: bool) -> None:
     """Show a record: where the task stands, what is decided, asked and known, and what its calls have done.
 
     Effects that came after the newest version are shown too. In the JSON they stand beside it, as `effectsSince`, which is no part of
     the version and of its hash.
     """
-    store = records_at(place)
+    store = records_at(context)
     found = find_version(store, name)
     is_head = store.lines.at(found["id"]).hash == found["contentHash"]
-    now = current(place.store, found) if is_head else found
+    now = current(context.store, found) if is_head else found
     if as_json:
         since = [effect for effect in now["toolEffects"] if effect not in found["toolEffects"]]
         say_json(found | ({"effectsSince": since} if since else {}))
     else:
-        say_record(now, place.now)
+        say_record(now, context.now)
 
 
 @click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))
@@ -79,9 +79,9 @@ def show(place: Place, name: str, *, as_json: bool) -> None:
 )
 @at_store
 @for_machines
-def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
+def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> None:
     """List the versions of a record, the newest last: who wrote each, and what it changed."""
-    store = records_at(place)
+    store = records_at(context)
     versions = newest(store, find_id(store, name), tail + 1)
     told: list[dict[str, Any]] = []
     for number, version in enumerate(versions):
@@ -103,7 +103,7 @@ def history(place: Place, name: str, *, tail: int, as_json: bool) -> None:
     else:
         say(
             table(
-                ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, place.now) for one in told]
+                ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, context.now) for one in told]
             )
         )
 

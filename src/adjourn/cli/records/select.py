@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjourn.cli.shared.context import Place, person
+from adjourn.cli.shared.context import CommandContext, person
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.knowledge.cognition import COLLECTION
 from adjourn.knowledge.model import CRAuthor, Tree
@@ -30,9 +30,9 @@ class Item(NamedTuple):
         return str(self.item["id"])
 
 
-def records_at(place: Place) -> CRStore:
+def records_at(context: CommandContext) -> CRStore:
     """The records of a store that is there."""
-    return CRStore(place.store, clock=place.clock)
+    return CRStore(context.store, clock=context.clock)
 
 
 def author() -> CRAuthor:

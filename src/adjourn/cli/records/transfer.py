@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli.records.select import author, find_id, find_version, records_at, written
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
 from adjourn.host import keys, read_file, read_lines, write_file
@@ -49,7 +49,13 @@ _MAX_PROOF = 64 * 1024
 @at_store
 @for_machines
 def verify(
-    place: Place, name: str, *, expect_head: str | None, expect_root: str | None, proof: str, as_json: bool
+    context: CommandContext,
+    name: str,
+    *,
+    expect_head: str | None,
+    expect_root: str | None,
+    proof: str,
+    as_json: bool,
 ) -> int:
     """Check that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
 
@@ -57,7 +63,7 @@ def verify(
     """
     if proof:
         return _verify_proof(proof, as_json=as_json)
-    store = records_at(place)
+    store = records_at(context)
     if not name and (expect_head or expect_root):
         name = find_id(store, "")
     ids = [find_id(store, name)] if name else store.ids()
@@ -99,7 +105,7 @@ def verify(
 @click.option("--sign", is_flag=True, help="Sign which version is the newest.")
 @at_store
 @for_machines
-def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bool) -> None:
+def prove(context: CommandContext, name: str, *, since: int | None, sign: bool, as_json: bool) -> None:
     """Print a proof, as JSON, for those who do not have the store: by default that a version is in its record.
 
     `adjourn record verify --proof FILE` checks it. Compare its root with one that you have from elsewhere.
@@ -107,7 +113,7 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
     del as_json  # a proof is a document
     if since and sign:
         raise UsageError("--since and --sign are two things", "ask for one at a time")
-    store = records_at(place)
+    store = records_at(context)
     made: InclusionProof | ConsistencyProof | SignedRecordHead
     if sign:
         made = store.signed_head(find_id(store, name), keys.private_key())
@@ -123,9 +129,9 @@ def prove(place: Place, name: str, *, since: int | None, sign: bool, as_json: bo
 @click.option("--to", "target", metavar="FILE", default="", help="The file (default: ID.record.jsonl here).")
 @at_store
 @for_machines
-def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
+def export(context: CommandContext, name: str, *, target: str, as_json: bool) -> None:
     """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
-    store = records_at(place)
+    store = records_at(context)
     cr_id = find_id(store, name)
     path = target or f"{os.path.basename(cr_id)}.record.jsonl"
     write_file(
@@ -154,14 +160,14 @@ def export(place: Place, name: str, *, target: str, as_json: bool) -> None:
 )
 @at_store
 @for_machines
-def import_(place: Place, file: str, *, fork: str, as_json: bool) -> None:
+def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> None:
     """Take in a record from a file, verified whole first. You vouch for it: approvals and answers in it count here.
 
     Where its signature is by a key that you do not trust, that is said.
     """
     trusted = keys.trusted()
-    store = CRStore(place.make_store(), clock=place.clock)
-    as_fork = Fork(fork, author(), place.now) if fork else None
+    store = CRStore(context.make_store(), clock=context.clock)
+    as_fork = Fork(fork, author(), context.now) if fork else None
     made = imported(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
     names = [name for name, public in trusted.items() if fingerprint(public) == made.signer]
     signer = names[0] if names else ""

@@ -1,1 +1,1 @@
-"""."""
+"""Commands of the help group "Finding your way", and `init`."""

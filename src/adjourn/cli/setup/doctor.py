@@ -13,7 +13,7 @@ from typing import Literal
 import click
 
 from adjourn.cli.shared import task_view
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.code.server.tools import TOOLS
 from adjourn.errors import AdjournError
@@ -30,7 +30,7 @@ _OLDEST_PYTHON = (3, 11)
 @click.command(epilog=example("adjourn doctor"))
 @at_store
 @for_machines
-def doctor(place: Place, *, as_json: bool) -> int:
+def doctor(context: CommandContext, *, as_json: bool) -> int:
     """Look for what is wrong with this workspace, its store and your keys, and say how to mend it.
 
     Writes nothing. Exit code 1 when there is an error; warnings are things to know.
@@ -38,7 +38,7 @@ def doctor(place: Place, *, as_json: bool) -> int:
     findings: list[Finding] = []
     checks = []
     for name, look in CHECKS.items():
-        found = list(look(place))
+        found = list(look(context))
         findings += found
         checks.append(
             {"check": name, "ok": not any(one.severity == "error" for one in found), "findings": len(found)}
@@ -72,8 +72,8 @@ def _found(
     return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
 
 
-def _python(place: Place) -> Iterator[Finding]:
-    for name, entry in strays(os.environ, place.root):
+def _python(context: CommandContext) -> Iterator[Finding]:
+    for name, entry in strays(os.environ, context.root):
         yield _found(
             "code-from-here", f"{name} has the entry {entry!r}: programs load code from the folder that they are started in",
             f"take it out of {name}, or write the whole path of a folder outside of the workspace", "warning",
@@ -82,9 +82,9 @@ def _python(place: Place) -> Iterator[Finding]:
         yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
 
 
-def _store(place: Place) -> Iterator[Finding]:
+def _store(context: CommandContext) -> Iterator[Finding]:
     try:
-        store = place.store_or_none()
+        store = context.store_or_none()
         if store is None:
             yield _found(
                 "no-store",
@@ -106,11 +106,11 @@ def _store(place: Place) -> Iterator[Finding]:
         )
 
 
-def _keys(place: Place) -> Iterator[Finding]:
+def _keys(context: CommandContext) -> Iterator[Finding]:
 
     folder = keys.folder()
     try:
-        keys.check_outside(place.root)
+        keys.check_outside(context.root)
     except AdjournError as error:
         yield _found("keys-in-workspace", error.message, error.remedy)
     if not os.path.isdir(folder):
@@ -146,10 +146,10 @@ def _can_make(folder: str) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _policy(place: Place) -> Iterator[Finding]:
+def _policy(context: CommandContext) -> Iterator[Finding]:
 
     try:
-        yield from read_contract(place.root).findings
+        yield from read_contract(context.root).findings
     except BrokenContractError as error:
         if [found.code for found in error.findings] == ["AEX135"]:
             yield _found(
@@ -162,11 +162,11 @@ def _policy(place: Place) -> Iterator[Finding]:
             yield from error.findings
 
 
-def _git(place: Place) -> Iterator[Finding]:
-    if _run_git(place.root, "rev-parse", "--is-inside-work-tree") != 0:
+def _git(context: CommandContext) -> Iterator[Finding]:
+    if _run_git(context.root, "rev-parse", "--is-inside-work-tree") != 0:
         return
     for path in (".aex/adjourn.db", ".aex/adjourn.db-wal"):
-        if _run_git(place.root, "ls-files", "--error-unmatch", path) == 0:
+        if _run_git(context.root, "ls-files", "--error-unmatch", path) == 0:
             yield _found(
                 "store-tracked",
                 f"git tracks {path}",
@@ -174,8 +174,8 @@ def _git(place: Place) -> Iterator[Finding]:
                 source=path,
             )
         elif (
-            os.path.exists(os.path.join(place.root, path))
-            and _run_git(place.root, "check-ignore", "-q", path) == 1
+            os.path.exists(os.path.join(context.root, path))
+            and _run_git(context.root, "check-ignore", "-q", path) == 1
         ):
             yield _found(
                 "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
@@ -183,8 +183,8 @@ def _git(place: Place) -> Iterator[Finding]:
             )  # fmt: skip
             break  # one line ignores both
     for path in (".aex/policy.aex", ".aex/checkpoints"):
-        there = os.path.exists(os.path.join(place.root, path))
-        if there and _run_git(place.root, "check-ignore", "-q", path) == 0:
+        there = os.path.exists(os.path.join(context.root, path))
+        if there and _run_git(context.root, "check-ignore", "-q", path) == 0:
             yield _found(
                 "ignored", f"git ignores {path}, so no colleague gets it",
                 "ignore only `.aex/adjourn.db*`", "warning", path,
@@ -212,25 +212,25 @@ def _run_git(root: str, *arguments: str) -> int:
         return -1
 
 
-def _clients(place: Place) -> Iterator[Finding]:
+def _clients(context: CommandContext) -> Iterator[Finding]:
 
-    yield from findings(os.path.realpath(place.root), home(os.environ))
+    yield from findings(os.path.realpath(context.root), home(os.environ))
 
 
-def _code(place: Place) -> Iterator[Finding]:
-    if os.path.isdir(os.path.join(place.root, ".code-intel")):
+def _code(context: CommandContext) -> Iterator[Finding]:
+    if os.path.isdir(os.path.join(context.root, ".code-intel")):
         from adjourn.code.search.engines import engines, findings  # noqa: PLC0415
 
-        yield from findings(engines(place.root))
-        yield from _code_refused(place)
+        yield from findings(engines(context.root))
+        yield from _code_refused(context)
 
 
-def _code_refused(place: Place) -> Iterator[Finding]:
+def _code_refused(context: CommandContext) -> Iterator[Finding]:
     """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
-    if not has_code_behind_proxy(place.root):
+    if not has_code_behind_proxy(context.root):
         return
     with suppress(AdjournError):  # `_policy` has said it
-        policy = read_contract(place.root).policy
+        policy = read_contract(context.root).policy
         names = [tool.name for tool in TOOLS]
         refused = [name for name in names if not (policy.observe or policy.visible(name))]
         if refused:
@@ -240,13 +240,13 @@ def _code_refused(place: Place) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _tasks(place: Place) -> Iterator[Finding]:
+def _tasks(context: CommandContext) -> Iterator[Finding]:
 
     try:
-        if place.store_or_none() is None:
+        if context.store_or_none() is None:
             return
-        tasks = list(task_view.each_task(place))
-        yield from _missing(place, {name for name, _ in tasks})
+        tasks = list(task_view.each_task(context))
+        yield from _missing(context, {name for name, _ in tasks})
     except AdjournError:
         return  # `_store` has said it
     for name, task in tasks:
@@ -263,7 +263,7 @@ def _tasks(place: Place) -> Iterator[Finding]:
             )
             continue
         ledger = task.ledger
-        sitting = task_view.holders(place, ledger)
+        sitting = task_view.holders(context, ledger)
         for one in sitting:
             if not one.alive and one.session.pid:  # visits of a hook never close
                 state = "its process is gone" if one.alive is False else "it gave no sign of life"
@@ -276,16 +276,16 @@ def _tasks(place: Place) -> Iterator[Finding]:
                 "in-doubt", f"task {name}: nobody knows whether call {call.call} ({call.tool}) had its effect",
                 f"find out, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
             )  # fmt: skip
-        for asked in task_view.questions(ledger, place.now):
+        for asked in task_view.questions(ledger, context.now):
             yield _found(
                 "waiting", f"task {name}: {asked.tool} waits for an answer",
                 f"adjourn approve {asked.id}   (or deny)", "warning",
             )  # fmt: skip
 
 
-def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
+def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
-    for kept in KeptHeads(place.store, reading_secret()).known():
+    for kept in KeptHeads(context.store, reading_secret()).known():
         if kept.task not in there:
             yield _found(
                 "task-missing", f"task {kept.task} is gone from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
@@ -293,7 +293,7 @@ def _missing(place: Place, there: set[str]) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-CHECKS: dict[str, Callable[[Place], Iterator[Finding]]] = {
+CHECKS: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {
     "python": _python,
     "store": _store,
     "keys": _keys,

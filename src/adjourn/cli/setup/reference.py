@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import click
 
-from adjourn.cli.app import COMMANDS, group
+from adjourn.cli.app import group
+from adjourn.cli.shared.commands import COMMANDS
 from adjourn.verification import CODES
 
 _HEAD = """# Command line

@@ -29,7 +29,7 @@ _READING = "reading the history"
 _NO_STORE = "`adjourn proxy` makes it with its first session; -C DIR or --store URL name another place"
 
 
-class Place:
+class CommandContext:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
@@ -132,12 +132,12 @@ def person() -> Actor:
     return Actor(name, "human")
 
 
-def speak(command: str, place: Place | None, *, attended: bool) -> None:
+def check_person(command: str, context: CommandContext | None, *, attended: bool) -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person."""
     from adjourn.clients import person as rules  # noqa: PLC0415  # only for such commands
 
-    changes = place.changes if place else (rules.home(),)
-    store = place.store_or_none() if place else None
+    changes = context.changes if context else (rules.home(),)
+    store = context.store_or_none() if context else None
     rules.check(f"adjourn {command}", changes, store, attended=attended)
 
 
@@ -160,13 +160,13 @@ def in_folder(function: _F) -> _F:
 
 
 def at_store(function: _F) -> _F:
-    """Adds -C and --store; the command gets `place`."""
+    """Adds -C and --store; the command gets `context`."""
     option = click.option(
         "--store",
-        "place",
+        "context",
         metavar="URL",
         default="",
-        callback=lambda _ctx, _param, value: Place(check_argument(value)),
+        callback=lambda _ctx, _param, value: CommandContext(check_argument(value)),
         help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
     )
     return in_folder(option(function))

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from adjourn import handover
 from adjourn.checkpoints import Checkpoint, as_checkpoint, folder, folder_verification
 from adjourn.checkpoints import find as find_named
-from adjourn.cli.shared.context import Place, reading_secret
+from adjourn.cli.shared.context import CommandContext, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import CheckpointCreated, digest
 from adjourn.store import MemoryStore, Store
@@ -29,22 +29,22 @@ class Found(NamedTuple):
     source: Literal["store", "folder"]
     store: Store
 
-    def task(self, place: Place) -> Task:
+    def task(self, context: CommandContext) -> Task:
         """The task it is of, as it is now."""
-        return Task(self.store, self.checkpoint.event.task, clock=place.clock, secret=reading_secret())
+        return Task(self.store, self.checkpoint.event.task, clock=context.clock, secret=reading_secret())
 
 
-def as_resumed(place: Place, name: str) -> Found:
+def as_resumed(context: CommandContext, name: str) -> Found:
     """What a resume of `name` would find, and the store it would leave. Raises as that would."""
-    kept = place.store_or_none()
+    kept = context.store_or_none()
     store: Store = kept or MemoryStore()
-    if folder.is_as_written(store, place.root, name) is not False:
+    if folder.is_as_written(store, context.root, name) is not False:
         if kept is None:
-            place.store  # noqa: B018  # says that there is none
-        checkpoint, source = handover.locate(store, place.root, name)
+            context.store  # noqa: B018  # says that there is none
+        checkpoint, source = handover.locate(store, context.root, name)
         return Found(checkpoint, source, store)
     scratch = MemoryStore()
-    brought = folder_verification.verify_named(place.root, name)
+    brought = folder_verification.verify_named(context.root, name)
     task = brought.checkpoint.event.task
     if kept is not None:
         entries = list(kept.read(task))
@@ -52,23 +52,23 @@ def as_resumed(place: Place, name: str) -> Found:
             scratch.append(task, entries, expect=scratch.head(task))
         if (upto := handover.vouched_for(kept, brought.checkpoint)) is not None:
             scratch.swap(f"vouched/{task}", str(upto), expect=None)
-    checkpoint, source = handover.locate(scratch, place.root, name)
+    checkpoint, source = handover.locate(scratch, context.root, name)
     return Found(checkpoint, source, scratch)
 
 
-def find(place: Place, name: str) -> Found:
+def find(context: CommandContext, name: str) -> Found:
     """A checkpoint by its name, by six digits or more of its hash, or the last one of a task."""
     try:
-        return _by_name(place, name)
+        return _by_name(context, name)
     except (NotFoundError, InvalidError) as error:
         if not isinstance(error, NotFoundError) and "not a checkpoint name" not in error.message:
             raise
-    store = place.store
+    store = context.store
     found = _by_hash(store, name.lower()) if len(name) >= MIN_HASH and _is_hex(name) else None
     if found is not None:
         return Found(found, "store", store)
     try:
-        last = place.task(name).ledger.checkpoint
+        last = context.task(name).ledger.checkpoint
     except (NotFoundError, InvalidError):
         raise NotFoundError(
             f"no checkpoint or task is named {name!r}, and no checkpoint has that hash",
@@ -76,17 +76,17 @@ def find(place: Place, name: str) -> Found:
         ) from None
     if not last:
         raise NotFoundError(f"task {name} has no checkpoint", "a session makes one with aex.checkpoint")
-    return _by_name(place, last)
+    return _by_name(context, last)
 
 
-def _by_name(place: Place, name: str) -> Found:
-    kept = place.store_or_none()
+def _by_name(context: CommandContext, name: str) -> Found:
+    kept = context.store_or_none()
     if kept is not None:
         try:
             return Found(find_named(kept, name), "store", kept)
         except NotFoundError:
             pass
-    brought = folder_verification.verify_named(place.root, name)
+    brought = folder_verification.verify_named(context.root, name)
     scratch = MemoryStore()
     scratch.append(brought.extra.task, list(brought.audit.entries()), expect=scratch.head(brought.extra.task))
     for text in (brought.extra.contract, brought.extra.policy):

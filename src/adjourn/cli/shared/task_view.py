@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.cli.shared.context import Place, reading_secret
+from adjourn.cli.shared.context import CommandContext, reading_secret
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import group_of, process
 from adjourn.log import decode, timestamp
@@ -37,9 +37,9 @@ class Holder(NamedTuple):
     alive: bool | None
 
 
-def holders(place: Place, ledger: Ledger) -> list[Holder]:
+def holders(context: CommandContext, ledger: Ledger) -> list[Holder]:
     return [
-        Holder(session, is_alive(place.store, ledger.task, session, place.now))
+        Holder(session, is_alive(context.store, ledger.task, session, context.now))
         for session in ledger.sessions.values()
     ]
 
@@ -57,18 +57,18 @@ def questions(ledger: Ledger, now: int) -> list[Approval]:
     return [asked for asked in ledger.approvals.values() if not asked.approved and asked.expires > stamp]
 
 
-def each_task(place: Place) -> Iterator[tuple[str, Task | AdjournError]]:
+def each_task(context: CommandContext) -> Iterator[tuple[str, Task | AdjournError]]:
     """Every task, or why it cannot be read."""
-    for name in tasks_of(place.store):
+    for name in tasks_of(context.store):
         try:
-            yield name, place.task(name)
+            yield name, context.task(name)
         except AdjournError as error:
             yield name, error
 
 
-def as_told(place: Place, ledger: Ledger) -> dict[str, Any]:
+def as_told(context: CommandContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
-    sitting = holders(place, ledger)
+    sitting = holders(context, ledger)
     told: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
@@ -83,13 +83,13 @@ def as_told(place: Place, ledger: Ledger) -> dict[str, Any]:
         "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sitting],
         "checkpoint": ledger.checkpoint,
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sitting)],
-        "questions": [question(asked, ledger.task) for asked in questions(ledger, place.now)],
+        "questions": [question(asked, ledger.task) for asked in questions(ledger, context.now)],
         "tools": ledger.tools,
         "workedMilliseconds": ledger.worked,
         "tokens": ledger.tokens,
         "microUsd": ledger.micro_usd,
-        "budgets": [msgspec.to_builtins(one) for one in budgets(place.store, ledger)],
-        "rates": [msgspec.to_builtins(one) for one in rates(ledger, place.now)],
+        "budgets": [msgspec.to_builtins(one) for one in budgets(context.store, ledger)],
+        "rates": [msgspec.to_builtins(one) for one in rates(ledger, context.now)],
     }
     return told
 
@@ -146,27 +146,27 @@ def question(asked: Approval, task: str) -> dict[str, Any]:
     }
 
 
-def current_task(place: Place, name: str = "") -> Task:
+def current_task(context: CommandContext, name: str = "") -> Task:
     """The task meant: named, that of the client this command runs in, else the one touched last."""
-    name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(place)
+    name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(context)
     if name:
-        return place.task(name)
-    newest = max(tasks_of(place.store), key=lambda task: _touched(place.store, task), default="")
+        return context.task(name)
+    newest = max(tasks_of(context.store), key=lambda task: _touched(context.store, task), default="")
     if not newest:
-        for kept in KeptHeads(place.store, reading_secret()).known():
-            return place.task(kept.task)  # which says that its history is gone
+        for kept in KeptHeads(context.store, reading_secret()).known():
+            return context.task(kept.task)  # which says that its history is gone
         raise NotFoundError("the store has no task yet", "`adjourn proxy` makes one with its first call")
-    return place.task(newest)
+    return context.task(newest)
 
 
-def _of_client(place: Place) -> str:
+def _of_client(context: CommandContext) -> str:
     """The task of an MCP client among the processes that this one descends from."""
-    clients = place.store.refs("client/")
+    clients = context.store.refs("client/")
     if not clients:
         return ""
     for client in process.ancestors():
-        if task := clients.get(f"client/{group_of(client, place.root)}"):
-            return task if place.store.head(task).seq >= 0 else ""
+        if task := clients.get(f"client/{group_of(client, context.root)}"):
+            return task if context.store.head(task).seq >= 0 else ""
     return ""
 
 
@@ -196,9 +196,9 @@ def state(one: Holder) -> str:
     return "dead" if one.alive is False else "out of sight"
 
 
-def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
+def next_step(context: CommandContext, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
-    waiting = questions(ledger, place.now)
+    waiting = questions(ledger, context.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
     unsure = doubts(ledger, sitting)
@@ -213,9 +213,9 @@ def next_step(place: Place, ledger: Ledger, sitting: list[Holder]) -> str:
     from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # half of what `status` would load
     from adjourn.runs import name_of  # noqa: PLC0415
 
-    if place.store.ref(name_of(ledger.task)) is not None:
+    if context.store.ref(name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"
-    if step := last_step(place.store, ledger):
+    if step := last_step(context.store, ledger):
         if not step.phase:
             return "nothing; the coding session is over"
         return f"go on in your client: /code --resume   (at step {step.step}, {step.phase})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from adjourn.cli.shared.context import Place, at_store, example
+from adjourn.cli.shared.context import CommandContext, at_store, example
 from adjourn.cli.shared.output import cut, safe, say, width
 from adjourn.cli.shared.task_view import current_task
 from adjourn.cli.shared.times import local
@@ -42,14 +42,16 @@ WATCH_SECONDS = 1.0
 @click.option("--full", is_flag=True, help="Do not cut long lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the stored events as they are, one a line.")
 @at_store
-def log(place: Place, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool) -> None:
+def log(
+    context: CommandContext, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool
+) -> None:
     """Show what happened to a task: position, local time, who, event, and what it was about.
 
     Without TASK the same one as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
     is its hash.
     """
-    found = current_task(place, task)
-    store, head = place.store, Head(found.ledger.seq, found.ledger.hash)
+    found = current_task(context, task)
+    store, head = context.store, Head(found.ledger.seq, found.ledger.hash)
     start = 0 if tail is None else max(0, head.seq + 1 - tail)
     room = 0 if full else width()
     _show(checked(store, found.id, start, head), start, room, as_json=as_json)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from adjourn.adapters import Exporter, choose
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
@@ -78,7 +78,9 @@ MAX_INPUTS = 10_000_000
 @click.option("--log-json", is_flag=True, help="Print events as JSON with time and trace.")
 @at_store
 @for_machines
-def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any) -> int:
+def run(
+    context: CommandContext, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any
+) -> int:
     """Run the steps of the contract FILE, each under the policy and written down.
 
     A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
@@ -93,7 +95,7 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
             "a run keeps the inputs that it was started with", "leave out --inputs, or start a new run"
         )
     if resume:
-        _ = place.store  # which must be there
+        _ = context.store  # which must be there
     stop = Stop()
     exporter = _exporter(settings["otlp_endpoint"])
     with (
@@ -101,13 +103,13 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
         signals(stop),
     ):
         options = Options(
-            root=place.root,
-            store=place.url,
+            root=context.root,
+            store=context.url,
             ask=Person(printer, settings["confirm_timeout"]),
             emit=printer.event,
             stop=stop,
             tell=lambda note: complain(safe(note)),
-            model=_model(place, settings["model"], settings["model_handler"]),
+            model=_model(context, settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )
         prepared = start.resume(options, file) if resume else start.start(options, file, _inputs(inputs))
@@ -120,11 +122,11 @@ def run(place: Place, file: str, *, resume: bool, inputs: str, as_json: bool, **
     return _tell(outcome, as_json=as_json)
 
 
-def _model(place: Place, name: str, handler: str) -> Model | None:
+def _model(context: CommandContext, name: str, handler: str) -> Model | None:
     if not (name or handler or os.environ.get("AEX_MODEL")):
         return None
 
-    return choose(name, handler, root=place.root, store=place.url)
+    return choose(name, handler, root=context.root, store=context.url)
 
 
 def _exporter(url: str) -> Exporter | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from adjourn.cli.shared.context import Place, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
 from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
 from adjourn.cli.shared.times import ago
@@ -27,22 +27,24 @@ if TYPE_CHECKING:
 @click.option("--note", default="", metavar="TEXT", help="How you know.")
 @at_store
 @for_machines
-def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as_json: bool) -> None:
+def settle(
+    context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool
+) -> None:
     """Record whether a call in doubt had its effect; without CALL, list the calls in doubt.
 
     A call is in doubt when it was sent and its session ended before an answer came. Look at what it would have changed, then say
     what is true. CALL is its id or a beginning of it.
     """
-    known = _in_doubt(place)
+    known = _in_doubt(context)
     if not call:
         if done or not_done or note:
             raise UsageError("which call?", "`adjourn settle` without options lists those in doubt")
-        _list(known, place.now, as_json=as_json)
+        _list(known, context.now, as_json=as_json)
         return
     if done == not_done:
         raise UsageError("did its effect happen?", "say --done or --not-done")
     task, found = _one(known, call)
-    writable = place.writable(task)
+    writable = context.writable(task)
     lose_dead(writable)
     settle_doubt(writable, found.call, happened=done, by=person(), note=note)
     outcome = "done" if done else "not-done"
@@ -52,12 +54,12 @@ def settle(place: Place, call: str, *, done: bool, not_done: bool, note: str, as
         say(f"settled as {outcome}: {found.call} {safe(found.tool)} {safe(found.arguments)}".rstrip())
 
 
-def _in_doubt(place: Place) -> list[tuple[str, Call]]:
+def _in_doubt(context: CommandContext) -> list[tuple[str, Call]]:
 
     found = []
-    for name, task in each_task(place):
+    for name, task in each_task(context):
         if not isinstance(task, AdjournError):
-            found += [(name, one) for one in doubts(task.ledger, holders(place, task.ledger))]
+            found += [(name, one) for one in doubts(task.ledger, holders(context, task.ledger))]
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.shared.context import Place, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import Progress, complain, say, say_json, table
 from adjourn.cli.shared.task_view import as_told, each_task
 from adjourn.cli.shared.times import ago
@@ -17,7 +17,7 @@ from adjourn.tasks import tasks_of
 @click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))
 @at_store
 @for_machines
-def tasks(place: Place, *, as_json: bool) -> int:
+def tasks(context: CommandContext, *, as_json: bool) -> int:
     """List the tasks of the store, the one touched last first.
 
     Exit code 1 when a task cannot be read.
@@ -25,12 +25,12 @@ def tasks(place: Place, *, as_json: bool) -> int:
     told: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
     with Progress("reading tasks") as progress:
-        total = len(tasks_of(place.store))
-        for number, (name, task) in enumerate(each_task(place)):
+        total = len(tasks_of(context.store))
+        for number, (name, task) in enumerate(each_task(context)):
             if isinstance(task, AdjournError):
                 broken.append((name, task))
             else:
-                told.append(as_told(place, task.ledger))
+                told.append(as_told(context, task.ledger))
             progress(number + 1, total)
     told.sort(key=lambda one: one["touched"], reverse=True)
     if as_json:
@@ -40,7 +40,7 @@ def tasks(place: Place, *, as_json: bool) -> int:
         say(
             table(
                 ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "GOAL"),
-                [_row(one, place.now) for one in told],
+                [_row(one, context.now) for one in told],
             )
         )
     elif not broken:

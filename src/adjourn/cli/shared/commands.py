@@ -1,0 +1,209 @@
+"""The table of commands, and the click group that loads a command when it is asked for.
+
+Owns: `COMMANDS`, lazy loading, the check that a command which speaks for a person may do so. Must never: import a command
+that was not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from adjourn.cli.shared.context import check_person
+from adjourn.policy import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
+
+
+class CommandEntry(NamedTuple):
+    """Where a command is (`module:variable` below `adjourn.cli`), what it does in one line, and its help group."""
+
+    target: str
+    summary: str
+    title: str
+
+
+_RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
+_TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
+COMMANDS = {
+    "proxy": CommandEntry(
+        "working.proxy:proxy", "Run an MCP server behind a proxy that checks and records calls.", _RUN
+    ),
+    "hook": CommandEntry(
+        "working.hook:hook", "Answer a client's hooks before it runs tools of its own.", _RUN
+    ),
+    "code": CommandEntry(
+        "working.code:code", "Serve code intelligence over MCP; show where its sessions stand.", _RUN
+    ),
+    "status": CommandEntry(
+        "working.status:status", "Show a task's status: budget, sessions, doubts, next step.", _RUN
+    ),
+    "tasks": CommandEntry("working.tasks:tasks", "List the tasks in the store.", _RUN),
+    "log": CommandEntry("working.log:log", "Show a task's history, event by event.", _RUN),
+    "checkpoint": CommandEntry(
+        "checkpoints.checkpoint:checkpoint",
+        "Write, check and restore the page that the next session reads.",
+        _POINTS,
+    ),
+    "checkpoints": CommandEntry(
+        "checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS
+    ),
+    "show": CommandEntry("checkpoints.show:show", "Show one checkpoint in full.", _POINTS),
+    "resume": CommandEntry(
+        "checkpoints.resume:resume", "Show what a session that resumes a checkpoint receives.", _POINTS
+    ),
+    "export": CommandEntry(
+        "checkpoints.export:export", "Export a checkpoint as a folder that can be verified anywhere.", _POINTS
+    ),
+    "import": CommandEntry(
+        "checkpoints.import_command:import_", "Import a checkpoint folder that was made elsewhere.", _POINTS
+    ),
+    "record": CommandEntry(
+        "records.record:record", "Show, compare, merge, transfer and verify Continuation Records.", _POINTS
+    ),
+    "rollback": CommandEntry(
+        "checkpoints.rollback:rollback",
+        "Roll back to a checkpoint: page, files or both. Preview first.",
+        _POINTS,
+    ),
+    "archive": CommandEntry(
+        "checkpoints.archive:archive", "Archive the pages of finished work, with an index.", _POINTS
+    ),
+    "restore": CommandEntry(
+        "checkpoints.restore:restore", "Make the last archived page the active one again.", _POINTS
+    ),
+    "reflect": CommandEntry("checkpoints.reflect:reflect", "Derive heuristics from archived work.", _POINTS),
+    "prune": CommandEntry(
+        "checkpoints.prune:prune",
+        "Delete old checkpoints: pages, folders, documents. Preview first.",
+        _POINTS,
+    ),
+    "gc": CommandEntry(
+        "checkpoints.gc:gc", "Delete data that nothing refers to; report the space freed.", _POINTS
+    ),
+    "approve": CommandEntry(
+        "records.answer:approve", "Approve a call that waits for a person; list waiting calls.", _PEOPLE
+    ),
+    "deny": CommandEntry("records.answer:deny", "Deny a call that waits for a person.", _PEOPLE),
+    "answer": CommandEntry(
+        "records.answer:answer_", "Answer a question that an agent left in a record.", _PEOPLE
+    ),
+    "decide": CommandEntry(
+        "records.decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE
+    ),
+    "settle": CommandEntry(
+        "working.settle:settle", "Record whether a call in doubt took effect; list such calls.", _PEOPLE
+    ),
+    "verify": CommandEntry(
+        "contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract.", _TRUST
+    ),
+    "sign": CommandEntry("contracts.sign:sign", "Sign a contract with your key.", _TRUST),
+    "keys": CommandEntry(
+        "contracts.keys:keys", "Show your key; manage the keys of others that you trust.", _TRUST
+    ),
+    "init": CommandEntry(
+        "setup.init:init", "Set up the clients of this workspace; write a policy or task.", _RULES
+    ),
+    "run": CommandEntry("working.run:run", "Run the steps of a contract; resume an interrupted run.", _RULES),
+    "check": CommandEntry(
+        "contracts.check:check", "Check contracts and policies; report every finding.", _RULES
+    ),
+    "fmt": CommandEntry("contracts.fmt:fmt", "Format contracts. Comments and meaning stay.", _RULES),
+    "parse": CommandEntry("contracts.parse:parse", "Print the syntax tree of a contract as JSON.", _RULES),
+    "compile": CommandEntry(
+        "contracts.compile:compile_", "Print the intermediate representation of a contract as JSON.", _RULES
+    ),
+    "effective": CommandEntry(
+        "contracts.effective:effective", "Show what is permitted, and which line decides it.", _RULES
+    ),
+    "review": CommandEntry(
+        "contracts.review:review", "Show what a task requests, and what the policy grants of it.", _RULES
+    ),
+    "draft": CommandEntry(
+        "contracts.draft:draft", "Draft a task with a model, and check it under the policy.", _RULES
+    ),
+    "classify": CommandEntry(
+        "contracts.classify:classify", "Tell from its wording whether a request needs a contract.", _RULES
+    ),
+    "doctor": CommandEntry("setup.doctor:doctor", "Diagnose this workspace, its store and your keys.", _HELP),
+    "demo": CommandEntry(
+        "setup.demo:demo", "Show how a killed session is resumed, in a folder of its own.", _HELP
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are those of a table, by default `COMMANDS`."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, CommandEntry] = COMMANDS, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        command = _load(entry.target, cmd_name)
+        command.short_help = entry.summary
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.table:
+            from difflib import get_close_matches  # noqa: PLC0415  # only for a slip
+
+            near = get_close_matches(args[0], self.table, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            ctx.fail(f"there is no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        for title in dict.fromkeys(entry.title for entry in self.table.values()):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, entry.summary) for name, entry in self.table.items() if entry.title == title]
+                )
+
+
+@cache
+def _load(target: str, name: str) -> click.Command:
+    module, _, variable = target.partition(":")
+    command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), variable)
+    _guard(command, name)
+    return command
+
+
+def _guard(command: click.Command, name: str) -> None:
+    """Have a command, and those of a group, checked before they speak for a person."""
+    callback = command.callback
+    if callback is not None and (name in AT_TERMINAL or name in OUTSIDE_CLIENT):
+
+        @wraps(callback)
+        def checked(**values: Any) -> Any:
+            given = _given(command, values)
+            attended = not given.isdisjoint(AT_TERMINAL.get(name, ()))
+            if attended or not given.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
+                check_person(name, values.get("context"), attended=attended)
+            return callback(**values)
+
+        command.callback = checked
+    for part, other in command.commands.items() if isinstance(command, click.Group) else ():
+        _guard(other, f"{name} {part}")
+
+
+def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
+    """The arguments by their names, and options by their spellings, that are given; what each command has among them."""
+    given = {*ALWAYS}
+    for parameter in command.params:
+        if values.get(parameter.name or ""):
+            given.update(parameter.opts)
+    return given

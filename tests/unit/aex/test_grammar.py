@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 from lark import Lark
@@ -102,6 +102,9 @@ PIECES = st.sampled_from(
 EDITS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 6), PIECES | st.just("")), max_size=3)
 
 
+@example(
+    'allow -exec,.* where cmd matches "git *" and -s.depth <= 3', []
+)  # the prefix of a pattern may be empty
 @given(SEEDS, EDITS)
 @settings(HARD, max_examples=400)
 def test_a_rule_that_is_read_without_an_error_is_of_the_grammar(

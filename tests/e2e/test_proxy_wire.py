@@ -300,7 +300,7 @@ def test_an_upstream_that_lives_but_reads_no_more_leaves_no_request_without_an_a
         for message in (effect, reading, other):
             error = client.answer(message["id"])["error"]
             assert error["code"] == -31001
-            assert "does not read" in error["message"]
+            assert "no longer reads" in error["message"]
         client.post(held)
         wait_for(lambda: work.facts("confirm.required"))
         work.decide(yes=True)

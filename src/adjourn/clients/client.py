@@ -54,11 +54,20 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desk:
-    """One per proxy. Thread-safe. `group` names the client process in this workspace: what its proxies share."""
+    """One per proxy. Thread-safe. `group` names the client process in this workspace: what its proxies share.
 
-    def __init__(self, setting: Setting, clock: Callable[[], int] = now) -> None:
+    `on_event` is called with an event's name and text when an edited policy or a checkpoint page is worth a line.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        clock: Callable[[], int] = now,
+        on_event: Callable[[str, str], None] = lambda _event, _text: None,
+    ) -> None:
         self.setting = setting
         self.clock = clock
+        self._on_event = on_event
         self.client = ""
         self.era = ""
         self.process = process.current()
@@ -80,8 +89,11 @@ class Desk:
         self._changes = 0
         self._compared: set[Session] = set()
         """Sessions whose task knows how the server lists its tools now."""
-        self.told: Callable[[str, str], None] | None = None
-        """Is told what becomes of an edited policy: the event's name, and what to say."""
+
+    def identify(self, client: str, era: str) -> None:
+        """Take note of the client's name and protocol era; an empty name keeps the earlier one."""
+        self.client = client or self.client
+        self.era = era
 
     # --- the store and the task
 
@@ -275,7 +287,7 @@ class Desk:
                 policy = session.policy
                 placed = [self._placed(policy, call) for call in calls]
                 for note in triggers.before(session, placed):
-                    self._tell("page", note)
+                    self._on_event("page", note)
                 return session, triggers.admit(session, placed)
             except MovedError:
                 continue
@@ -323,7 +335,7 @@ class Desk:
                     if first
                     else error.message
                 )
-                self._tell(
+                self._on_event(
                     "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
                 )
                 self._is_broken = True
@@ -338,7 +350,9 @@ class Desk:
             for session in list(self._behind):
                 with suppress(AdjournError):  # it is tried again before the session's next call
                     self._bring_up(session)
-            self._tell("policy.changed", f"{self.contract.policy_source} was edited; it counts from now on")
+            self._on_event(
+                "policy.changed", f"{self.contract.policy_source} was edited; it counts from now on"
+            )
             return None
 
     def _bring_up(self, session: Session) -> None:
@@ -346,10 +360,6 @@ class Desk:
         changed = for_task(self.contract, self.store, session.task.ledger.contract)
         session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
         self._behind.discard(session)
-
-    def _tell(self, event: str, text: str) -> None:
-        if self.told is not None:
-            self.told(event, text)
 
     @property
     def sessions(self) -> list[Session]:

@@ -12,15 +12,15 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.checkpoints import triggers
-from adjourn.clients import Desk
 from adjourn.errors import AdjournError
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
-from adjourn.proxy.gate import MAX_SAMPLED, Gate
+from adjourn.policy import meta_tool
+from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.pipes import Pending, Wire
-from adjourn.proxy.report import is_kept
+from adjourn.proxy.pipes import Pending
+from adjourn.proxy.requests import ServerRequests
 from adjourn.tasks import MAX_ANSWER
 from adjourn.tasks.session import Session
 from adjourn.text import beginning
@@ -49,11 +49,12 @@ class Settled(NamedTuple):
 class Answers:
     """Handles the upstream's lines, in one thread."""
 
-    def __init__(self, wire: Wire, desk: Desk, gate: Gate, meta: MetaTools) -> None:
-        self._wire = wire
-        self._desk = desk
-        self._gate = gate
+    def __init__(self, connection: Connection, meta: MetaTools, requests: ServerRequests) -> None:
+        self._connection = connection
+        self._wire = connection.wire
+        self._desk = connection.desk
         self._meta = meta
+        self._requests = requests
         self._not_json = 0
         self._listed: set[str] = set()
 
@@ -103,7 +104,7 @@ class Answers:
                 return [out for element in elements for out in self._line(element, settled, later)]
             return self._unread(line, error, settled)
         if reply.method is not UNSET:
-            return [line] if self._gate.requests.pass_on(line, reply.method, reply.id) else []
+            return [line] if self._requests.pass_on(line, reply.method, reply.id) else []
         pending = self._pop(reply.id)
         if pending is None:
             return self._unasked(reply.id)
@@ -125,11 +126,11 @@ class Answers:
     ) -> bytes:
         """Take note of an answer. Returns what the client gets."""
         asks = _asks_for_input(reply) if b'"input_required"' in line or b"\\u" in line else None
-        if asks and (block := self._gate.requests.in_answer(asks.inputRequests)):
+        if asks and (block := self._requests.in_answer(asks.inputRequests)):
             if pending.session is not None and pending.call:
                 settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
             is_call = pending.kind == "call"
-            return self._gate.refused(reply.id, block, is_call=is_call, modern=pending.modern)
+            return self._connection.refusal_of(reply.id, block, is_call=is_call, modern=pending.modern)
         if pending.kind == "call" and pending.session is not None:
             if pending.effectful or pending.kept or asks:  # the client may go on with it at once
                 facts, answers = settled.setdefault(pending.session, Settled([], {}))
@@ -162,8 +163,8 @@ class Answers:
         shown = beginning(line[:MAX_SAMPLED].decode(errors="replace"), MAX_LINE)
         self._wire.report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {shown!r}")
         self._not_json += 1
-        if is_kept(self._not_json):
-            self._note(kinds.UpstreamNonJson(line=shown))
+        if is_noted(self._not_json):
+            self._connection.note(kinds.UpstreamNonJson(line=shown))
         out = []
         for request_id in ids_in(line):
             pending = self._pop(request_id)
@@ -192,7 +193,7 @@ class Answers:
 
     def _edit_list(self, line: bytes) -> bytes:
         policy = self._desk.policy
-        shadowed = self._meta.name_of
+        shadowed = meta_tool
 
         def visible(tool: str) -> bool:
             return (policy.observe or policy.visible(tool)) and not shadowed(tool)
@@ -200,9 +201,7 @@ class Answers:
         added = self._meta.listed()
         edit = edit_tools(line, visible, added)
         self._desk.listed(edit.definitions)
-        self._gate.read_only.update(edit.read_only)
-        self._gate.destructive.difference_update(edit.names)
-        self._gate.destructive |= edit.destructive
+        self._connection.upstream.listed(edit)
         for name in edit.removed:
             if shadowed(name):
                 self._wire.report.event(
@@ -242,14 +241,8 @@ class Answers:
         if pending.kind == "initialize":
             result = msgspec.json.decode(line)["result"]
             revision = result.get("protocolVersion") if isinstance(result, dict) else None
-            self._gate.revision = revision if isinstance(revision, str) else ""
+            self._connection.upstream.negotiated(revision if isinstance(revision, str) else "")
         return greeting(line, self._meta.notice()) or line
-
-    def _note(self, data: kinds.Data) -> None:
-        try:
-            self._desk.session().note(data)
-        except AdjournError as error:
-            self._wire.report.event("store.error", str(error))
 
 
 def _asks_for_input(reply: Reply) -> ResultHead | None:

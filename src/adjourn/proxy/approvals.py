@@ -14,40 +14,35 @@ from __future__ import annotations
 
 import hmac
 import time
+from binascii import a2b_base64
 from collections.abc import Callable
 from os import urandom
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from adjourn.clients import Desk
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log import Actor, encode_bytes, milliseconds, timestamp
 from adjourn.mcp import Message, frames
-from adjourn.proxy.pipes import NO_ANSWER, Wire
-from adjourn.tasks import Admitted, Approval, Block, Continue, Forward, answer
+from adjourn.proxy.calls import STATE_PREFIX, GatedCall, is_ours
+from adjourn.proxy.connection import Connection
+from adjourn.proxy.forwarding import Forwarder
+from adjourn.proxy.pipes import NO_ANSWER
+from adjourn.tasks import Approval, Block, Continue, Forward, answer
 from adjourn.tasks.decision import Call
 from adjourn.tasks.session import Session
 from adjourn.text import visible_line, without_secrets
 
-if TYPE_CHECKING:
-    from adjourn.proxy.params import Gated
-
 CUT = "…"
 """Stands in the text of arguments where something of them is left out."""
-STATE_PREFIX = "adjourn1."
 QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
 MAX_HELD = 1000
 PERSON = Actor("client-user", "human")
 
 
-def is_ours(state: str) -> bool:
-    return state.startswith(STATE_PREFIX)
-
-
-class State(msgspec.Struct, frozen=True):
+class SealedState(msgspec.Struct, frozen=True):
     """What a sealed requestState says."""
 
     approval: str
@@ -58,12 +53,12 @@ class State(msgspec.Struct, frozen=True):
     params: str = ""
 
 
-class Held:
+class HeldCall:
     """A call that waits for a person, and what to do with it then."""
 
     __slots__ = ("approval", "deadline", "gated", "question", "seconds", "session")
 
-    def __init__(self, gated: Gated, approval: Approval, session: Session, seconds: float) -> None:
+    def __init__(self, gated: GatedCall, approval: Approval, session: Session, seconds: float) -> None:
         self.gated = gated
         self.approval = approval
         self.session = session
@@ -74,22 +69,24 @@ class Held:
 
 
 class Asker:
-    """Thread-safe. `proceed` and `refusal` are the gate's ways to finish a held call."""
+    """Thread-safe. `seconds` is how long a call waits; `wake` has the main thread start to poll."""
 
-    def __init__(self, wire: Wire, desk: Desk, *, seconds: int, wake: Callable[[], None]) -> None:
-        self._wire = wire
-        self._desk = desk
+    def __init__(
+        self, connection: Connection, forwarder: Forwarder, *, seconds: int, wake: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._wire = connection.wire
+        self._desk = connection.desk
+        self._forwarder = forwarder
         self._seconds = seconds
         self._wake = wake
         self._lock = RLock()
-        self._held: dict[Any, Held] = {}
-        self._questions: dict[str, Held] = {}
+        self._held: dict[Any, HeldCall] = {}
+        self._questions: dict[str, HeldCall] = {}
         """What a yes is a yes to: the very call, as another may come to have its id."""
         self._elicits = False
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
-        self.proceed: Callable[[Gated, Admitted, Session], None]
-        self.refusal: Callable[[Message, Block], bytes]
 
     def legacy_capabilities(self, capabilities: object) -> None:
         self._elicits = isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
@@ -103,7 +100,7 @@ class Asker:
 
     # --- asking
 
-    def ask(self, gated: Gated, approval: Approval, session: Session, within: int | None = None) -> None:
+    def ask(self, gated: GatedCall, approval: Approval, session: Session, within: int | None = None) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
         It is held as long as the rule says (`within`, milliseconds), else as long as this proxy was told.
@@ -131,7 +128,7 @@ class Asker:
             return
         with self._lock:
             seconds = self._seconds if within is None else self._left(approval)
-            held = self._held[message.id] = Held(gated, approval, session, seconds)
+            held = self._held[message.id] = HeldCall(gated, approval, session, seconds)
             if self._elicits and not message.modern and not approval.who:
                 self._count += 1
                 held.question = f"{self._nonce}{self._count}"
@@ -230,7 +227,7 @@ class Asker:
                 elif time.monotonic() >= held.deadline:
                     self._silence(held)
 
-    def _silence(self, held: Held) -> None:
+    def _silence(self, held: HeldCall) -> None:
         """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
         nobody = f"nobody answered within {held.seconds:.0f} s"
         if held.approval.otherwise == "deny":
@@ -258,12 +255,12 @@ class Asker:
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
 
-    def _let_go(self, held: Held) -> None:
+    def _let_go(self, held: HeldCall) -> None:
         """It waits no more, and what is still said to its question goes nowhere."""
         del self._held[held.gated.message.id]
         self._questions.pop(held.question, None)
 
-    def _finish(self, held: Held, refused: str) -> None:
+    def _finish(self, held: HeldCall, refused: str) -> None:
         self._let_go(held)
         if refused or not held.session.is_open:
             self._refuse(held.gated, held.approval, held.session, refused or "its session has ended")
@@ -278,35 +275,35 @@ class Asker:
             return
         if isinstance(admitted.decision, (Forward, Continue)):
             self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
-            self.proceed(held.gated, admitted, session)
+            self._forwarder.proceed(held.gated, admitted, session)
         elif isinstance(admitted.decision, Block):
             self._refuse(held.gated, held.approval, held.session, admitted.decision.message)
         else:
             self._refuse(held.gated, held.approval, held.session, "it was not confirmed")
 
-    def _refuse(self, gated: Gated, approval: Approval, session: Session, why: str) -> None:
+    def _refuse(self, gated: GatedCall, approval: Approval, session: Session, why: str) -> None:
         self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._desk.clock())
         is_open = approval.id in session.task.ledger.approvals and not expired
         remedy = _later(approval.id) if is_open else "repeat the call; it asks anew"
-        line = self.refusal(gated.message, Block("confirm_required", message, remedy))
+        line = self._connection.refusal(gated.message, Block("confirm_required", message, remedy))
         self._wire.to_client(self._wire.answer(gated.batch, line))
 
     # --- sealed states
 
     def _seal(self, approval: Approval, task: str) -> str:
-        state = State(approval.id, approval.digest, approval.expires, task, approval.tool, approval.params)
+        state = SealedState(
+            approval.id, approval.digest, approval.expires, task, approval.tool, approval.params
+        )
         text = encode_bytes(msgspec.json.encode(state))
         return f"{STATE_PREFIX}{text}.{self._mac(text)}"
 
-    def _unseal(self, state: str) -> State | None:
+    def _unseal(self, state: str) -> SealedState | None:
         text, _, mac = state[len(STATE_PREFIX) :].rpartition(".")
         if not state.isascii() or not hmac.compare_digest(mac, self._mac(text)):
             return None
-        from binascii import a2b_base64  # noqa: PLC0415  # only on the way back
-
-        sealed = msgspec.json.decode(a2b_base64(text), type=State)
+        sealed = msgspec.json.decode(a2b_base64(text), type=SealedState)
         return sealed if sealed.expires > timestamp(self._desk.clock()) else None
 
     def _mac(self, text: str) -> str:

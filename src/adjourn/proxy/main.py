@@ -27,11 +27,14 @@ from adjourn.mcp import LineReader, frames
 from adjourn.policy import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.approvals import POLL_SECONDS, Asker
+from adjourn.proxy.connection import Connection
+from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import Options
 from adjourn.proxy.pipes import Wire
-from adjourn.proxy.report import Report
+from adjourn.proxy.requests import ServerRequests
+from adjourn.proxy.stderr_log import StderrLog
 from adjourn.proxy.upstream import Upstream
 
 CLIENT_IN = 0
@@ -55,7 +58,7 @@ class Proxy:
     """One run of `adjourn proxy`."""
 
     def __init__(self, options: Options, upstream: Upstream, contract: Contract) -> None:
-        self.report = Report(as_json=bool(options["--log-json"]))
+        self.report = StderrLog(as_json=bool(options["--log-json"]))
         setting = Setting(
             root=os.path.realpath(os.getcwd()),
             contract=contract,
@@ -66,25 +69,20 @@ class Proxy:
             server=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
-        self.desk = Desk(setting)
         self.wire = Wire(upstream.stdin, self.report)
+        self.desk = Desk(setting, on_event=self._client_event)
+        self.connection = Connection(self.wire, self.desk, errors=options["--errors"])
         self._upstream_reader = Thread(target=self._read_upstream, daemon=True)
         self._woken = Event()
         self._over = Event()
         self._ended = ""
-        self.asker = Asker(
-            self.wire, self.desk, seconds=int(options["--confirm-timeout"]), wake=self._woken.set
-        )
-        self.meta = MetaTools(
-            self.desk, self.report, errors=options["--errors"], style=options["--tool-names"]
-        )
-        self.gate = Gate(
-            self.wire, self.desk, self.asker, self.meta, errors=options["--errors"], wake=self._woken.set
-        )
-        self.asker.proceed = self.gate.proceed
-        self.asker.refusal = self.gate.refusal
-        self.answers = Answers(self.wire, self.desk, self.gate, self.meta)
-        self.desk.told = self._told
+        meta = MetaTools(self.desk, self.report, errors=options["--errors"], style=options["--tool-names"])
+        forwarder = Forwarder(self.connection, meta)
+        requests = ServerRequests(self.connection)
+        wake = self._woken.set
+        self.asker = Asker(self.connection, forwarder, seconds=int(options["--confirm-timeout"]), wake=wake)
+        self.gate = Gate(self.connection, meta, self.asker, forwarder, requests, wake=wake)
+        self.answers = Answers(self.connection, meta, requests)
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
@@ -122,9 +120,9 @@ class Proxy:
                 "store.error", f"{error}; calls with effects will be refused until it can be used"
             )
 
-    def _told(self, event: str, text: str) -> None:
+    def _client_event(self, event: str, text: str) -> None:
         self.report.event(event, text)
-        if event == "policy.changed" and self.gate.revision:  # a client of the handshake era
+        if event == "policy.changed" and self.connection.upstream.revision:  # 2025-11-25 or earlier
             self.wire.to_client(frames.notification("notifications/tools/list_changed"))
 
     # --- the two directions
@@ -207,14 +205,14 @@ class Proxy:
                 self._beat()
             if self.asker.waiting:
                 self.asker.poll()
-            if self.gate.sampler is not None:
-                self.gate.sampler.poll()
+            if self.gate.sampling is not None:
+                self.gate.sampling.poll()
 
     def _pace(self) -> float:
         """How long to wait for something to do: no longer than what others write into the store may wait."""
         if self.asker.waiting:
             return POLL_SECONDS
-        return HEARTBEAT_SECONDS if self.gate.sampler is None else SAMPLING_SECONDS
+        return HEARTBEAT_SECONDS if self.gate.sampling is None else SAMPLING_SECONDS
 
     def _settle(self, seen: Sequence[object]) -> None:
         """Write deferred settlements that no call took along. While calls come in, each takes those before it."""
@@ -254,8 +252,8 @@ class Proxy:
             self._upstream_reader.join(REFUSE_SECONDS)
             self._unanswered("the session ended")
         self._end_sessions(reason)
-        if self.gate.sampler is not None:
-            self.gate.sampler.close()
+        if self.gate.sampling is not None:
+            self.gate.sampling.close()
         self.desk.close(reason)
         return 1 if crashed else 0
 
@@ -294,7 +292,7 @@ def _exit_of(status: int | None) -> tuple[int, int]:
 
 def run(options: Options, upstream: Upstream) -> int:
     """Run the proxy in front of an upstream that was just started; returns the exit code."""
-    report = Report(as_json=bool(options["--log-json"]))
+    report = StderrLog(as_json=bool(options["--log-json"]))
     try:
         contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
     except BrokenContractError as error:

@@ -15,9 +15,9 @@ import msgspec
 from adjourn.clients import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import Message, frames
-from adjourn.policy import meta_tool, spellings
+from adjourn.policy import spellings
 from adjourn.proxy import record_tools
-from adjourn.proxy.report import Report
+from adjourn.proxy.stderr_log import StderrLog
 from adjourn.text import in_all, visible_json, visible_line, without_secrets
 
 Arguments = dict[str, Any]
@@ -128,12 +128,11 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
 class MetaTools:
     """Handles them for one proxy. `style` is the value of --tool-names."""
 
-    def __init__(self, desk: Desk, report: Report, *, errors: str, style: str) -> None:
+    def __init__(self, desk: Desk, report: StderrLog, *, errors: str, style: str) -> None:
         self._desk = desk
         self._report = report
         self._errors = errors
         self._style = style
-        self.definitions = DEFINITIONS
         self._handlers: dict[str, Callable[[Arguments], Any]] = {
             "aex.checkpoint": self._checkpoint,
             "aex.resume": self._resume,
@@ -143,10 +142,6 @@ class MetaTools:
             "adjourn.record": partial(record_tools.record, desk),
             "adjourn.ask": partial(record_tools.ask, desk),
         }
-
-    def name_of(self, tool: str) -> str:
-        """The dotted name of a meta-tool in either spelling; "" for any other tool."""
-        return meta_tool(tool)
 
     def listed(self) -> list[dict[str, Any]]:
         """The definitions to advertise, in order, without those that the policy denies."""

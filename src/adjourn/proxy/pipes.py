@@ -7,13 +7,14 @@ Must never: decide.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from select import PIPE_BUF
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.mcp import frames, write_all
-from adjourn.proxy.report import Report
+from adjourn.proxy.stderr_log import StderrLog
 from adjourn.tasks.session import Session
 
 if TYPE_CHECKING:
@@ -37,48 +38,58 @@ class Batch:
 
     __slots__ = ("due", "parts")
 
-    def __init__(self) -> None:
-        self.due = 0
+    def __init__(self, due: int) -> None:
+        self.due = due
+        """How many of its requests have no answer yet."""
         self.parts: list[bytes] = []
+
+    def expect(self) -> None:
+        """One more of its requests gets an answer."""
+        self.due += 1
+
+    def add(self, line: bytes) -> bytes:
+        """Take an answer, or `NO_ANSWER`. Returns all answers as one line when this was the last, else nothing."""
+        if line:
+            self.parts.append(line.rstrip(b"\n"))
+        self.due -= 1
+        return b"[" + b",".join(self.parts) + b"]\n" if self.due == 0 and self.parts else b""
 
 
 class Pending:
-    """A request that has no answer yet. `session` and `call` are set when it is a journalled call; `kept` when its answer is
-    to be kept, since it may not be repeated.
+    """A request that has no answer yet, made when it is written. `session` and `call` are those of a call in the history.
 
-    `cancelled`: the client gave it up. An answer may still come, and then says what became of it.
+    `kept`: its answer is stored, since the call may not be repeated. `cancelled`: the client does not wait for it; an answer may
+    still arrive, and then says what became of the call.
     """
 
-    __slots__ = (
-        "batch",
-        "call",
-        "cancelled",
-        "effectful",
-        "kept",
-        "kind",
-        "modern",
-        "session",
-        "started",
-        "tool",
-    )
+    __slots__ = ("batch", "call", "cancelled", "effectful", "kept", "kind", "modern", "session", "started")
 
-    def __init__(self, kind: str, *, modern: bool = False, batch: Batch | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        modern: bool,
+        batch: Batch | None,
+        session: Session | None = None,
+        call: str = "",
+        effectful: bool = False,
+        kept: bool = False,
+    ) -> None:
         self.kind = kind
         self.modern = modern
         self.batch = batch
-        self.session: Session | None = None
-        self.call = ""
-        self.tool = ""
-        self.effectful = False
-        self.kept = False
+        self.session = session
+        self.call = call
+        self.effectful = effectful
+        self.kept = kept
         self.cancelled = False
-        self.started = 0
+        self.started = time.monotonic_ns()
 
 
 class Wire:
     """Shared by both directions. Thread-safe."""
 
-    def __init__(self, upstream_in: int, report: Report) -> None:
+    def __init__(self, upstream_in: int, report: StderrLog) -> None:
         self._upstream_in = upstream_in
         self._is_unread = False
         self._client_lock = Lock()
@@ -128,7 +139,7 @@ class Wire:
         if batch is None:
             return line
         with self._client_lock:
-            return _taken_in(batch, line)
+            return batch.add(line)
 
     def reply(self, pending: Pending, line: bytes) -> bytes:
         """The same for the answer to a request that was under way, and has left the table."""
@@ -136,7 +147,7 @@ class Wire:
             return line
         with self._client_lock:
             batch, pending.batch = pending.batch, None
-            return line if batch is None else _taken_in(batch, line)
+            return line if batch is None else batch.add(line)
 
     def close_upstream(self) -> None:
         """Close the upstream's input, unless a write to it hangs; nothing is written to it any more."""
@@ -171,11 +182,3 @@ class Wire:
                 error = frames.error(request_id, frames.UPSTREAM_GONE, message)
                 self.to_client(self.reply(pending, error))
         return gone
-
-
-def _taken_in(batch: Batch, line: bytes) -> bytes:
-    """The batch of answers as one line when this was the last that was due, else nothing."""
-    if line:
-        batch.parts.append(line.rstrip(b"\n"))
-    batch.due -= 1
-    return b"[" + b",".join(batch.parts) + b"]\n" if batch.due == 0 and batch.parts else b""

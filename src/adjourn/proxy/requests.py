@@ -12,12 +12,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients import Desk
-from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
-from adjourn.proxy.pipes import Wire
-from adjourn.proxy.report import is_kept
+from adjourn.proxy.connection import Connection, is_noted
 from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, rule_name
 from adjourn.tasks.methods import refusal
 
@@ -36,9 +33,10 @@ class _Cancel(msgspec.Struct):
 class ServerRequests:
     """One per proxy. `pass_on` and `in_answer` are for the thread that reads the server, `may_answer` for the client's."""
 
-    def __init__(self, wire: Wire, desk: Desk) -> None:
-        self._wire = wire
-        self._desk = desk
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._wire = connection.wire
+        self._desk = connection.desk
         self._open: dict[Any, None] = {}
         self._answered: dict[Any, None] = {}
         """Requests that the client has not seen, and may not answer: they have their answer."""
@@ -97,9 +95,9 @@ class ServerRequests:
         if block is None or not policy.observe:
             return block
         self._observed += 1
-        if is_kept(self._observed):
+        if is_noted(self._observed):
             name = rule_name(method)[:MAX_SHOWN_TOOL]
-            self._note(
+            self._connection.note(
                 kinds.PolicyObserved(decision="block", reason=block.reason, rule=block.rule, tool=name)
             )
         return None
@@ -123,15 +121,9 @@ class ServerRequests:
     def _refused(self, method: str, block: Block) -> None:
         """Write down a refusal. A flood of them must not fill the store."""
         self._refusals += 1
-        if not is_kept(self._refusals):
+        if not is_noted(self._refusals):
             return
         self._wire.report.event("upstream.refused", block.message)
-        self._note(
+        self._connection.note(
             kinds.UpstreamRefused(method=method[:MAX_SHOWN_TOOL], reason=block.reason, rule=block.rule)
         )
-
-    def _note(self, data: kinds.Data) -> None:
-        try:
-            self._desk.session().note(data)
-        except AdjournError as error:
-            self._wire.report.event("store.error", str(error))

@@ -15,11 +15,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.clients import Desk
 from adjourn.errors import AdjournError
 from adjourn.mcp import Message, frames
 from adjourn.models import Answer, Request, client_model
-from adjourn.proxy.pipes import Wire
+from adjourn.proxy.connection import Connection
 
 MAX_OPEN = 8
 MAX_ANSWER = 4_000_000
@@ -27,12 +26,12 @@ MAX_ANSWER = 4_000_000
 _SHOWN = 300
 
 
-class Sampler:
+class ClientSampling:
     """Thread-safe."""
 
-    def __init__(self, wire: Wire, desk: Desk, *, wake: Callable[[], None]) -> None:
-        self._wire = wire
-        self._desk = desk
+    def __init__(self, connection: Connection, *, wake: Callable[[], None]) -> None:
+        self._wire = connection.wire
+        self._desk = connection.desk
         self._wake = wake
         self._lock = RLock()
         self._nonce = f"adjourn-{urandom(6).hex()}-"
@@ -122,13 +121,13 @@ def _params(request: Request) -> dict[str, Any]:
     return params
 
 
-class _Block(msgspec.Struct):
+class _ContentBlock(msgspec.Struct):
     type: str
     text: str = ""
 
 
 class _Result(msgspec.Struct):
-    content: _Block | list[_Block]
+    content: _ContentBlock | list[_ContentBlock]
     model: str = ""
     stopReason: str = ""  # noqa: N815  # the wire's name
 

@@ -187,7 +187,7 @@ def _desk(options: Options, plan: Plan, task: str) -> Desk:
         auto_confirm=options.auto_confirm,
     )
     desk = Desk(setting, options.clock)
-    desk.client = CLIENT
+    desk.identify(CLIENT, "")
     desk.group = group_of(process.current(), options.root)  # two runs never sit on one task together
     return desk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,19 @@ class Machine:
         text = "\n".join(["policy work v0", 'goal "do it"', *lines, ""])
         (self.root / ".aex" / "policy.aex").write_text(text)
 
-    def desk(self, group: str = "g1", *, contract: str = "", task: str = "", take_over: bool = False) -> Desk:
+    def desk(
+        self,
+        group: str = "g1",
+        *,
+        contract: str = "",
+        task: str = "",
+        take_over: bool = False,
+        on_event: Callable[[str, str], None] = lambda _event, _text: None,
+    ) -> Desk:
         """A client's desk in this workspace. Desks of one group are proxies of one client."""
         read = read_contract(str(self.root), contract=contract)
         setting = Setting(root=str(self.root), contract=read, task=task, take_over=take_over)
-        desk = Desk(setting, self.clock)
+        desk = Desk(setting, self.clock, on_event)
         desk.client, desk.group, desk._store = "tester", group, self.store
         return desk
 

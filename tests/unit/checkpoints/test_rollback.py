@@ -289,9 +289,8 @@ def test_a_target_by_name(machine: Machine) -> None:
 def test_a_snapshot_that_fails_keeps_no_call(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call goes on, and what is wrong is told."""
     monkeypatch.setattr(git_snapshot, "keep", _broken)
-    desk = machine.desk()
     notes: list[str] = []
-    desk.told = lambda event, text: notes.append(text)
+    desk = machine.desk(on_event=lambda _event, text: notes.append(text))
     _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
     assert admitted.call
     assert "were not kept: git is ill" in notes[0]

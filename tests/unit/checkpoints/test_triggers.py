@@ -156,10 +156,10 @@ def test_a_spent_budget_still_refuses(machine: Machine) -> None:
 # --- the discipline, without a word in the policy
 
 
-def plain(machine: Machine, budget: int = 50) -> Any:
+def plain(machine: Machine, budget: int = 50, **options: Any) -> Any:
     text = f'policy work v1\ngoal "do it"\nallow *\nbudget calls={budget}\n'
     (machine.root / ".aex" / "policy.aex").write_text(text)
-    return machine.desk()
+    return machine.desk(**options)
 
 
 def call(machine: Machine, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
@@ -273,9 +273,8 @@ def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine,
 
 def test_a_page_that_cannot_be_written_keeps_no_call(machine: Machine) -> None:
     """The checkpoint is in the store; what is wrong is told."""
-    desk = plain(machine)
     notes: list[str] = []
-    desk.told = lambda event, text: notes.append(f"{event}: {text}")
+    desk = plain(machine, on_event=lambda event, text: notes.append(f"{event}: {text}"))
     (machine.root / "tmp").write_text("")
     call(machine, desk, "deploy.run")
     assert [trigger for _, trigger in made(machine, desk)] == [
@@ -288,9 +287,8 @@ def test_a_page_that_cannot_be_written_keeps_no_call(machine: Machine) -> None:
 def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(machine: Machine) -> None:
     """A broken file switches nothing off."""
     (machine.root / ".aex" / "discipline.json").write_text("{")
-    desk = plain(machine)
     notes: list[str] = []
-    desk.told = lambda event, text: notes.append(text)
+    desk = plain(machine, on_event=lambda _event, text: notes.append(text))
     call(machine, desk, "deploy.run")
     assert "the usual rules count" in notes[0]
     assert len(made(machine, desk)) == 2

@@ -42,9 +42,7 @@ class Reloading(Machine):
         )  # a coarse clock does not tell two edits apart
 
     def desk(self, *args: Any, **options: Any) -> Desk:
-        desk = super().desk(*args, **options)
-        desk.told = lambda event, text: self.told.append((event, text))
-        return desk
+        return super().desk(*args, on_event=lambda event, text: self.told.append((event, text)), **options)
 
 
 @pytest.fixture

@@ -26,9 +26,12 @@ from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
 from adjourn.proxy.approvals import Asker
+from adjourn.proxy.connection import Connection
+from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.pipes import Wire
+from adjourn.proxy.requests import ServerRequests
 from adjourn.tasks.decision import Call, Forward, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
@@ -144,10 +147,11 @@ def gate_of(folder: Path) -> tuple[Gate, Kept]:
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
     wire, desk = Kept(report), Decided(Setting(root=root, contract=read_contract(root)))
-    asker = Asker(wire, desk, seconds=0, wake=lambda: None)
+    connection = Connection(wire, desk, errors="tool")
     meta = MetaTools(desk, report, errors="tool", style="dotted")
-    gate = Gate(wire, desk, asker, meta, errors="tool", wake=lambda: None)
-    asker.proceed, asker.refusal = gate.proceed, gate.refusal
+    forwarder = Forwarder(connection, meta)
+    asker = Asker(connection, forwarder, seconds=0, wake=lambda: None)
+    gate = Gate(connection, meta, asker, forwarder, ServerRequests(connection), wake=lambda: None)
     return gate, wire
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from adjourn.proxy import pipes
 from adjourn.proxy.pipes import Wire
-from adjourn.proxy.report import Report
+from adjourn.proxy.stderr_log import StderrLog
 
 
 def test_an_upstream_that_reads_no_more_is_given_up_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_an_upstream_that_reads_no_more_is_given_up_for_good(monkeypatch: pytest
     monkeypatch.setattr(pipes, "UNREAD_SECONDS", 0.05)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    under_test = Wire(writing, Report(as_json=False))
+    under_test = Wire(writing, StderrLog(as_json=False))
     assert under_test.to_upstream(b"a\n") == "all"
     assert under_test.to_upstream(b"x" * (1 << 20)) == "a part"
     assert os.read(reading, 1 << 20).startswith(b"a\nxxx")
@@ -36,7 +36,7 @@ def test_a_short_line_that_finds_no_room_was_not_read(monkeypatch: pytest.Monkey
             os.write(writing, b"x" * 4096)
         except BlockingIOError:
             break
-    under_test = Wire(writing, Report(as_json=False))
+    under_test = Wire(writing, StderrLog(as_json=False))
     assert under_test.to_upstream(b"a\n") == "nothing"
     under_test.close_upstream()
     os.close(reading)

@@ -22,16 +22,8 @@ from adjourn.text import in_all, visible_json, visible_line, without_secrets
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""
 
-MAX_KEPT = 100
-"""Odd messages of one side that are written down in the history one by one."""
 
-
-def is_kept(number: int) -> bool:
-    """Whether the odd message of this number is written down: beyond the first, only each whose number is a power of ten."""
-    return number <= MAX_KEPT or str(number).strip("0") == "1"
-
-
-class Report:
+class StderrLog:
     """Thread-safe. Routine lines wait for `flush`, which also puts them into words: off the way of a call."""
 
     def __init__(self, *, as_json: bool) -> None:

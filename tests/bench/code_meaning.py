@@ -20,7 +20,7 @@ from tables import Table, median
 
 from adjourn.code.index import chunks, vectors
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.words import split
 from adjourn.code.search.semantic import semantic_search
 
@@ -63,7 +63,7 @@ def table(sizes: Sizes, folder: Path) -> Table:
         add("words (BM25), always there", by_words, _took(codebase, described))
         if not vectors.available():
             return result
-        codebase.embed(Pace())
+        codebase.embed(Deadline())
         by_meaning = [_ranked(lambda q: _by_meaning(codebase, q), asked)[0] for asked in (described, named)]
         add("vectors alone", by_meaning)
         for k, weight in RANKINGS:

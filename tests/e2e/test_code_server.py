@@ -16,7 +16,7 @@ import pytest
 from code_harness import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
 from adjourn.code.model import codec
-from adjourn.code.model.session_state import Phase, State
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.replies import MAX_REPLY
 
 REMOVED = [
@@ -547,4 +547,4 @@ def test_the_server_answers_while_the_index_is_made(repo: Repo) -> None:
 
 def test_state_without_fields_of_ours_is_the_published_form() -> None:
     """Every published field is one of ours, under its name."""
-    assert FULL.keys() <= set(State.__struct_fields__)
+    assert FULL.keys() <= set(SessionState.__struct_fields__)

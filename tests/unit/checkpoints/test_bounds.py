@@ -201,7 +201,7 @@ def test_a_hostile_session_file_costs_little(tmp_path: Path) -> None:
     with within(2 * ROOM):
         with pytest.raises(InvalidError, match="values"):
             sessions.load(str(tmp_path), "s1")
-        assert sessions.all_of(str(tmp_path)) == []
+        assert sessions.list_all(str(tmp_path)) == []
 
 
 def test_of_very_many_session_files_the_newest_are_read(
@@ -219,7 +219,7 @@ def test_of_very_many_session_files_the_newest_are_read(
         raise NotFoundError(root)
 
     monkeypatch.setattr(sessions, "load", load)
-    assert sessions.all_of(str(tmp_path)) == []
+    assert sessions.list_all(str(tmp_path)) == []
     assert len(seen) == sessions.MAX_SESSIONS
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.sessions.connection import SILENCE, Client
+from adjourn.code.sessions.connection import SILENCE, ClientConnection
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow.flags import Flags, Request
+from adjourn.code.workflow.flags import Flags, SessionRequest
 from adjourn.code.workflow.outcome import FlowError
 
-WANTED = Request("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
+WANTED = SessionRequest("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessio
 def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> None:
     """A client that was not heard of for a while loses its session to the next that asks, one that waits for an answer does not; it
     is told, and can have it back in the same way."""
-    first, second = Client(), Client()
+    first, second = ClientConnection(), ClientConnection()
     started = sessions.start(first, WANTED, ".")["session_id"]
     with pytest.raises(FlowError, match="worked on by others"):
         sessions.status(second, ".")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
 from adjourn.code.index.grammars import has_grammar, load
-from adjourn.code.index.languages import LANGUAGES, language_of, spoken_as
-from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Marks, Region, outline
+from adjourn.code.index.languages import LANGUAGES, language_of, matching_languages
+from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, RegionMarks, outline
 from adjourn.code.model.repository import Repository
 from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
@@ -152,7 +152,7 @@ def test_comments_strings_and_code_are_told_apart() -> None:
     code = b"a = f'in {name} it'  # name\n"
     found = outline(code, "python")
     assert found is not None
-    marks = Marks.unpacked(Marks.of(found.regions).packed())
+    marks = RegionMarks.unpacked(RegionMarks.of(found.regions).packed())
     assert marks.at(code.index(b"in ")) == {STRING}
     assert marks.at(code.index(b"name}")) == set()
     assert marks.at(code.index(b"# name")) == {COMMENT}
@@ -165,9 +165,9 @@ def test_comments_strings_and_code_are_told_apart() -> None:
 def test_marks_answer_as_the_regions_do(spans: list[tuple[str, int, int]], place: int) -> None:
     """However regions nest and overlap, a place is of those kinds that are around it, packed or not."""
     regions = [Region(kind, start, start + size) for kind, start, size in spans]
-    marks = Marks.of(regions)
+    marks = RegionMarks.of(regions)
     expected = {one.kind for one in regions if one.start <= place < one.end}
-    assert marks.at(place) == Marks.unpacked(marks.packed()).at(place) == expected
+    assert marks.at(place) == RegionMarks.unpacked(marks.packed()).at(place) == expected
 
 
 def test_words_come_apart() -> None:
@@ -192,8 +192,8 @@ def test_languages_by_name_and_extension() -> None:
     """A caller's short names are understood, and families go together."""
     assert language_of("a/B.TSX") == "tsx"
     assert language_of("Makefile") == "text"
-    assert spoken_as("ts") == frozenset({"typescript", "tsx"})
-    assert spoken_as(None) is None
+    assert matching_languages("ts") == frozenset({"typescript", "tsx"})
+    assert matching_languages(None) is None
     assert all(has_grammar(language.name) and load(language.name) for language in LANGUAGES)
 
 

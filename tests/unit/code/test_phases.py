@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.policy import from_text
-from adjourn.code.model.session_state import Phase, State
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.tools import BY_NAME, TOOLS
 from adjourn.code.workflow import payloads, phase_policy, phases
 from adjourn.code.workflow.phases import STEPS
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")
 sessions = st.builds(
-    State,
+    SessionState,
     session_id=st.just("s"),
     intent=st.sampled_from(["IMPLEMENT", "MODIFY", "INVESTIGATE", "QUESTION"]),
     gate_level=st.sampled_from(["auto", "full"]),
@@ -30,7 +30,7 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def way(state: State, start: Phase = Phase.BRANCH_INTERVENTION) -> list[Phase]:
+def way(state: SessionState, start: Phase = Phase.BRANCH_INTERVENTION) -> list[Phase]:
     found: list[Phase] = []
     after = phases.following(state, start)
     while after is not None:
@@ -47,7 +47,7 @@ def test_every_phase_has_its_step() -> None:
 
 
 @given(sessions)
-def test_every_way_goes_forward_and_ends(state: State) -> None:
+def test_every_way_goes_forward_and_ends(state: SessionState) -> None:
     """Whatever the flags, phases come in their order, each once, and intervention is never on the way."""
     found = way(state)
     assert found == sorted(found, key=list(Phase).index)
@@ -56,7 +56,7 @@ def test_every_way_goes_forward_and_ends(state: State) -> None:
 
 
 @given(sessions)
-def test_flags_skip_what_they_say(state: State) -> None:
+def test_flags_skip_what_they_say(state: SessionState) -> None:
     """The published matrix of flags and phases."""
     found = set(way(state))
     exploring = {phase for phase, number in NUMBERS.items() if 5 <= number <= 11}
@@ -92,14 +92,15 @@ def test_a_question_decides_on_its_phase(question: Phase, flag: str, phase: Phas
         (False, "full", True),
         (True, "none", True),
     ):
-        state = State(session_id="s", gate_level=gate_level, phase_assessments={question: {flag: answer}})  # type: ignore[arg-type]
+        answers = {question: {flag: answer}}
+        state = SessionState(session_id="s", gate_level=gate_level, phase_assessments=answers)  # type: ignore[arg-type]
         assert (phases.following(state, question) == phase) is expected
 
 
 def test_blocks_say_how_to_go_on() -> None:
     """Each step has an instruction, and an expected payload whose empty answer shows what is missing."""
     for row in STEPS:
-        state = State(session_id="s", current_phase=row.phase, ready_substep=row.substep or "plan")  # type: ignore[arg-type]
+        state = SessionState(session_id="s", current_phase=row.phase, ready_substep=row.substep or "plan")  # type: ignore[arg-type]
         block = phases.block(state)
         assert (block["phase"], block["step"], block["call"]) == (row.phase, row.step, "submit_phase")
         assert len(block["instruction"]) > 20
@@ -108,7 +109,7 @@ def test_blocks_say_how_to_go_on() -> None:
 
 
 @pytest.mark.parametrize("row", STEPS, ids=lambda row: f"{row.step}")
-def test_a_step_is_a_policy_that_the_judge_knows(row: phases.Step) -> None:
+def test_a_step_is_a_policy_that_the_judge_knows(row: phases.PhaseStep) -> None:
     """Its text has no finding, and the one judge allows just the tools of the row."""
     policy, findings = from_text(phase_policy.policy_text(row), "phase")
     assert findings == []
@@ -134,10 +135,12 @@ def test_meaning_is_for_later() -> None:
 def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
     """A tool of a later phase, and one of an earlier one, have hints of their own."""
     early = phase_policy.refusal(
-        State(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no"
+        SessionState(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no"
     )
     assert "later phase" in early["hint"]
-    late = phase_policy.refusal(State(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no")
+    late = phase_policy.refusal(
+        SessionState(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no"
+    )
     assert "revert_to_exploration" in late["hint"]
     assert (late["error"], late["message"]) == ("phase_blocked", "no")
 
@@ -145,15 +148,15 @@ def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [
-        (payloads.Documents, {"documents_reviewed": '["a"]'}, {"documents_reviewed": ["a"]}),
+        (payloads.ReviewedDocuments, {"documents_reviewed": '["a"]'}, {"documents_reviewed": ["a"]}),
         (
             payloads.MoreInformation,
             {"needs_more_information": "True", "reason": "1"},
             {"needs_more_information": True, "reason": "1"},
         ),
-        (payloads.Impact, {"impact_summary": '{"a": 1}'}, {"impact_summary": {"a": 1}}),
+        (payloads.ImpactFindings, {"impact_summary": '{"a": 1}'}, {"impact_summary": {"a": 1}}),
         (payloads.TaskDone, {"task_id": "[x]", "summary": "{}"}, {"task_id": "[x]", "summary": "{}"}),
-        (payloads.Commit, {"reviewed_files": '["a"]'}, {"reviewed_files": ["a"]}),
+        (payloads.CommitReview, {"reviewed_files": '["a"]'}, {"reviewed_files": ["a"]}),
     ],
 )
 def test_json_text_is_taken_where_no_text_is_wanted(
@@ -166,8 +169,8 @@ def test_json_text_is_taken_where_no_text_is_wanted(
 
 def test_what_is_expected_is_shown_in_words() -> None:
     """The types of a payload as the reply shows them."""
-    assert payloads.expected(payloads.Plan) == {
+    assert payloads.expected(payloads.TaskPlan) == {
         "tasks": "list[{id: str, description: str, status: pending | completed}]"
     }
     assert payloads.expected(payloads.BranchChoice) == {"choice": "delete | merge | continue"}
-    assert payloads.expected(payloads.Nothing) == {}
+    assert payloads.expected(payloads.EmptyPayload) == {}

@@ -10,9 +10,9 @@ from adjourn.code.git import branches
 from adjourn.code.model.session_state import SLOTS, QueryFrame
 from adjourn.code.server import skill_files
 from adjourn.code.workflow import query_frame
-from adjourn.code.workflow.flags import FLAGS, Flags, table, typed
+from adjourn.code.workflow.flags import FLAGS, Flags, parse_flags, table
 from adjourn.code.workflow.outcome import FlowError
-from adjourn.code.workflow.payloads import Frame, Quoted
+from adjourn.code.workflow.payloads import QuotedValue, RequestFrame
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from adjourn.code.workflow.payloads import Frame, Quoted
 )
 def test_flags_as_they_are_typed(text: str, flags: Flags, gate: str) -> None:
     """Long and short forms mean the same."""
-    assert typed(text, "auto") == (flags, gate)
+    assert parse_flags(text, "auto") == (flags, gate)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_flags_as_they_are_typed(text: str, flags: Flags, gate: str) -> None:
 def test_flags_that_begin_no_session_are_refused(text: str) -> None:
     """What is not a session, or not a flag, is an error that says what to do."""
     with pytest.raises(FlowError) as refused:
-        typed(text, "auto")
+        parse_flags(text, "auto")
     assert refused.value.code == "invalid_flags"
     assert ("alone" in refused.value.message) is (text in {"--resume --fast", "-r -f", "--fast -r"})
 
@@ -76,23 +76,23 @@ def test_the_skill_lists_the_flags_of_the_server() -> None:
 
 QUERY = "When the cart is empty, 合計金額の計算 must not crash"
 GIVEN = [
-    ("an exact quote", Quoted("empty cart", "the cart is empty"), "empty cart"),
-    ("one within the other", Quoted("CRASH", "must not crash"), "CRASH"),
-    ("no quote", Quoted("empty cart", None), None),
-    ("a quote that is not there", Quoted("empty cart", "the Cart is empty"), None),
-    ("a value of something else", Quoted("login page", "the cart is empty"), None),
-    ("no value", Quoted("", "the cart is empty"), None),
-    ("null", Quoted(None, None), None),
-    ("other characters that overlap", Quoted("金額合計を計算", "合計金額の計算"), "金額合計を計算"),
-    ("other characters that do not", Quoted("在庫の確認", "合計金額の計算"), None),
+    ("an exact quote", QuotedValue("empty cart", "the cart is empty"), "empty cart"),
+    ("one within the other", QuotedValue("CRASH", "must not crash"), "CRASH"),
+    ("no quote", QuotedValue("empty cart", None), None),
+    ("a quote that is not there", QuotedValue("empty cart", "the Cart is empty"), None),
+    ("a value of something else", QuotedValue("login page", "the cart is empty"), None),
+    ("no value", QuotedValue("", "the cart is empty"), None),
+    ("null", QuotedValue(None, None), None),
+    ("other characters that overlap", QuotedValue("金額合計を計算", "合計金額の計算"), "金額合計を計算"),
+    ("other characters that do not", QuotedValue("在庫の確認", "合計金額の計算"), None),
 ]
 
 
 @pytest.mark.parametrize(("slot", "kept"), [row[1:] for row in GIVEN], ids=[row[0] for row in GIVEN])
-def test_a_slot_stands_on_words_of_the_request(slot: Quoted, kept: str | None) -> None:
+def test_a_slot_stands_on_words_of_the_request(slot: QuotedValue, kept: str | None) -> None:
     """Kept, it is a fact with its quote; else it is dropped."""
-    payload = Frame(action_type="", target_symbols=[], scope="", constraints="", target_feature=slot)
-    frame = query_frame.framed(QUERY, payload)
+    payload = RequestFrame(action_type="", target_symbols=[], scope="", constraints="", target_feature=slot)
+    frame = query_frame.build_frame(QUERY, payload)
     assert frame.target_feature == kept
     assert frame.slot_source == ({"target_feature": "FACT"} if kept else {})
     assert frame.slot_quotes == ({"target_feature": slot.quote} if kept else {})
@@ -113,7 +113,7 @@ names = st.text("abcxyz019_/-", min_size=1, max_size=20).filter(lambda name: nam
 @given(st.from_regex(r"session_\d{8}_\d{6}(_[a-z0-9]{4})?", fullmatch=True), names)
 def test_a_branch_name_says_session_and_base(session: str, base: str) -> None:
     """Both are read back from the name that the server makes."""
-    parsed = branches.parse(branches.name_of(session, base))
+    parsed = branches.parse(branches.branch_name(session, base))
     assert parsed == (session, base.replace("/", "__"))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import Repository
 from adjourn.code.search.text import MAX_LINE, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
@@ -199,8 +199,8 @@ def test_an_unreadable_file_is_a_warning(repository: Repository) -> None:
 def test_a_search_is_cancelled_and_timed(repository: Repository) -> None:
     """Cancelling raises; a deadline hands back what there is and says so."""
     with pytest.raises(CancelledError):
-        search_text(repository, "needle", pace=Pace(cancelled=lambda: True))
-    assert "partial" in search_text(repository, "needle", pace=Pace(0))
+        search_text(repository, "needle", deadline=Deadline(cancelled=lambda: True))
+    assert "partial" in search_text(repository, "needle", deadline=Deadline(0))
 
 
 @settings(max_examples=25, deadline=None)

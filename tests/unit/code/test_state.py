@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.code.model.codec import decode, encode, from_cache_key
-from adjourn.code.model.session_state import GateLevel, Intent, Phase, State, Strictness, Task
+from adjourn.code.model.session_state import GateLevel, Intent, Phase, PlanTask, SessionState, Strictness
 from adjourn.errors import InvalidError
 
 texts = st.text(max_size=20)
@@ -21,7 +21,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 tasks = st.builds(
-    Task,
+    PlanTask,
     id=texts,
     description=texts,
     status=st.sampled_from(["pending", "completed"]),
@@ -31,7 +31,7 @@ tasks = st.builds(
 )
 keys = st.tuples(texts, texts, st.none() | texts, st.booleans())
 states = st.builds(
-    State,
+    SessionState,
     session_id=st.text("abc_123", min_size=1, max_size=9),
     intent=st.sampled_from(get_args(Intent)),
     current_phase=st.sampled_from(Phase),
@@ -48,18 +48,18 @@ states = st.builds(
 
 @given(states)
 @settings(max_examples=60)
-def test_a_state_survives_being_saved(state: State) -> None:
+def test_a_state_survives_being_saved(state: SessionState) -> None:
     """What is encoded decodes to an equal state."""
     assert decode(encode(state)) == state
 
 
-@given(states, st.dictionaries(st.sampled_from(State.__struct_fields__), json_values, max_size=6))
+@given(states, st.dictionaries(st.sampled_from(SessionState.__struct_fields__), json_values, max_size=6))
 @settings(max_examples=80)
-def test_a_field_that_does_not_fit_costs_only_itself(state: State, wrong: dict[str, Any]) -> None:
+def test_a_field_that_does_not_fit_costs_only_itself(state: SessionState, wrong: dict[str, Any]) -> None:
     """Over any values in any fields, a checkpoint that names its session is read, and the fields left alone are as they were."""
     wrong.pop("session_id", None)
     found = decode(msgspec.json.encode({**json.loads(encode(state)), **wrong}))
-    for name in set(State.__struct_fields__) - wrong.keys():
+    for name in set(SessionState.__struct_fields__) - wrong.keys():
         assert getattr(found, name) == getattr(state, name)
 
 
@@ -104,6 +104,6 @@ def test_items_that_do_not_fit_are_left_out() -> None:
 
 def test_a_status_is_always_written() -> None:
     """Other readers of the form need it; counts and reasons that say nothing are left out."""
-    assert json.loads(encode(State(session_id="s", tasks=[Task("a")])))["tasks"] == [
+    assert json.loads(encode(SessionState(session_id="s", tasks=[PlanTask("a")])))["tasks"] == [
         {"id": "a", "description": "", "status": "pending"}
     ]

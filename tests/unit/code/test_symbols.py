@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.code.index import ctags
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import Repository
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
@@ -263,9 +263,9 @@ def test_sync_reports_and_can_be_stopped(codebase: Codebase, tmp_path: Path) -> 
     write(tmp_path / "r", {f"m{i}.py": f"def f{i}(): pass\n" for i in range(30)})
     told = []
     with pytest.raises(CancelledError):
-        codebase.sync(Pace(cancelled=lambda: True))
-    partial = codebase.sync(Pace(0))
-    answer = sync_index(codebase, pace=Pace(progress=lambda done, total: told.append((done, total))))
+        codebase.sync(Deadline(cancelled=lambda: True))
+    partial = codebase.sync(Deadline(0))
+    answer = sync_index(codebase, deadline=Deadline(progress=lambda done, total: told.append((done, total))))
     assert partial.partial or partial.added == 0
     assert answer["success"]
     assert answer["forest_sync"]["added"] == 30
@@ -276,7 +276,7 @@ def test_sync_reports_and_can_be_stopped(codebase: Codebase, tmp_path: Path) -> 
 
 def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
     """What was not looked at before the deadline is not therefore gone, and the next sync goes on."""
-    assert codebase.sync(Pace(0)).partial
+    assert codebase.sync(Deadline(0)).partial
     assert find_definitions(codebase, "Circle", exact_match=True)["total"] == 1
     assert not codebase.sync().partial
 

@@ -29,7 +29,7 @@ from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import make
 from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
 from adjourn.cli.checkpoints import export as exporting
-from adjourn.code.index.index import Index
+from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.repository import Repository
 from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
@@ -541,7 +541,7 @@ def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
     subprocess.run([*git, "worktree", "add", "-q", str(linked)], cwd=main, check=True)
     (main / "one.py").write_text("def first(): ...\n")
     (linked / "two.py").write_text("def second(): ...\n")
-    here, there = Index(Repository(str(main))), Index(Repository(str(linked)))
+    here, there = CodeIndex(Repository(str(main))), CodeIndex(Repository(str(linked)))
     try:
         here.sync()
         there.sync()

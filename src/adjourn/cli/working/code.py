@@ -81,25 +81,25 @@ def _show(*, as_json: bool) -> None:
     from adjourn.code.model.repository import Repository  # noqa: PLC0415
     from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
     from adjourn.code.sessions.status import status  # noqa: PLC0415
-    from adjourn.code.workflow.worktree import Place  # noqa: PLC0415
+    from adjourn.code.workflow.worktree import Worktree  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
     from adjourn.host.clock import now  # noqa: PLC0415
 
-    place = Place(Repository("."))
-    found = checkpoint_file.all_of(place.repository.root)
+    worktree = Worktree(Repository("."))
+    found = checkpoint_file.list_all(worktree.repository.root)
     if not found:
         raise NotFoundError("no session was cut off here", "start one in your client with /code")
     newest = found[-1]
     if as_json:
         say_json(
             {
-                **status(newest, place),
+                **status(newest, worktree),
                 "checkpoint_at": newest.checkpoint_at,
-                "others": [checkpoint_file.info(one) for one in found[:-1]],
+                "others": [checkpoint_file.summary(one) for one in found[:-1]],
             }
         )
         return
-    told = status(newest, place)
+    told = status(newest, worktree)
     say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
     progress = told["task_progress"]
     rows = [

@@ -26,7 +26,7 @@ _AUTHOR = {
 }
 
 
-class Kept(msgspec.Struct):
+class BackupRef(msgspec.Struct):
     """Where work was put. `restore` is the command that brings it back."""
 
     ref: str
@@ -35,43 +35,43 @@ class Kept(msgspec.Struct):
     restore: str
 
 
-def keep_files(git: Git, session: str, paths: Sequence[str], why: str) -> Kept:
+def back_up_files(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
     """Keep files as they are in the work tree now, byte by byte. One that is not there is kept as gone."""
     with tempfile.TemporaryDirectory(prefix="adjourn-") as folder:
         environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         git.run("read-tree", "HEAD", environment=environment)
         git.run("update-index", "-z", "--index-info", given=_entries(git, paths), environment=environment)
         tree = git.run("write-tree", environment=environment).decode().strip()
-    return _keep_tree(git, session, tree, why, paths)
+    return _back_up_tree(git, session, tree, why, paths)
 
 
-def keep_index(git: Git, session: str, paths: Sequence[str], why: str) -> Kept:
+def back_up_index(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
     """Keep the index, of which `paths` are not as they were committed last."""
-    return _keep_tree(git, session, git.line("write-tree"), why, paths)
+    return _back_up_tree(git, session, git.line("write-tree"), why, paths)
 
 
-def keep_commit(git: Git, session: str, name: str, why: str) -> Kept:
+def back_up_branch(git: Git, session: str, name: str, why: str) -> BackupRef:
     """Keep a branch's commits."""
     ref = _next(git, session, git.commit(f"refs/heads/{name}"))
-    return Kept(ref, why, [], _BRANCH.format(ref=ref))
+    return BackupRef(ref, why, [], _BRANCH.format(ref=ref))
 
 
-def drop(git: Git, held: Kept) -> None:
+def drop(git: Git, held: BackupRef) -> None:
     """Give up what was kept, because it is back where it was."""
     git.run("update-ref", "-d", held.ref)
 
 
-def all_of(git: Git, session: str) -> list[Kept]:
+def list_backups(git: Git, session: str) -> list[BackupRef]:
     """Everything that is kept of a session."""
     return [_found(git, ref) for ref in _refs(git, session)]
 
 
-def _found(git: Git, ref: str) -> Kept:
+def _found(git: Git, ref: str) -> BackupRef:
     subject = git.line("log", "-1", "--format=%s", ref)
     if not subject.startswith(_SUBJECT):
-        return Kept(ref, "commits of a branch", [], _BRANCH.format(ref=ref))
+        return BackupRef(ref, "commits of a branch", [], _BRANCH.format(ref=ref))
     files = git.fields("diff-tree", "-r", "--name-only", "--no-renames", "-z", f"{ref}^", ref)
-    return Kept(ref, subject.removeprefix(_SUBJECT), files, _FILES.format(ref=ref))
+    return BackupRef(ref, subject.removeprefix(_SUBJECT), files, _FILES.format(ref=ref))
 
 
 def _entries(git: Git, paths: Sequence[str]) -> bytes:
@@ -105,23 +105,23 @@ def _mode(path: str) -> str:
         return "100755" if mode & stat.S_IXUSR else "100644"
     if stat.S_ISLNK(mode):
         return _LINK
-    return _MODULE if is_module(path) else "0"
+    return _MODULE if is_submodule(path) else "0"
 
 
-def is_module(path: str) -> bool:
+def is_submodule(path: str) -> bool:
     """Whether a repository of its own is there."""
     return os.path.isdir(path) and not os.path.islink(path) and os.path.lexists(os.path.join(path, ".git"))
 
 
-def is_there(path: str) -> bool:
+def exists(path: str) -> bool:
     """Whether git would have something to say of what is at a place."""
     return _mode(path) != "0"
 
 
-def _keep_tree(git: Git, session: str, tree: str, why: str, paths: Sequence[str]) -> Kept:
+def _back_up_tree(git: Git, session: str, tree: str, why: str, paths: Sequence[str]) -> BackupRef:
     commit = git.run("commit-tree", "-p", "HEAD", "-m", _SUBJECT + why, tree, environment=_AUTHOR)
     ref = _next(git, session, commit.decode().strip())
-    return Kept(ref, why, list(paths), _FILES.format(ref=ref))
+    return BackupRef(ref, why, list(paths), _FILES.format(ref=ref))
 
 
 def _next(git: Git, session: str, commit: str) -> str:

@@ -1,6 +1,6 @@
 """The branch of a session: its name, making it, going to another one.
 
-Owns: the naming, `start`, `go`, `delete`. Must never: overwrite what is not committed.
+Owns: the naming, `start_branch`, `check_out`, `delete`. Must never: overwrite what is not committed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ class BranchError(AdjournError):
     """A branch cannot be made or left; a person has to look."""
 
 
-class Parsed(NamedTuple):
+class BranchName(NamedTuple):
     session: str
     base: str
 
 
-def name_of(session: str, base: str) -> str:
+def branch_name(session: str, base: str) -> str:
     return f"{PREFIX}{session}_from_{base.replace('/', '__')}"
 
 
-def parse(branch: str) -> Parsed | None:
+def parse(branch: str) -> BranchName | None:
     """Session and base (as it is written in the name) of a task branch; None for another branch."""
     found = _NAME.fullmatch(branch)
-    return Parsed(found["session"], found["base"] or "") if found else None
+    return BranchName(found["session"], found["base"] or "") if found else None
 
 
 def base_of(git: Git, branch: str) -> str:
@@ -48,7 +48,7 @@ def base_of(git: Git, branch: str) -> str:
     return min(found, key=lambda base: count(git, base, branch), default="")
 
 
-def start(git: Git, session: str) -> tuple[str, str]:
+def start_branch(git: Git, session: str) -> tuple[str, str]:
     """Make the session's branch of the one that is checked out, and go there; what is not committed comes along.
 
     Returns the branch and its base. A branch that a killed server had just made is taken as it is. Raises `BranchError`.
@@ -66,7 +66,7 @@ def start(git: Git, session: str) -> tuple[str, str]:
             f"{here} is the branch of another session",
             "merge or delete it with cleanup_stale_branches, or check out the branch to work from",
         )
-    branch = name_of(session, here)
+    branch = branch_name(session, here)
     try:
         if git.commit(f"refs/heads/{branch}"):
             git.run("checkout", "--quiet", branch, "--", seconds=WITH_HOOKS)
@@ -77,7 +77,7 @@ def start(git: Git, session: str) -> tuple[str, str]:
     return branch, here
 
 
-def go(git: Git, branch: str) -> None:
+def check_out(git: Git, branch: str) -> None:
     """Check out a branch; what is not committed comes along, or nothing is done. Raises `BranchError`."""
     try:
         git.run("checkout", "--quiet", "--no-overwrite-ignore", branch, "--", seconds=WITH_HOOKS)

@@ -42,7 +42,7 @@ class DiscardError(AdjournError):
     """A file cannot be brought back without losing another one."""
 
 
-class Change(msgspec.Struct, kw_only=True):
+class FileChange(msgspec.Struct, kw_only=True):
     """A file that is not as it was in the base. `before`: it was changed before the session began, and not since."""
 
     path: str
@@ -52,13 +52,13 @@ class Change(msgspec.Struct, kw_only=True):
     before: bool = False
 
 
-def dirty(git: Git) -> dict[str, str]:
+def dirty_files(git: Git) -> dict[str, str]:
     """Path → digest of what is there, of every file that is not as it was committed last."""
     paths = _against(git, "HEAD") | dict.fromkeys(_untracked(git), "A")
     return {path: content_id(git, path) for path in list(paths)[:MAX_NOTED]}
 
 
-def worth_keeping(git: Git, paths: Iterable[str]) -> list[str]:
+def small_enough_to_back_up(git: Git, paths: Iterable[str]) -> list[str]:
     """Those of the files that can be kept without a long wait; a large file that nobody decides on is not touched anyway."""
     kept_paths, total = [], 0
     for path in paths:
@@ -74,13 +74,13 @@ def worth_keeping(git: Git, paths: Iterable[str]) -> list[str]:
     return kept_paths
 
 
-def listed(git: Git, base: str, before: dict[str, str]) -> list[Change]:
+def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange]:
     """Every change since `base` (a commit), committed or not, without those of this program's own files."""
     untracked = dict.fromkeys(_untracked(git), "A")
     found = _against(git, base) | untracked
     waiting = _against(git, "HEAD") | untracked
     return [
-        Change(
+        FileChange(
             path=path,
             change_type=_TYPES.get(letter, "modified"),  # type: ignore[arg-type]
             before=path in waiting and path in before and before[path] == content_id(git, path),
@@ -89,7 +89,7 @@ def listed(git: Git, base: str, before: dict[str, str]) -> list[Change]:
     ]
 
 
-def shown(git: Git, base: str, change: Change) -> Change:
+def with_diff(git: Git, base: str, change: FileChange) -> FileChange:
     """The change with its difference to `base`, cut where it is long; that of a very large file is left out."""
     untracked = change.change_type == "added" and not git.fields("ls-files", "-z", "--", change.path)
     against = (
@@ -103,13 +103,13 @@ def shown(git: Git, base: str, change: Change) -> Change:
     return msgspec.structs.replace(change, is_binary=binary, diff="" if binary else cut + more)
 
 
-def discard(git: Git, session: str, base: str, changes: Sequence[Change]) -> backup_refs.Kept | None:
+def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> backup_refs.BackupRef | None:
     """Bring files back to what they were in `base`: what they are now is kept under a ref first. Raises `DiscardError`."""
     if not changes:
         return None
     paths = [change.path for change in changes]
     _check_room(git, paths)
-    held = backup_refs.keep_files(git, session, paths, "discarded in the review")
+    held = backup_refs.back_up_files(git, session, paths, "discarded in the review")
     new = [change.path for change in changes if change.change_type == "added"]
     if new:
         git.with_paths("rm", "--cached", "--quiet", "--force", "--ignore-unmatch", paths=new)
@@ -125,7 +125,7 @@ def _check_room(git: Git, discarded: Sequence[str]) -> None:
     """Bringing a file back must not delete what nobody discards: git clears whatever is in its place."""
     gone = set(discarded)
     for path in discarded:
-        if backup_refs.is_module(git.path_of(path)):
+        if backup_refs.is_submodule(git.path_of(path)):
             raise DiscardError(
                 f"{path} is a repository of its own, and is not brought back here",
                 f"run `git submodule update -- {path}`, or keep it",
@@ -156,7 +156,7 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
     wanted = [path for path in paths if path in waiting]
     if not wanted:
         return ""
-    there = [path for path in wanted if backup_refs.is_there(git.path_of(path))]
+    there = [path for path in wanted if backup_refs.exists(git.path_of(path))]
     try:
         if there:
             git.with_paths("add", "--force", paths=there)
@@ -183,7 +183,7 @@ def content_id(git: Git, path: str) -> str:
         if stat.S_ISLNK(status.st_mode):
             return f"link:{os.readlink(full)!a}"
         if not stat.S_ISREG(status.st_mode):
-            return Git(full).commit() if backup_refs.is_module(full) else "other"
+            return Git(full).commit() if backup_refs.is_submodule(full) else "other"
         if status.st_size > MAX_HASHED:
             return f"large:{status.st_size}:{status.st_mtime_ns}"
         with open(full, "rb") as file:

@@ -1,6 +1,6 @@
 """Merging a session's branch into the one it came from.
 
-Owns: `merge`, `undo_half`. Must never: leave a merge half done, touch one that is not the session's, or lose what is staged or not committed.
+Owns: `merge`, `abort_interrupted`. Must never: leave a merge half done, touch one that is not the session's, or lose what is staged or not committed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from adjourn.code.git import backup_refs
-from adjourn.code.git.branches import BranchError, go, parse
+from adjourn.code.git.branches import BranchError, check_out, parse
 from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_bytes
 
-_HALF = "MERGE_HEAD"
+_MERGE_HEAD = "MERGE_HEAD"
 _STAGED = "what was staged before a merge"
-_UNDER_WAY = (_HALF, "CHERRY_PICK_HEAD", "REVERT_HEAD")
+_IN_PROGRESS = (_MERGE_HEAD, "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 class MergeError(BranchError):
@@ -32,45 +32,45 @@ def merge(git: Git, branch: str, base: str) -> bool:
     A merge that does not go through is undone, and the branch that was checked out is checked out again: `MergeError`.
     """
     here = git.branch()
-    _check_free(git, here, branch, base)
-    for held in backup_refs.all_of(git, _session(branch)):
+    _check_ready(git, here, branch, base)
+    for held in backup_refs.list_backups(git, _session(branch)):
         if held.why == _STAGED:  # by a merge that was cut off
-            _put_back(git, held)
+            _restage(git, held)
     if here != base:
-        go(git, base)
+        check_out(git, base)
     if git.contains(base, f"refs/heads/{branch}"):
         return False
     try:
-        _check_way(git, branch)
-        with _set_aside(git, branch):
+        _check_untracked(git, branch)
+        with _unstaged(git, branch):
             _merge(git, branch, base)
     except MergeError:
         if here != base:
-            go(git, here)
+            check_out(git, here)
         raise
     return True
 
 
-def undo_half(git: Git, session: str, branch: str) -> backup_refs.Kept | None:
+def abort_interrupted(git: Git, session: str, branch: str) -> backup_refs.BackupRef | None:
     """Undo a merge of this branch that was cut off: what it had come to is kept."""
-    if git.commit(_HALF) != git.commit(f"refs/heads/{branch}"):
+    if git.commit(_MERGE_HEAD) != git.commit(f"refs/heads/{branch}"):
         return None
     changed = git.fields(
         "diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--"
     )
-    held = backup_refs.keep_files(git, session, changed, "half a merge that was undone")
+    held = backup_refs.back_up_files(git, session, changed, "half a merge that was undone")
     git.run("merge", "--abort")
     return held
 
 
-def _check_free(git: Git, here: str, branch: str, base: str) -> None:
+def _check_ready(git: Git, here: str, branch: str, base: str) -> None:
     if not here:
         raise MergeError("HEAD is detached: there is no branch to come back to", "check out a branch")
     if not git.commit(f"refs/heads/{base}"):
         raise MergeError(
             f"{base}, the base of {branch}, does not exist any more", "make it, then submit again"
         )
-    if other := next((name for name in _UNDER_WAY if git.commit(name)), ""):
+    if other := next((name for name in _IN_PROGRESS if git.commit(name)), ""):
         what = other.removesuffix("_HEAD").lower().replace("_", "-")
         raise MergeError(
             f"a {what} that is not of this session is under way here, and is left alone",
@@ -78,7 +78,7 @@ def _check_free(git: Git, here: str, branch: str, base: str) -> None:
         )
 
 
-def _check_way(git: Git, branch: str) -> None:
+def _check_untracked(git: Git, branch: str) -> None:
     """Files that git ignores it overwrites. Raise `MergeError` where the branch brings one that is there."""
     added = git.fields(
         "diff", "--name-only", "--no-renames", "--diff-filter=A", "-z", "HEAD", f"refs/heads/{branch}"
@@ -104,7 +104,7 @@ def _merge(git: Git, branch: str, base: str) -> None:
     if not why:
         return
     conflicts = git.fields("diff", "--name-only", "--diff-filter=U", "-z")
-    if git.commit(_HALF):
+    if git.commit(_MERGE_HEAD):
         git.run("merge", "--abort")
     what = f"conflicts in {', '.join(conflicts)}" if conflicts else why
     raise MergeError(
@@ -115,7 +115,7 @@ def _merge(git: Git, branch: str, base: str) -> None:
 
 
 @contextmanager
-def _set_aside(git: Git, branch: str) -> Iterator[None]:
+def _unstaged(git: Git, branch: str) -> Iterator[None]:
     """Take out of the index what is staged and not touched by a merge, and put it back: git merges into no other index.
 
     Meanwhile it is kept under a ref, which is dropped only when all is back.
@@ -128,15 +128,15 @@ def _set_aside(git: Git, branch: str) -> Iterator[None]:
     if not aside:
         yield
         return
-    held = backup_refs.keep_index(git, _session(branch), staged, _STAGED)
+    held = backup_refs.back_up_index(git, _session(branch), staged, _STAGED)
     git.with_paths("reset", "--quiet", paths=aside)
     try:
         yield
     finally:
-        _put_back(git, held)
+        _restage(git, held)
 
 
-def _put_back(git: Git, held: backup_refs.Kept) -> None:
+def _restage(git: Git, held: backup_refs.BackupRef) -> None:
     fields = git.fields("diff-tree", "-r", "--raw", "--no-renames", "-z", f"{held.ref}^", held.ref)
     entries = zip(fields[::2], fields[1::2], strict=True)
     lines = [

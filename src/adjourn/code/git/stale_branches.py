@@ -1,6 +1,6 @@
 """What sessions that are over left behind: their branches, listed, merged or deleted.
 
-Owns: `stale`, `clean`. Must never: drop commits without a ref that keeps them, or touch the branch of a session that is worked on.
+Owns: `find_stale`, `clean_up`. Must never: drop commits without a ref that keeps them, or touch the branch of a session that is worked on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from adjourn.code.git import backup_refs
-from adjourn.code.git.branches import FALLBACKS, PREFIX, BranchError, base_of, count, delete, go, parse
+from adjourn.code.git.branches import FALLBACKS, PREFIX, BranchError, base_of, check_out, count, delete, parse
 from adjourn.code.git.git import Git
 from adjourn.code.git.merging import merge
 from adjourn.errors import AdjournError
@@ -18,7 +18,7 @@ from adjourn.errors import AdjournError
 Action = Literal["delete", "merge"]
 
 
-class Stale(msgspec.Struct):
+class StaleBranch(msgspec.Struct):
     """A branch of a session that is over. `base_branch` is None where its name does not tell."""
 
     name: str
@@ -28,17 +28,17 @@ class Stale(msgspec.Struct):
     commit_count: int
 
 
-class Cleaned(msgspec.Struct, omit_defaults=True):
+class CleanupResult(msgspec.Struct, omit_defaults=True):
     """What cleaning up did."""
 
     deleted_branches: list[str] = []
     merged_branches: list[str] = []
     checked_out_to: str = ""
     errors: list[str] = []
-    kept: list[backup_refs.Kept] = []
+    kept: list[backup_refs.BackupRef] = []
 
 
-def stale(git: Git, spared: frozenset[str] = frozenset()) -> list[Stale]:
+def find_stale(git: Git, spared: frozenset[str] = frozenset()) -> list[StaleBranch]:
     """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `spared`."""
     elsewhere = _checked_out_elsewhere(git)
     found = []
@@ -49,18 +49,18 @@ def stale(git: Git, spared: frozenset[str] = frozenset()) -> list[Stale]:
         base = base_of(git, branch)
         commits = count(git, base, branch) if base else 0
         dirty = branch == git.branch() and bool(git.run("status", "--porcelain", "-z"))
-        found.append(Stale(branch, parsed.session, base or None, bool(commits) or dirty, commits))
+        found.append(StaleBranch(branch, parsed.session, base or None, bool(commits) or dirty, commits))
     return found
 
 
-def clean(git: Git, session: str, action: Action, spared: frozenset[str] = frozenset()) -> Cleaned:
+def clean_up(git: Git, session: str, action: Action, spared: frozenset[str] = frozenset()) -> CleanupResult:
     """Merge or delete every stale branch. One that cannot be merged stays; the commits of one that is deleted are kept under a ref."""
-    done = Cleaned()
-    branches = stale(git, spared)
+    done = CleanupResult()
+    branches = find_stale(git, spared)
     here = git.branch()
     for found in branches:
         try:
-            _clean(git, session, action, found, done)
+            _clean_up(git, session, action, found, done)
         except AdjournError as error:
             done.errors.append(error.message)
     now = git.branch()
@@ -69,7 +69,7 @@ def clean(git: Git, session: str, action: Action, spared: frozenset[str] = froze
     return done
 
 
-def _clean(git: Git, session: str, action: Action, found: Stale, done: Cleaned) -> None:
+def _clean_up(git: Git, session: str, action: Action, found: StaleBranch, done: CleanupResult) -> None:
     here = git.branch()
     base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
     if not base:
@@ -78,12 +78,12 @@ def _clean(git: Git, session: str, action: Action, found: Stale, done: Cleaned) 
         if merge(git, found.name, base):
             done.merged_branches.append(found.name)
         if here not in (base, found.name):
-            go(git, here)
+            check_out(git, here)
     else:
         if not git.contains(base, f"refs/heads/{found.name}"):
-            done.kept.append(backup_refs.keep_commit(git, session, found.name, f"branch {found.name}"))
+            done.kept.append(backup_refs.back_up_branch(git, session, found.name, f"branch {found.name}"))
         if here == found.name:
-            go(git, base)
+            check_out(git, base)
     delete(git, found.name)
     done.deleted_branches.append(found.name)
 

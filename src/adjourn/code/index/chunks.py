@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from adjourn.code.index.index import Index
-from adjourn.code.index.lookup import UNDER, Place
+from adjourn.code.index.index import CodeIndex
+from adjourn.code.index.lookup import UNDER, IndexedFile
 
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
 _HALF = 12.0
@@ -46,10 +46,10 @@ _COMMON = frozenset({
 })  # fmt: skip
 
 
-class Hit(NamedTuple):
+class ChunkHit(NamedTuple):
     """A piece of code of a file. `score` is between 0 and 1."""
 
-    place: Place
+    place: IndexedFile
     id: int
     name: str
     kind: str
@@ -61,7 +61,7 @@ class Hit(NamedTuple):
     score: float
 
 
-def search(index: Index, terms: Sequence[str], limit: int, under: str = "") -> list[Hit]:
+def search(index: CodeIndex, terms: Sequence[str], limit: int, under: str = "") -> list[ChunkHit]:
     """The pieces, in a folder or file, that have the rarest of some words most often, best first."""
     different = list(dict.fromkeys(terms))
     telling = [term for term in different if term not in _COMMON] or different
@@ -72,22 +72,31 @@ def search(index: Index, terms: Sequence[str], limit: int, under: str = "") -> l
     return [_hit(row) for row in index.database.all(_SEARCH, values)]
 
 
-def by_id(index: Index, numbers: Sequence[int], under: str = "") -> list[Hit]:
+def by_id(index: CodeIndex, numbers: Sequence[int], under: str = "") -> list[ChunkHit]:
     """Those of some pieces that are in a folder or file of this work tree; with the first path of each."""
     listed = ", ".join(str(int(number)) for number in numbers)
     found = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
     return list({hit.id: hit for hit in reversed(list(found))}.values())
 
 
-def nearest(index: Index, path: str, name: str, line: int) -> Hit | None:
+def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | None:
     """The piece of a file that has a name, the one nearest to a line where there are several."""
     row = index.database.one(_NAMED, (index.tree, path, name, line))
     return _hit(row) if row else None
 
 
-def _hit(row: tuple[Any, ...]) -> Hit:
+def _hit(row: tuple[Any, ...]) -> ChunkHit:
     number, name, kind, line, end_line, signature, doc, head, rank = row[6:]
     value = -rank  # BM25 of SQLite: the less, the better
-    return Hit(
-        Place(*row[:6]), number, name, kind, line, end_line, signature, doc, head, value / (value + _HALF)
+    return ChunkHit(
+        IndexedFile(*row[:6]),
+        number,
+        name,
+        kind,
+        line,
+        end_line,
+        signature,
+        doc,
+        head,
+        value / (value + _HALF),
     )

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, Self
 
 from adjourn.code.index import vectors
-from adjourn.code.index.index import Index, Report
-from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.index.index import CodeIndex, SyncReport
+from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, Repository
 from adjourn.errors import AdjournError
 
@@ -34,8 +34,8 @@ class Codebase:
 
     def __init__(self, path: str = ".") -> None:
         self.repository = Repository(path)
-        self.index: Index | None = None
-        self.meaning: vectors.Meaning | None = None
+        self.index: CodeIndex | None = None
+        self.meaning: vectors.ChunkVectors | None = None
         self._meant: tuple[Any, ...] = ()
         self.hits = self.misses = 0
         self._reason = ""
@@ -47,7 +47,7 @@ class Codebase:
         self._changed: set[str] = set()
         self._threads: list[threading.Thread] = []
         try:
-            self.index = Index(self.repository)
+            self.index = CodeIndex(self.repository)
         except (AdjournError, OSError) as error:
             self._reason = str(error)
 
@@ -100,29 +100,29 @@ class Codebase:
         """Whether every file has been in the index at some time: then what it does not have was not there."""
         return self.index is not None and self.index.synced() is not None
 
-    def sync(self, pace: Pace | None = None, *, force: bool = False) -> Report:
+    def sync(self, deadline: Deadline | None = None, *, force: bool = False) -> SyncReport:
         """Bring the index up to date and wait for it."""
         if self.index is None:
             raise AdjournError(f"there is no index: {self._reason}", "make the folder writable")
         self._busy = True
         try:
-            return self.index.sync(pace, force=force)
+            return self.index.sync(deadline, force=force)
         finally:
             self._busy = False
             self._last_sync = time.monotonic()
 
     def _run(self) -> None:
-        pace = Pace(cancelled=self._stop.is_set, progress=self._tell)
+        deadline = Deadline(cancelled=self._stop.is_set, progress=self._tell)
         while not self._stop.is_set():
             self._wake.wait()
             self._wake.clear()
             if self._stop.is_set():
                 return
             try:
-                self._update(pace)
+                self._update(deadline)
                 self._reason = ""
                 # Vectors come last, and give way to the next change.
-                self.embed(Pace(cancelled=self._interrupted))
+                self.embed(Deadline(cancelled=self._interrupted))
             except CancelledError:
                 return
             except _LaterError:
@@ -130,7 +130,7 @@ class Codebase:
             except Exception as error:  # the thread must live: the next change is another chance
                 self._reason = f"the last update failed: {error}"
 
-    def _update(self, pace: Pace) -> None:
+    def _update(self, deadline: Deadline) -> None:
         assert self.index is not None
         changed: set[str] = set()
         while self._changed:  # the watcher may add to it meanwhile
@@ -139,18 +139,18 @@ class Codebase:
         if changed and len(known) == len(changed) <= _FEW and self.complete():
             self.index.refresh(known)
         else:
-            self.sync(pace)
+            self.sync(deadline)
         self._progress = (0, 0)
 
-    def embed(self, pace: Pace) -> None:
+    def embed(self, deadline: Deadline) -> None:
         """Make the vectors that are missing, where there is a model, and have them used."""
         if self.index is None or not vectors.available():
             return
         contents = self.index.contents()
         if self._meant == contents:
             return
-        vectors.embed(self.index, pace)
-        if not pace.over():
+        vectors.embed(self.index, deadline)
+        if not deadline.expired():
             self.meaning, self._meant = vectors.load(self.index), contents
 
     def _interrupted(self) -> bool:

@@ -1,6 +1,6 @@
 """The index of one work tree: brought up to date, and its state.
 
-Owns: `Index`, what is out of date, and the order of the work. Must never: make a reader wait for it.
+Owns: `CodeIndex`, what is out of date, and the order of the work. Must never: make a reader wait for it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from adjourn.code.index import ctags, ripgrep, writing
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
 from adjourn.code.index.database import Database
 from adjourn.code.index.languages import TEXT, language_of
-from adjourn.code.index.worker import Request
+from adjourn.code.index.worker import AnalysisRequest
 from adjourn.code.index.workers import analyses
-from adjourn.code.index.writing import FRESH, Seen
-from adjourn.code.model.deadline import Pace
+from adjourn.code.index.writing import FRESH, FileState
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import Repository
 
 _SETTLED_NS = 2_000_000_000
@@ -34,7 +34,7 @@ _LOCK = "index.lock"
 _SPARE = 2_000
 
 
-class Report(msgspec.Struct, frozen=True):
+class SyncReport(msgspec.Struct, frozen=True):
     """What bringing the index up to date did, in files. `partial`: stopped before the end."""
 
     added: int = 0
@@ -50,7 +50,7 @@ _Status = tuple[int, int]
 """A file's time in nanoseconds and its size: what tells whether it may have changed."""
 
 
-class Index:
+class CodeIndex:
     """What is known of a repository's files, for one of its work trees."""
 
     def __init__(self, repository: Repository) -> None:
@@ -79,23 +79,23 @@ class Index:
         )
         return {"files": files, "distinct_contents": contents, "languages": languages}
 
-    def sync(self, pace: Pace | None = None, *, force: bool = False) -> Report:
+    def sync(self, deadline: Deadline | None = None, *, force: bool = False) -> SyncReport:
         """Compare every file with the index and take in what changed. `force` begins anew."""
-        pace = pace or Pace()
+        deadline = deadline or Deadline()
         began = time.monotonic()
-        with self._syncing, _alone(self._folder, pace):
+        with self._syncing, _sync_lock(self._folder, deadline):
             if force or self._spent():
                 self.database.empty()
-            paths = ripgrep.files((), cwd=self.repository.root, pace=pace)[:_MAX_FILES]
-            if pace.over():  # the list may end early: what it does not name is not therefore gone
-                return Report(partial=True, duration_ms=int((time.monotonic() - began) * 1000))
-            report = self._take(paths, self._kept(), pace, whole=True)
+            paths = ripgrep.files((), cwd=self.repository.root, deadline=deadline)[:_MAX_FILES]
+            if deadline.expired():  # the list may end early: what it does not name is not therefore gone
+                return SyncReport(partial=True, duration_ms=int((time.monotonic() - began) * 1000))
+            report = self._take(paths, self._kept(), deadline, whole=True)
             if not report.partial:
                 with self.database.transaction() as cursor:
                     cursor.execute("UPDATE tree SET synced = ? WHERE id = ?", (time.time(), self.tree))
         return msgspec.structs.replace(report, duration_ms=int((time.monotonic() - began) * 1000))
 
-    def refresh(self, paths: Sequence[str]) -> Report:
+    def refresh(self, paths: Sequence[str]) -> SyncReport:
         """Take in a few files that are known to have changed, without looking at the others."""
         with self._syncing:
             kept: dict[str, _Status] = {}
@@ -105,7 +105,7 @@ class Index:
                 )
                 if row:
                     kept[path] = row
-            return self._take(list(paths), kept, Pace(), whole=False)
+            return self._take(list(paths), kept, Deadline(), whole=False)
 
     def contents(self) -> tuple[Any, ...]:
         """Something that is another when the files' contents are."""
@@ -141,12 +141,14 @@ class Index:
                     cursor.execute("DELETE FROM file WHERE tree = ?", (number,))
                     cursor.execute("DELETE FROM tree WHERE id = ?", (number,))
 
-    def _take(self, paths: list[str], kept: dict[str, _Status], pace: Pace, *, whole: bool) -> Report:
+    def _take(
+        self, paths: list[str], kept: dict[str, _Status], deadline: Deadline, *, whole: bool
+    ) -> SyncReport:
         root = self.repository.root
         changed: list[str] = []
         present: set[str] = set()
         for path in paths:
-            status = _status(f"{root}/{path}")
+            status = _file_status(f"{root}/{path}")
             if status is None:
                 continue
             present.add(path)
@@ -154,10 +156,10 @@ class Index:
                 changed.append(path)
         gone = [path for path in kept if path not in present]
         errors: list[str] = []
-        new = _New(self, changed, errors, pace)
+        new = _Update(self, changed, errors, deadline)
         done = new.run(gone)
         added = sum(path not in kept for path in done)
-        return Report(
+        return SyncReport(
             added=added,
             modified=len(done) - added,
             deleted=len(gone),
@@ -167,14 +169,14 @@ class Index:
         )
 
 
-class _New:
+class _Update:
     """Files that changed: those whose bytes are known cost a row, the others are analysed."""
 
-    def __init__(self, index: Index, changed: list[str], errors: list[str], pace: Pace) -> None:
+    def __init__(self, index: CodeIndex, changed: list[str], errors: list[str], deadline: Deadline) -> None:
         self._index = index
         self._changed = changed
         self._errors = errors
-        self._pace = pace
+        self._deadline = deadline
         self._done: list[str] = []
 
     def run(self, gone: list[str]) -> list[str]:
@@ -185,15 +187,15 @@ class _New:
         ready = [one for one in seen if one.hash in have]
         writing.save(database, tree, ready, {}, gone)
         self._done += [one.path for one in ready]
-        wanted: dict[bytes, list[Seen]] = {}
+        wanted: dict[bytes, list[FileState]] = {}
         for one in seen:
             if one.hash not in have:
                 wanted.setdefault(one.hash, []).append(one)
-        self._pace.tell(len(self._done), len(seen))
+        self._deadline.report(len(self._done), len(seen))
         self._analyse(wanted, len(seen))
         return self._done
 
-    def _analyse(self, wanted: dict[bytes, list[Seen]], total: int) -> None:
+    def _analyse(self, wanted: dict[bytes, list[FileState]], total: int) -> None:
         found: dict[bytes, tuple[str, Analysis]] = {}
         last = time.monotonic()
         with closing(analyses(self._requests(wanted), len(wanted), self._index.repository.root)) as done:
@@ -202,16 +204,16 @@ class _New:
                 if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
                     self._save(wanted, found)
                     last = time.monotonic()
-                    self._pace.tell(len(self._done), total)
+                    self._deadline.report(len(self._done), total)
         self._save(wanted, found)
-        self._pace.tell(len(self._done), total)
+        self._deadline.report(len(self._done), total)
 
-    def _requests(self, wanted: dict[bytes, list[Seen]]) -> Iterator[tuple[bytes, Request]]:
+    def _requests(self, wanted: dict[bytes, list[FileState]]) -> Iterator[tuple[bytes, AnalysisRequest]]:
         root = self._index.repository.root
         plain = [files[0].path for files in wanted.values() if files[0].language == TEXT]
         tags = ctags.symbols(plain, cwd=root)
         for key, files in wanted.items():
-            if self._pace.over():
+            if self._deadline.expired():
                 return
             path, language = files[0].path, files[0].language
             try:
@@ -219,15 +221,15 @@ class _New:
             except OSError:
                 continue  # it is gone again; the next look will tell
             if fingerprint(data, dialect(language, root)) == key:
-                yield key, Request(data, language, tags.get(path))
+                yield key, AnalysisRequest(data, language, tags.get(path))
 
-    def _save(self, wanted: dict[bytes, list[Seen]], found: dict[bytes, tuple[str, Analysis]]) -> None:
+    def _save(self, wanted: dict[bytes, list[FileState]], found: dict[bytes, tuple[str, Analysis]]) -> None:
         files = [one for key in found for one in wanted[key]]
         writing.save(self._index.database, self._index.tree, files, found)
         self._done += [one.path for one in files]
         found.clear()
 
-    def _look(self, path: str) -> Seen | None:
+    def _look(self, path: str) -> FileState | None:
         root = self._index.repository.root
         full = os.path.join(root, path)
         language = language_of(path)
@@ -240,10 +242,10 @@ class _New:
         # A file that was written just now may be written again within the clock's step: it is looked at once more.
         fresh = time.time_ns() - status.st_mtime_ns < _SETTLED_NS
         mtime = FRESH if fresh else status.st_mtime_ns
-        return Seen(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)
+        return FileState(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)
 
 
-def _status(path: str) -> _Status | None:
+def _file_status(path: str) -> _Status | None:
     try:
         status = os.lstat(path)
     except OSError:
@@ -259,13 +261,13 @@ def _read(path: str) -> bytes:
 
 
 @contextmanager
-def _alone(folder: str, pace: Pace) -> Iterator[None]:
+def _sync_lock(folder: str, deadline: Deadline) -> Iterator[None]:
     """One process at a time brings an index up to date; the lock ends with the process."""
     handle = os.open(
         os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
     )
     try:
-        while not pace.over():
+        while not deadline.expired():
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

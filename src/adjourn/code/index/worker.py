@@ -19,7 +19,7 @@ from adjourn.code.index.outline import Symbol
 _LENGTH = 4
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True):
+class AnalysisRequest(msgspec.Struct, frozen=True, array_like=True):
     """Bytes to analyse, with Universal Ctags' symbols of them where there are any."""
 
     data: bytes
@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     tags: list[Symbol] | None = None
 
 
-def write(pipe: IO[bytes], message: Request | Analysis) -> None:
+def write(pipe: IO[bytes], message: AnalysisRequest | Analysis) -> None:
     data = msgspec.msgpack.encode(message)
     pipe.write(len(data).to_bytes(_LENGTH, "big") + data)
     pipe.flush()
@@ -45,7 +45,7 @@ def read(pipe: IO[bytes]) -> bytes | None:
 
 def main() -> None:
     while (data := read(sys.stdin.buffer)) is not None:
-        request = msgspec.msgpack.decode(data, type=Request)
+        request = msgspec.msgpack.decode(data, type=AnalysisRequest)
         write(sys.stdout.buffer, analyse(request.data, request.language, request.tags))
 
 

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 import msgspec
 
 from adjourn.code.index.analysis import SKIPPED, Analysis, analyse
-from adjourn.code.index.worker import Request, read, write
+from adjourn.code.index.worker import AnalysisRequest, read, write
 from adjourn.host import outside, python
 
 MAX_WORKERS = 4
@@ -26,7 +26,7 @@ _FILE_SECONDS = 60.0
 
 
 def analyses(
-    requests: Iterable[tuple[bytes, Request]], count: int, workspace: str
+    requests: Iterable[tuple[bytes, AnalysisRequest]], count: int, workspace: str
 ) -> Generator[tuple[bytes, str, Analysis], None, None]:
     """The analysis of each request, under its key, as they are done; `count` says about how many there are."""
     if count < _WORTH_IT:
@@ -39,7 +39,7 @@ def analyses(
     for worker in started:
         workers.put(worker)
 
-    def done(key: bytes, request: Request) -> tuple[bytes, str, Analysis]:
+    def done(key: bytes, request: AnalysisRequest) -> tuple[bytes, str, Analysis]:
         worker = workers.get()
         try:
             return key, request.language, worker.analyse(request)
@@ -70,7 +70,7 @@ class _Worker:
         self._closed = False
         self._process = self._started()
 
-    def analyse(self, request: Request) -> Analysis:
+    def analyse(self, request: AnalysisRequest) -> Analysis:
         """What the process says; a file that ends it is skipped, and another process is started."""
         process = self._process
         assert process.stdin is not None

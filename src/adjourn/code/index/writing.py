@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from adjourn.code.index.analysis import Analysis
 from adjourn.code.index.database import Database
-from adjourn.code.index.outline import Chunk, Marks
+from adjourn.code.index.outline import Chunk, RegionMarks
 
 _PARAMETERS = 500
 
@@ -20,7 +20,7 @@ FRESH = -1
 """In place of a file's time: it was written so lately that a later change might have the same."""
 
 
-class Seen(NamedTuple):
+class FileState(NamedTuple):
     """A file as it was when it was read. `mtime` in nanoseconds, or `FRESH`."""
 
     path: str
@@ -54,7 +54,7 @@ def known(database: Database, hashes: Iterable[bytes]) -> set[bytes]:
 def save(
     database: Database,
     tree: int,
-    files: Iterable[Seen],
+    files: Iterable[FileState],
     analyses: dict[bytes, tuple[str, Analysis]],
     gone: Iterable[str] = (),
 ) -> None:
@@ -72,7 +72,7 @@ def save(
 def _content(cursor: sqlite3.Cursor, digest: bytes, language: str, analysis: Analysis) -> None:
     cursor.execute(
         "INSERT INTO content (hash, language, engine, lines, marks) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (digest, language, analysis.engine, analysis.lines, Marks.of(analysis.regions).packed()),
+        (digest, language, analysis.engine, analysis.lines, RegionMarks.of(analysis.regions).packed()),
     )
     if not cursor.rowcount:
         return  # another process was first

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from adjourn.code.model.session_state import CacheKey, State
+from adjourn.code.model.session_state import CacheKey, SessionState
 from adjourn.errors import InvalidError
 from adjourn.log import check_values
 
@@ -25,12 +25,12 @@ _RENAMED = {
 }
 
 
-def encode(state: State) -> bytes:
+def encode(state: SessionState) -> bytes:
     """The checkpoint's text."""
     return msgspec.json.format(msgspec.json.encode(state), indent=2)
 
 
-def decode(data: bytes) -> State:
+def decode(data: bytes) -> SessionState:
     """The session in a checkpoint of the published form, or of the later one. Raises `InvalidError` when it is neither."""
     check_values(data, "the checkpoint")
     try:
@@ -41,7 +41,7 @@ def decode(data: bytes) -> State:
         raise InvalidError("not a checkpoint: it is no JSON object")
     if isinstance(found.get(_LATER), dict):
         found = {**found, **_flat(found[_LATER])}
-    state: State = restore(State, found)
+    state: SessionState = restore(SessionState, found)
     if not state.session_id:
         raise InvalidError("not a checkpoint: it names no session")
     known = {key: value for key, value in state.definitions_cache.items() if from_cache_key(key) is not None}
@@ -115,4 +115,4 @@ def _struct_in(kind: Any) -> Any:
     return None
 
 
-_FIELDS = {field.name for field in msgspec.structs.fields(State)}
+_FIELDS = {field.name for field in msgspec.structs.fields(SessionState)}

@@ -1,6 +1,6 @@
 """How long a piece of work may go on, and whom it tells.
 
-Owns: `Pace`. Must never: start a thread or look at what the work is.
+Owns: `Deadline`. Must never: start a thread or look at what the work is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class CancelledError(AdjournError):
     """The one who asked does not want the answer any more."""
 
 
-class Pace:
+class Deadline:
     """Checked between units of work. Past the deadline the work hands back what it has; cancelled, it raises."""
 
     def __init__(
@@ -25,20 +25,20 @@ class Pace:
         cancelled: Callable[[], bool] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self._ends_at = None if seconds is None else time.monotonic() + seconds
         self._cancelled = cancelled
         self._progress = progress
 
-    def over(self) -> bool:
+    def expired(self) -> bool:
         """Whether time is up. Raises `CancelledError` when the work was cancelled."""
         if self._cancelled is not None and self._cancelled():
             raise CancelledError("the request was cancelled", "ask again")
-        return self.deadline is not None and time.monotonic() >= self.deadline
+        return self._ends_at is not None and time.monotonic() >= self._ends_at
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Seconds until the deadline; None without one."""
-        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
+        return None if self._ends_at is None else max(self._ends_at - time.monotonic(), 0.0)
 
-    def tell(self, done: int, total: int) -> None:
+    def report(self, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(done, total)

@@ -1,6 +1,6 @@
 """What a coding session knows: the types of its checkpoint.
 
-Owns: `State` and what it is made of, under the published names (format 1.12). Must never: read or write one (`codec` does).
+Owns: `SessionState` and what it is made of, under the published names (format 1.12). Must never: read or write one (`codec` does).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GateLevel = Literal["auto", "full", "none"]
 Intent = Literal["IMPLEMENT", "MODIFY", "INVESTIGATE", "QUESTION"]
 Slot = Literal["target_feature", "trigger_condition", "observed_issue", "desired_action"]
 SLOTS: tuple[Slot, ...] = get_args(Slot)
-Source = Literal["FACT", "HYPOTHESIS", "UNRESOLVED"]
+SlotSource = Literal["FACT", "HYPOTHESIS", "UNRESOLVED"]
 CacheKey = tuple[str, str, str | None, bool]
 
 
@@ -63,7 +63,7 @@ class SlotEvidence(msgspec.Struct, omit_defaults=True):
 
 class MappedSymbol(msgspec.Struct):
     name: str
-    source: Source = "HYPOTHESIS"
+    source: SlotSource = "HYPOTHESIS"
     confidence: float = 0.5
     evidence: SlotEvidence | None = None
 
@@ -77,7 +77,7 @@ class QueryFrame(msgspec.Struct):
     observed_issue: str | None = None
     desired_action: str | None = None
     mapped_symbols: list[MappedSymbol] = []
-    slot_source: dict[str, Source] = {}
+    slot_source: dict[str, SlotSource] = {}
     slot_evidence: dict[str, SlotEvidence] = {}
     slot_quotes: dict[str, str] = {}
     scope: str = ""
@@ -133,7 +133,7 @@ class VerifiedHypothesis(msgspec.Struct):
     evidence: VerificationEvidence = msgspec.field(default_factory=VerificationEvidence)
 
 
-class Verification(msgspec.Struct):
+class VerificationResult(msgspec.Struct):
     verified: list[VerifiedHypothesis] = []
     all_confirmed: bool = False
 
@@ -169,7 +169,7 @@ class PreCommitReview(msgspec.Struct):
     review_notes: str = ""
 
 
-class Task(msgspec.Struct, omit_defaults=True):
+class PlanTask(msgspec.Struct, omit_defaults=True):
     """One task of the plan."""
 
     id: str
@@ -195,7 +195,7 @@ class ToolCall(msgspec.Struct):
     result_detail: dict[str, Any] = {}
 
 
-class Visit(msgspec.Struct, omit_defaults=True):
+class PhaseVisit(msgspec.Struct, omit_defaults=True):
     """A stay in a phase."""
 
     phase: str
@@ -207,7 +207,7 @@ class Visit(msgspec.Struct, omit_defaults=True):
     step: int = 0
 
 
-class State(msgspec.Struct, kw_only=True):
+class SessionState(msgspec.Struct, kw_only=True):
     """A session. Fields behind `checkpoint_at` are not in the published form."""
 
     session_id: str = ""
@@ -223,7 +223,7 @@ class State(msgspec.Struct, kw_only=True):
     query_frame: QueryFrame | None = None
     exploration: Exploration | None = None
     semantic: Semantic | None = None
-    verification: Verification | None = None
+    verification: VerificationResult | None = None
     impact_analysis: ImpactAnalysis | None = None
     pre_commit_review: PreCommitReview | None = None
     task_branch_name: str | None = None
@@ -233,7 +233,7 @@ class State(msgspec.Struct, kw_only=True):
     forest_results: list[dict[str, Any]] = []
     map_hit: bool = False
     tool_calls: list[ToolCall] = []
-    phase_history: list[Visit] = []
+    phase_history: list[PhaseVisit] = []
     verification_failure_count: int = 0
     intervention_count: int = 0
     failure_history: list[dict[str, Any]] = []
@@ -247,7 +247,7 @@ class State(msgspec.Struct, kw_only=True):
     prepared_discarded_files: list[str] = []
     skip_implementation: bool = False
     phase_assessments: dict[str, dict[str, Any]] = {}
-    tasks: list[Task] = []
+    tasks: list[PlanTask] = []
     phase_payloads: dict[str, dict[str, Any]] = {}
     no_verify: bool = False
     no_quality: bool = False
@@ -276,7 +276,7 @@ class State(msgspec.Struct, kw_only=True):
         return [task.id for task in self.tasks if task.status == "completed"]
 
     @property
-    def pending(self) -> list[Task]:
+    def pending(self) -> list[PlanTask]:
         return [task for task in self.tasks if task.status == "pending"]
 
     @property

@@ -12,12 +12,12 @@ from typing import Any
 from adjourn.code.index import ctags, lookup, ripgrep
 from adjourn.code.index.analysis import GRAMMAR, TAGS
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.index.index import Index
-from adjourn.code.index.languages import spoken_as
-from adjourn.code.index.lookup import Definition, Place
+from adjourn.code.index.index import CodeIndex
+from adjourn.code.index.languages import matching_languages
+from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, Symbol
 from adjourn.code.index.reading import open_source
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_SYMBOL = 200
@@ -39,7 +39,7 @@ def find_definitions(
     language: str | None = None,
     exact_match: bool = False,
     max_results: int = _MAX_RESULTS,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Definitions whose name is or, unless `exact_match`, contains `symbol`, whatever the case; the nearest first.
 
@@ -56,14 +56,16 @@ def find_definitions(
             codebase,
             index,
             lookup.definitions(index, names, under),
-            lambda s: _named(s, name, exact=exact_match),
+            lambda s: _matches(s, name, exact=exact_match),
         )
     answered = codebase.complete()
     if not answered:
-        pace = pace or Pace(_FALLBACK_SECONDS)
+        deadline = deadline or Deadline(_FALLBACK_SECONDS)
         seen = {one.place.path for one in found}
         found += [
-            one for one in _searched(codebase, name, under, exact_match, pace) if one.place.path not in seen
+            one
+            for one in _search_files(codebase, name, under, exact_match, deadline)
+            if one.place.path not in seen
         ]
     codebase.hits += answered
     codebase.misses += not answered
@@ -73,7 +75,7 @@ def find_definitions(
     return {
         "symbol": symbol,
         "path": under or ".",
-        "definitions": [_told(one) for one in shown],
+        "definitions": [_to_json(one) for one in shown],
         "total": len(kept),
         "cache_hit": answered,
         "cache_stats": {"hits": codebase.hits, "misses": codebase.misses},
@@ -88,7 +90,7 @@ def get_symbols(
     kind: str | None = None,
     language: str | None = None,
     max_results: int = _MAX_LISTED,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """The symbols of a file, or of all files of a folder, in order."""
     under = codebase.repository.existing(path)
@@ -100,15 +102,17 @@ def get_symbols(
     if not found and not codebase.complete():
         found = _live(
             codebase,
-            ripgrep.files(["--", under or "."], cwd=codebase.repository.root, pace=pace or Pace()),
-            pace,
+            ripgrep.files(
+                ["--", under or "."], cwd=codebase.repository.root, deadline=deadline or Deadline()
+            ),
+            deadline,
         )
     kept = [one for one in found if _wanted(one, language) and (not kind or one.symbol.kind == kind)]
     shown = kept[: max(1, max_results)]
     keys = ("name", "file", "line", "end_line", "kind", "scope", "language")
     return {
         "path": under or ".",
-        "symbols": [{key: told[key] for key in keys} for told in map(_told, shown)],
+        "symbols": [{key: told[key] for key in keys} for told in map(_to_json, shown)],
         "total": len(kept),
         "index_state": codebase.state(),
     }
@@ -125,7 +129,9 @@ def split_symbol(symbol: str) -> tuple[str, str]:
     return (scope, name) if dot and scope and name and " " not in plain else ("", plain)
 
 
-def current(codebase: Codebase, index: Index, found: Iterable[Definition], wanted: Any) -> list[Definition]:
+def current(
+    codebase: Codebase, index: CodeIndex, found: Iterable[Definition], wanted: Any
+) -> list[Definition]:
     """Definitions with the lines they have now: those of files that changed since are read anew."""
     kept: list[Definition] = []
     states: dict[str, bool] = {}
@@ -140,10 +146,10 @@ def current(codebase: Codebase, index: Index, found: Iterable[Definition], wante
     return kept
 
 
-def _live(codebase: Codebase, paths: Iterable[str], pace: Pace | None) -> list[Definition]:
+def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -> list[Definition]:
     found = []
     for path in paths:
-        if pace is not None and pace.over():
+        if deadline is not None and deadline.expired():
             break
         try:
             source = open_source(codebase.repository, path)
@@ -152,18 +158,22 @@ def _live(codebase: Codebase, paths: Iterable[str], pace: Pace | None) -> list[D
         symbols, engine = source.outline.symbols, GRAMMAR
         if not source.parsed:
             symbols, engine = ctags.symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
-        found += [Definition(Place(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols]
+        found += [
+            Definition(IndexedFile(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols
+        ]
     return found
 
 
-def _searched(codebase: Codebase, name: str, under: str, exact: bool, pace: Pace) -> list[Definition]:
+def _search_files(
+    codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline
+) -> list[Definition]:
     """Without an index: the files that ripgrep finds the name in, parsed until time is up."""
     options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name, "--", under or "."]
-    paths = ripgrep.files_with(options, cwd=codebase.repository.root, pace=pace)[:_FALLBACK_FILES]
-    return [one for one in _live(codebase, paths, pace) if _named(one.symbol, name, exact=exact)]
+    paths = ripgrep.files_with(options, cwd=codebase.repository.root, deadline=deadline)[:_FALLBACK_FILES]
+    return [one for one in _live(codebase, paths, deadline) if _matches(one.symbol, name, exact=exact)]
 
 
-def _named(symbol: Symbol, name: str, *, exact: bool) -> bool:
+def _matches(symbol: Symbol, name: str, *, exact: bool) -> bool:
     return symbol.name == name if exact else name.casefold() in symbol.name.casefold()
 
 
@@ -173,7 +183,7 @@ def in_scope(symbol: Symbol, scope: str) -> bool:
 
 
 def _wanted(one: Definition, language: str | None) -> bool:
-    spoken = spoken_as(language)
+    spoken = matching_languages(language)
     return spoken is None or one.place.language in spoken
 
 
@@ -193,7 +203,7 @@ def _rank(one: Definition, name: str) -> tuple[Any, ...]:
     )
 
 
-def _told(one: Definition) -> dict[str, Any]:
+def _to_json(one: Definition) -> dict[str, Any]:
     place, symbol = one
     return {
         "name": symbol.name,

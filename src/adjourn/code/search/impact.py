@@ -15,7 +15,7 @@ from adjourn.code.index import ripgrep
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.outline import CLASSES, FUNCTIONS
 from adjourn.code.index.reading import open_source
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.references import find_references
 from adjourn.errors import AdjournError, InvalidError
 
@@ -43,22 +43,26 @@ _SCHEMA = {
 
 
 def analyze_impact(
-    codebase: Codebase, target_files: Sequence[str], change_description: str = "", *, pace: Pace | None = None
+    codebase: Codebase,
+    target_files: Sequence[str],
+    change_description: str = "",
+    *,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Callers that must be looked at before these files change, and files that should be."""
     if not target_files:
         raise InvalidError("there is no target file", "name the files that will change")
     if len(target_files) > _MAX_TARGETS:
         raise InvalidError(f"{len(target_files)} target files", f"name at most {_MAX_TARGETS} at a time")
-    pace = pace or Pace(_SECONDS)
+    deadline = deadline or Deadline(_SECONDS)
     targets = [codebase.repository.relative(path) for path in target_files]
     if all(path.lower().endswith(_MARKUP) and not path.lower().endswith(_NOT_MARKUP) for path in targets):
-        return _markup(codebase, targets, change_description, pace)
+        return _markup(codebase, targets, change_description, deadline)
     bases = [_pascal(path) for path in targets]
-    callers, type_hints = _callers(codebase, targets, bases, pace)
-    named = _named_like(codebase, targets, bases, pace)
+    callers, type_hints = _callers(codebase, targets, bases, deadline)
+    named = _naming_matches(codebase, targets, bases, deadline)
     keywords = _keywords(change_description, bases)
-    documents = _documents(codebase, keywords, pace)
+    documents = _documents(codebase, keywords, deadline)
     must = sorted({one["file"] for one in callers} - set(targets))
     should = sorted(({*named} | {one["file"] for one in documents}) - set(targets) - set(must))
     impact = {
@@ -86,16 +90,18 @@ def _answer(codebase: Codebase, impact: dict[str, Any], must: list[str], should:
 
 
 def _callers(
-    codebase: Codebase, targets: list[str], bases: list[str], pace: Pace
+    codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Uses, in other files, of what the targets define at their outermost level, or of what they are named after."""
     callers: list[dict[str, Any]] = []
     type_hints: list[dict[str, Any]] = []
     for target, base in zip(targets, bases, strict=True):
-        for name in _public(codebase, target) or [base]:
-            if pace.over():
+        for name in _public_names(codebase, target) or [base]:
+            if deadline.expired():
                 return callers, type_hints
-            found = find_references(codebase, name, pace=Pace(pace.left(), cancelled=pace.over))
+            found = find_references(
+                codebase, name, deadline=Deadline(deadline.remaining(), cancelled=deadline.expired)
+            )
             for use in found["references"]:
                 if use["file"] in targets or use["match"] in {"comment", "string"}:
                     continue
@@ -110,7 +116,7 @@ def _callers(
     return callers, type_hints
 
 
-def _public(codebase: Codebase, path: str) -> list[str]:
+def _public_names(codebase: Codebase, path: str) -> list[str]:
     try:
         source = open_source(codebase.repository, path)
     except AdjournError:
@@ -119,7 +125,9 @@ def _public(codebase: Codebase, path: str) -> list[str]:
     return list(dict.fromkeys(name for name in outer if not name.startswith("_")))[:_MAX_NAMES]
 
 
-def _named_like(codebase: Codebase, targets: list[str], bases: list[str], pace: Pace) -> list[str]:
+def _naming_matches(
+    codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
+) -> list[str]:
     """Tests, factories and seeders by their names."""
     wanted = []
     for target, base in zip(targets, bases, strict=True):
@@ -128,7 +136,7 @@ def _named_like(codebase: Codebase, targets: list[str], bases: list[str], pace: 
             rf"{name}(Test|Tests|Spec|Factory|Seeder)\..*|test_{stem}(_.*)?\..*|{stem}[._](test|spec)\..*"
         )
     pattern = re.compile(rf"(.*/)?(?:{'|'.join(wanted)})")
-    paths = ripgrep.files(["--sort=path"], cwd=codebase.repository.root, pace=pace)
+    paths = ripgrep.files(["--sort=path"], cwd=codebase.repository.root, deadline=deadline)
     return [path for path in paths if path not in targets and pattern.fullmatch(path)]
 
 
@@ -144,14 +152,16 @@ def _keywords(description: str, bases: list[str]) -> list[str]:
     return list(dict.fromkeys(found))[:_KEYWORDS]
 
 
-def _documents(codebase: Codebase, keywords: list[str], pace: Pace) -> list[dict[str, Any]]:
+def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> list[dict[str, Any]]:
     """Documents that mention the keywords, those with the most mentions first."""
     if not keywords:
         return []
-    arguments = _mentioning(keywords, "md", "markdown", "rst", "txt")
+    arguments = _mention_arguments(keywords, "md", "markdown", "rst", "txt")
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = {}
-    for record in ripgrep.records(arguments, cwd=codebase.repository.root, pace=pace, enough=lambda: False):
+    for record in ripgrep.records(
+        arguments, cwd=codebase.repository.root, deadline=deadline, enough=lambda: False
+    ):
         if record["type"] == "match" and "lines" in record["data"]:
             data = record["data"]
             file = data["path"].get("text", "").removeprefix("./")
@@ -164,13 +174,13 @@ def _documents(codebase: Codebase, keywords: list[str], pace: Pace) -> list[dict
     return [{"file": file, "count": count, "samples": samples[file]} for file, count in top]
 
 
-def _mentioning(words: list[str], *endings: str) -> list[str]:
+def _mention_arguments(words: list[str], *endings: str) -> list[str]:
     """Arguments of rg: any of the words, in files with these endings. Unlike its globs, a type leaves ignored files ignored."""
     files = ["--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted"]
     return ["--fixed-strings", *files, *(part for word in words for part in ("-e", word)), "--", "."]
 
 
-def _markup(codebase: Codebase, targets: list[str], description: str, pace: Pace) -> dict[str, Any]:
+def _markup(codebase: Codebase, targets: list[str], description: str, deadline: Deadline) -> dict[str, Any]:
     """Styles touch the pages that use their names; pages touch the styles and scripts that use theirs."""
     related: list[str] = []
     for target in targets:
@@ -179,10 +189,12 @@ def _markup(codebase: Codebase, targets: list[str], description: str, pace: Pace
         )
         names = _identifiers(codebase, target)
         if names:
-            found = ripgrep.files_with(_mentioning(names, *endings), cwd=codebase.repository.root, pace=pace)
+            found = ripgrep.files_with(
+                _mention_arguments(names, *endings), cwd=codebase.repository.root, deadline=deadline
+            )
             related += sorted(set(found) - set(targets))[:_RELATED]
     keywords = _keywords(description, [])
-    documents = _documents(codebase, keywords, pace)
+    documents = _documents(codebase, keywords, deadline)
     impact = {
         "mode": "relaxed_markup",
         "depth": "direct_only",

@@ -12,12 +12,12 @@ from adjourn.code.index import lookup, ripgrep
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, as_utf8
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.grammars import has_grammar
-from adjourn.code.index.index import Index
-from adjourn.code.index.languages import language_of, spoken_as
-from adjourn.code.index.lookup import Place
-from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, Marks, outline
+from adjourn.code.index.index import CodeIndex
+from adjourn.code.index.languages import language_of, matching_languages
+from adjourn.code.index.lookup import IndexedFile
+from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, RegionMarks, outline
 from adjourn.code.model import words
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.definitions import in_scope, split_symbol
 from adjourn.errors import AdjournError
 
@@ -49,30 +49,30 @@ def find_references(
     *,
     language: str | None = None,
     max_results: int = _MAX_RESULTS,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Lines that use a symbol, its definitions left out; the surest first.
 
     `match` of each: `exact`, only one definition can be meant; `heuristic`, another one of that name may be, or no grammar has read the
     file; `comment` and `string`, it is only mentioned. `kind`: call, import, type or name.
     """
-    pace = pace or Pace(_SECONDS)
+    deadline = deadline or Deadline(_SECONDS)
     under = codebase.repository.existing(path)
     scope, name = split_symbol(symbol)
     codebase.nudge()
     index = codebase.index
-    spoken = spoken_as(language)
-    search = _Search(codebase, index, scope, name)
-    places = _candidates(codebase, search.text, under, pace)
+    spoken = matching_languages(language)
+    search = _ReferenceSearch(codebase, index, scope, name)
+    places = _candidates(codebase, search.text, under, deadline)
     complete = True
     wanted = [place for place in places if spoken is None or place.language in spoken]
     for done in range(0, len(wanted), _BATCH):
-        complete = search.look_at(wanted[done : done + _BATCH], pace)
+        complete = search.look_at(wanted[done : done + _BATCH], deadline)
         if not complete:
             break
-        pace.tell(done, len(wanted))
+        deadline.report(done, len(wanted))
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
-        search.look_at_long(long, pace)
+        search.look_at_long(long, deadline)
     answered = codebase.complete()
     codebase.hits += answered
     codebase.misses += not answered
@@ -91,21 +91,21 @@ def find_references(
     return answer
 
 
-def _candidates(codebase: Codebase, text: str, under: str, pace: Pace) -> list[Place]:
+def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -> list[IndexedFile]:
     """Files that may have the text: by the index, and by ripgrep for what it does not hold."""
     index = codebase.index
     terms = words.of_symbol(text)
     if index is not None and codebase.complete() and terms:
         return lookup.mentioning(index, terms, under)
     options = ["--fixed-strings", "-e", text, "--", under or "."]
-    paths = ripgrep.files_with(options, cwd=codebase.repository.root, pace=pace)
-    return [Place(path, 0, 0, 0, language_of(path), "") for path in sorted(paths)]
+    paths = ripgrep.files_with(options, cwd=codebase.repository.root, deadline=deadline)
+    return [IndexedFile(path, 0, 0, 0, language_of(path), "") for path in sorted(paths)]
 
 
-class _Search:
+class _ReferenceSearch:
     """Looks through files, one after the other."""
 
-    def __init__(self, codebase: Codebase, index: Index | None, scope: str, name: str) -> None:
+    def __init__(self, codebase: Codebase, index: CodeIndex | None, scope: str, name: str) -> None:
         self.uses: list[_Use] = []
         self.total = 0
         self.by_match = dict.fromkeys(_ORDER, 0)
@@ -117,24 +117,24 @@ class _Search:
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
         self.text = name if within or not scope else f"{scope}.{name}"
         self._name_offset = len(self.text.encode()) - len(name.encode())
-        self._word = _Word(self.text)
+        self._word = _WordFinder(self.text)
         self._size = len(self.text.encode())
         self._defined: dict[int, set[int]] = {}
         for one in definitions:
             self._defined.setdefault(one.place.content, set()).add(one.symbol.name_start)
         self._alone = len({(d.place.content, d.symbol.name_start) for d in definitions}) == 1
 
-    def look_at(self, places: list[Place], pace: Pace) -> bool:
+    def look_at(self, places: list[IndexedFile], deadline: Deadline) -> bool:
         """Look through some files. Whether there was time for all of them."""
         contents = [place.content for place in places if place.content]
         marks = lookup.marks(self._index, contents) if self._index is not None else {}
         for place in places:
-            if pace.over():
+            if deadline.expired():
                 return False
             self._look(place, marks.get(place.content, b""))
         return True
 
-    def _look(self, place: Place, packed: bytes) -> None:
+    def _look(self, place: IndexedFile, packed: bytes) -> None:
         index = self._index
         raw = lookup.read_current(index, place) if index is not None and packed else None
         known = raw is not None
@@ -148,19 +148,19 @@ class _Search:
             return
         if known:
             defined: Collection[int] = self._defined.get(place.content, ())
-            marks, parsed = Marks.unpacked(packed), place.engine == GRAMMAR
+            marks, parsed = RegionMarks.unpacked(packed), place.engine == GRAMMAR
         else:
             found = outline(data, place.language) if has_grammar(place.language) else None
-            marks = Marks.of(found.regions if found else ())
+            marks = RegionMarks.of(found.regions if found else ())
             defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
             parsed = found is not None
         self._add(place.path, data, marks, defined, parsed=parsed)
 
-    def look_at_long(self, paths: list[str], pace: Pace) -> None:
+    def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Files too long to be indexed: what ripgrep finds in them."""
         arguments = ["--fixed-strings", "--word-regexp", "-e", self._name, "--", *paths]
         for record in ripgrep.records(
-            arguments, cwd=self._codebase.repository.root, pace=pace, enough=lambda: False
+            arguments, cwd=self._codebase.repository.root, deadline=deadline, enough=lambda: False
         ):
             if record["type"] == "match":
                 data = record["data"]
@@ -169,7 +169,9 @@ class _Search:
                     _Use(data["path"].get("text", ""), data["line_number"], line.strip(), HEURISTIC, "name")
                 )
 
-    def _add(self, path: str, data: bytes, marks: Marks, defined: Collection[int], *, parsed: bool) -> None:
+    def _add(
+        self, path: str, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
+    ) -> None:
         """The uses of one file, one for a line: the surest of it."""
         offset = self._name_offset
         hits = [(hit, marks.at(hit)) for hit in self._word.places(data) if hit + offset not in defined]
@@ -201,7 +203,7 @@ class _Search:
             self.uses.append(use)
 
 
-class _Word:
+class _WordFinder:
     """A text where it is no part of a longer word. Looked for as plain bytes, which is quicker than any pattern."""
 
     def __init__(self, text: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
@@ -44,7 +44,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _CONFIDENCE = {"exact": 1.0, "heuristic": 0.7, "string": 0.4, "comment": 0.4}
 
 
-class Step(NamedTuple):
+class PlannedCall(NamedTuple):
     tool: str
     purpose: str
     priority: int
@@ -61,25 +61,25 @@ def query(
     file_path: str | None = None,
     frame: Mapping[str, str | None] | None = None,
     show_plan: bool = True,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Runs the tools that the unanswered parts of a question (slots of `frame`) call for, and puts their results in one list."""
     if not question.strip():
         raise InvalidError("the question is empty", "ask something")
     if intent not in get_args(Intent):
         raise InvalidError(f"there is no intent {intent!r}", f"use one of {', '.join(get_args(Intent))}")
-    pace = pace or Pace(_SECONDS)
+    deadline = deadline or Deadline(_SECONDS)
     known = frame or {}
     missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
-    target = symbol or known.get("target_feature") or _target(question)
+    target = symbol or known.get("target_feature") or _search_term(question)
     plan = _plan(missing, target, path, file_path)
     results: list[dict[str, Any]] = []
     outputs = []
     for step in plan:
-        if pace.over():
+        if deadline.expired():
             break
         try:
-            found = _results(step.tool, _RUN[step.tool](codebase, step.params, pace))
+            found = _results(step.tool, _RUN[step.tool](codebase, step.params, deadline))
             summary = f"{len(found)} results"
         except AdjournError as error:
             found, summary = [], f"failed: {error}"
@@ -94,7 +94,7 @@ def query(
         "needs_bootstrap": not codebase.complete(),
         "risk_level": risk_of(len(missing)),
         "missing_slots": missing,
-        "results": _different(results)[:_MAX_RESULTS],
+        "results": _deduplicated(results)[:_MAX_RESULTS],
     }
     if show_plan:
         answer["plan"] = [step._asdict() for step in plan]
@@ -104,7 +104,7 @@ def query(
     return answer
 
 
-def _target(question: str) -> str:
+def _search_term(question: str) -> str:
     """The most telling word of a question: what is quoted, what looks like a name, else the longest."""
     for pattern in (_QUOTED, _NAME):
         if hit := pattern.search(question):
@@ -112,7 +112,7 @@ def _target(question: str) -> str:
     return max(_WORD.findall(question), key=len, default=question.strip()[:100])
 
 
-def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> list[Step]:
+def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> list[PlannedCall]:
     around = file_path or path
     params: dict[str, dict[str, Any]] = {
         "find_definitions": {"symbol": target, "path": path},
@@ -128,13 +128,19 @@ def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> 
         for tool in dict.fromkeys(order)
         if (tool != "analyze_structure" or file_path) and (tool != "get_symbols" or around != ".")
     ]
-    return [Step(tool, wanted[tool], number, params[tool]) for number, tool in enumerate(usable, 1)]
+    return [PlannedCall(tool, wanted[tool], number, params[tool]) for number, tool in enumerate(usable, 1)]
 
 
-_RUN: dict[str, Callable[[Codebase, dict[str, Any], Pace], dict[str, Any]]] = {
-    "find_definitions": lambda codebase, params, pace: find_definitions(codebase, **params, pace=pace),
-    "find_references": lambda codebase, params, pace: find_references(codebase, **params, pace=pace),
-    "search_text": lambda codebase, params, pace: search_text(codebase.repository, **params, pace=pace),
+_RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] = {
+    "find_definitions": lambda codebase, params, deadline: find_definitions(
+        codebase, **params, deadline=deadline
+    ),
+    "find_references": lambda codebase, params, deadline: find_references(
+        codebase, **params, deadline=deadline
+    ),
+    "search_text": lambda codebase, params, deadline: search_text(
+        codebase.repository, **params, deadline=deadline
+    ),
     "get_symbols": lambda codebase, params, _: get_symbols(codebase, **params),
     "analyze_structure": lambda codebase, params, _: analyze_structure(codebase.repository, **params),
 }
@@ -177,7 +183,7 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _different(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _deduplicated(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One result for each place, the surest."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for one in results:

@@ -9,7 +9,7 @@ from typing import Any
 
 from adjourn.code.index import chunks, lookup, vectors
 from adjourn.code.index.analysis import as_utf8
-from adjourn.code.index.chunks import Hit
+from adjourn.code.index.chunks import ChunkHit
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.reading import open_source
 from adjourn.code.model import words
@@ -54,7 +54,7 @@ def semantic_search(
         fits = bool(found) and found[0]["score"] >= MAP_ENOUGH
         if fits or collection == "map":
             return _answer(codebase, asked, "map", found, "high" if fits else "medium" if found else "low")
-    hits = [] if codebase.index is None else _forest(codebase, text, under, limit)
+    hits = [] if codebase.index is None else _search_code(codebase, text, under, limit)
     return _answer(codebase, asked, "forest", hits, "medium" if hits else "low")
 
 
@@ -62,7 +62,7 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     """The whole text of a hit, as the file is now. An id is `path:name:line`; the line may have moved since."""
     if chunk_id.startswith(agreements.PREFIX):
         return agreements.detail(codebase.repository, chunk_id)
-    path, name, line = _parted(codebase, chunk_id)
+    path, name, line = _split_id(codebase, chunk_id)
     hit = chunks.nearest(codebase.index, path, name, line) if codebase.index is not None else None
     if hit is None:
         raise NotFoundError(f"there is no chunk {chunk_id}", "search again; the code has changed")
@@ -72,11 +72,11 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": _metadata(hit)}
 
 
-def _forest(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
+def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
     found = chunks.search(codebase.index, words.split(text), max(limit, vectors.CANDIDATES), under)
     if codebase.meaning is not None:
-        found = vectors.fused(codebase.index, codebase.meaning, text, found, under)
+        found = vectors.fuse(codebase.index, codebase.meaning, text, found, under)
     return [
         {
             "id": f"{hit.place.path}:{hit.name}:{hit.line}",
@@ -102,7 +102,7 @@ def _answer(
     }
 
 
-def _text(codebase: Codebase, hit: Hit, most: int) -> str:
+def _text(codebase: Codebase, hit: ChunkHit, most: int) -> str:
     """The lines of a hit. In a file that changed since, the definition of that name is looked for."""
     assert codebase.index is not None
     line, end_line = hit.line, hit.end_line
@@ -122,7 +122,7 @@ def _text(codebase: Codebase, hit: Hit, most: int) -> str:
     return b"\n".join(lines).decode("utf-8", "replace")[:most]
 
 
-def _metadata(hit: Hit) -> dict[str, Any]:
+def _metadata(hit: ChunkHit) -> dict[str, Any]:
     return {
         "type": hit.kind,
         "name": hit.name,
@@ -135,7 +135,7 @@ def _metadata(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _parted(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
+def _split_id(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
     """An id taken apart; a path or a name may have a colon too."""
     left, _, line = chunk_id.rpartition(":")
     if left and line.isdecimal() and codebase.index is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.languages import by_name
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
-from adjourn.code.index.reading import Source, of_bytes, open_source
+from adjourn.code.index.reading import SourceFile, of_bytes, open_source
 from adjourn.code.model.repository import Repository
 from adjourn.errors import InvalidError, NotFoundError
 
@@ -31,7 +31,7 @@ def analyze_structure(
     groups: dict[str, list[dict[str, Any]]] = {"functions": [], "classes": [], "other": []}
     for symbol in source.outline.symbols:
         group = "functions" if symbol.kind in FUNCTIONS else "classes" if symbol.kind in CLASSES else "other"
-        groups[group].append(_told(symbol))
+        groups[group].append(_to_json(symbol))
     statements = {
         kind: [
             {"statement": " ".join(data[r.start : r.end].decode("utf-8", "replace").split())[:_MAX_STATEMENT],
@@ -68,10 +68,10 @@ def get_function_at_line(repository: Repository, file_path: str, line_number: in
             f"line {line_number} of {file_path} is in no function", "get_symbols lists the file's functions"
         )
     innermost = min(around, key=lambda symbol: (symbol.end - symbol.start, -symbol.start))
-    return {"file_path": source.path, "language": source.language, **_told(innermost)}
+    return {"file_path": source.path, "language": source.language, **_to_json(innermost)}
 
 
-def _source(repository: Repository, path: str | None, code: str | None, language: str | None) -> Source:
+def _source(repository: Repository, path: str | None, code: str | None, language: str | None) -> SourceFile:
     known = by_name(language) if language else None
     if language and known is None:
         raise InvalidError(
@@ -99,7 +99,7 @@ def _source(repository: Repository, path: str | None, code: str | None, language
     return source
 
 
-def _told(symbol: Symbol) -> dict[str, Any]:
+def _to_json(symbol: Symbol) -> dict[str, Any]:
     return {
         "name": symbol.name,
         "type": symbol.kind,

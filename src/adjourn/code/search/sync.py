@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import agreements, context
 from adjourn.errors import StoreError
 
@@ -21,13 +21,13 @@ def sync_index(
     *,
     force: bool = False,
     sync_map: bool = True,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Index what changed, or everything anew, and say what there is. The whole work tree, whichever part `path` names."""
     codebase.repository.existing(path)
     if codebase.index is None:
         raise StoreError(f"there is no index: {codebase.state()['reason']}", "make the folder writable")
-    report = codebase.sync(pace, force=force)
+    report = codebase.sync(deadline, force=force)
     answer: dict[str, Any] = {
         "success": not report.partial,
         "forest_sync": msgspec.to_builtins(report),

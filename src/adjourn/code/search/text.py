@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from adjourn.code.index import ripgrep
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import Repository
 from adjourn.errors import InvalidError
 
@@ -38,13 +38,13 @@ def search_text(
     case_sensitive: bool = True,
     context_lines: int = 0,
     max_results: int = 100,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Lines that a regular expression matches, or several searched for at once.
 
     `max_results` is of the whole answer, not of each file; `total_matches` counts on beyond it until the deadline.
     """
-    pace = pace or Pace(_SECONDS)
+    deadline = deadline or Deadline(_SECONDS)
     where = repository.existing(path)
     context = _bounded(context_lines, 0, _MAX_CONTEXT)
     options = _options(file_type, case_sensitive=case_sensitive, context=context)
@@ -55,9 +55,9 @@ def search_text(
             raise InvalidError(
                 "not a pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
             )
-        reader = _Reader(repository.root, limit, context)
+        reader = _MatchReader(repository.root, limit, context)
         arguments = [*options, "-e", one, "--", where or "."]
-        return {"pattern": one, "path": where or ".", **_search(repository.root, arguments, reader, pace)}
+        return {"pattern": one, "path": where or ".", **_search(repository.root, arguments, reader, deadline)}
 
     if isinstance(pattern, str):
         return search(pattern)
@@ -86,13 +86,13 @@ def search_files(
     path: str = ".",
     *,
     file_type: str | None = None,
-    pace: Pace | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Files by a glob such as `*.py` or `src/**/test_*`, relative to the root."""
     where = repository.existing(path)
     wanted = compile_glob(pattern)
     options = ["--sort=path", *(("--type", file_type) if file_type else ()), "--", where or "."]
-    paths = ripgrep.files(options, cwd=repository.root, pace=pace or Pace())
+    paths = ripgrep.files(options, cwd=repository.root, deadline=deadline or Deadline())
     found = [one for one in paths if wanted.fullmatch(one)]
     return {"pattern": pattern, "path": where or ".", "files": found, "total_files": len(found)}
 
@@ -112,11 +112,11 @@ def _options(file_type: str | None, *, case_sensitive: bool, context: int) -> li
     return options
 
 
-def _search(root: str, arguments: list[str], reader: _Reader, pace: Pace) -> dict[str, Any]:
-    for record in ripgrep.records(arguments, cwd=root, pace=pace, enough=reader.enough):
+def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Deadline) -> dict[str, Any]:
+    for record in ripgrep.records(arguments, cwd=root, deadline=deadline, enough=reader.enough):
         reader.take(record)
-    if not reader.complete and not pace.over():
-        reader.total = max(ripgrep.count(arguments, cwd=root, pace=pace), reader.total)
+    if not reader.complete and not deadline.expired():
+        reader.total = max(ripgrep.count(arguments, cwd=root, deadline=deadline), reader.total)
         reader.complete = True
     reader.matches.sort(key=lambda match: (match["file"], match["line_number"]))
     answer: dict[str, Any] = {"matches": reader.matches, "total_matches": reader.total}
@@ -129,7 +129,7 @@ def _search(root: str, arguments: list[str], reader: _Reader, pace: Pace) -> dic
     return answer
 
 
-class _Reader:
+class _MatchReader:
     """Turns rg's records into matches, with the lines around each."""
 
     def __init__(self, root: str, limit: int, context: int) -> None:

@@ -1,6 +1,6 @@
 """Runs each tool: unpacks the arguments and calls the function that does the work.
 
-Owns: `Call`, and one function per tool (`run_` and the tool's name). Must never: know a transport.
+Owns: `ToolInvocation`, and one function per tool (`run_` and the tool's name). Must never: know a transport.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.code.git import changes
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Pace
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.context import update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
@@ -24,108 +24,114 @@ from adjourn.code.search.structure import analyze_structure, get_function_at_lin
 from adjourn.code.search.sync import sync_index
 from adjourn.code.search.text import search_files, search_text
 from adjourn.code.server import inputs
-from adjourn.code.server.worktrees import Trees
-from adjourn.code.sessions.connection import Client
+from adjourn.code.server.codebases import Codebases
+from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import write_targets
-from adjourn.code.workflow.flags import Request, resume_alone, typed
+from adjourn.code.workflow.flags import SessionRequest, parse_flags, resume_not_alone
 from adjourn.code.workflow.worktree import GARBAGE
 
 
-class Call(msgspec.Struct):
+class ToolInvocation(msgspec.Struct):
     """A call under way: of which client, with what, and how long it may take."""
 
     sessions: Sessions
-    trees: Trees
-    client: Client
+    codebases: Codebases
+    client: ClientConnection
     given: Any
-    pace: Pace
+    deadline: Deadline
 
     @property
     def root(self) -> str:
         """The work tree that is meant: the session's, else the one that the server was started in."""
         work = self.client.work
-        return work.place.repository.root if work else self.sessions.root
+        return work.worktree.repository.root if work else self.sessions.root
 
     @property
-    def tree(self) -> Codebase:
-        return self.trees.of(self.root)
+    def codebase(self) -> Codebase:
+        return self.codebases.of(self.root)
 
 
-def run_start_session(call: Call) -> dict[str, Any]:
+def run_start_session(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.StartSession = call.given
     flags, gate = given.flags, given.gate_level
     if isinstance(flags, str):
-        flags, gate = typed(flags, gate)
+        flags, gate = parse_flags(flags, gate)
     if flags.resume:
-        raise resume_alone()
-    wanted = Request(given.intent, given.query, gate, flags)
+        raise resume_not_alone()
+    wanted = SessionRequest(given.intent, given.query, gate, flags)
     started = call.sessions.start(call.client, wanted, given.repo_path)
-    return {**started, **call.trees.context_of(call.root)}
+    return {**started, **call.codebases.context_of(call.root)}
 
 
-def run_get_session_status(call: Call) -> dict[str, Any]:
+def run_get_session_status(call: ToolInvocation) -> dict[str, Any]:
     return call.sessions.status(call.client, call.given.repo_path)
 
 
-def run_search_text(call: Call) -> dict[str, Any]:
+def run_search_text(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SearchText = call.given
     return search_text(
-        call.tree.repository,
+        call.codebase.repository,
         given.pattern,
         given.path,
         file_type=given.file_type,
         case_sensitive=given.case_sensitive,
         context_lines=given.context_lines,
         max_results=given.max_results,
-        pace=call.pace,
+        deadline=call.deadline,
     )
 
 
-def run_search_files(call: Call) -> dict[str, Any]:
+def run_search_files(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SearchFiles = call.given
     return search_files(
-        call.tree.repository, given.pattern, given.path, file_type=given.file_type, pace=call.pace
+        call.codebase.repository, given.pattern, given.path, file_type=given.file_type, deadline=call.deadline
     )
 
 
-def run_find_definitions(call: Call) -> dict[str, Any]:
+def run_find_definitions(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.FindDefinitions = call.given
     return find_definitions(
-        call.tree,
+        call.codebase,
         given.symbol,
         given.path,
         language=given.language,
         exact_match=given.exact_match,
-        pace=call.pace,
+        deadline=call.deadline,
     )
 
 
-def run_find_references(call: Call) -> dict[str, Any]:
+def run_find_references(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.FindReferences = call.given
-    return find_references(call.tree, given.symbol, given.path, language=given.language, pace=call.pace)
+    return find_references(
+        call.codebase, given.symbol, given.path, language=given.language, deadline=call.deadline
+    )
 
 
-def run_analyze_structure(call: Call) -> dict[str, Any]:
+def run_analyze_structure(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.AnalyzeStructure = call.given
-    return analyze_structure(call.tree.repository, given.file_path, code=given.code, language=given.language)
+    return analyze_structure(
+        call.codebase.repository, given.file_path, code=given.code, language=given.language
+    )
 
 
-def run_get_symbols(call: Call) -> dict[str, Any]:
+def run_get_symbols(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.GetSymbols = call.given
-    return get_symbols(call.tree, given.path, kind=given.kind, language=given.language, pace=call.pace)
+    return get_symbols(
+        call.codebase, given.path, kind=given.kind, language=given.language, deadline=call.deadline
+    )
 
 
-def run_get_function_at_line(call: Call) -> dict[str, Any]:
-    return get_function_at_line(call.tree.repository, call.given.file_path, call.given.line_number)
+def run_get_function_at_line(call: ToolInvocation) -> dict[str, Any]:
+    return get_function_at_line(call.codebase.repository, call.given.file_path, call.given.line_number)
 
 
-def run_query(call: Call) -> dict[str, Any]:
+def run_query(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.Query = call.given
     work = call.client.work
     frame = work.state.query_frame if work else None
     return query(
-        call.tree,
+        call.codebase,
         given.question,
         intent=given.intent or (work.state.intent if work else "INVESTIGATE"),
         path=given.path,
@@ -133,20 +139,20 @@ def run_query(call: Call) -> dict[str, Any]:
         file_path=given.file_path,
         frame=frame.slots if frame else None,
         show_plan=given.show_plan,
-        pace=call.pace,
+        deadline=call.deadline,
     )
 
 
-def run_fetch_chunk_detail(call: Call) -> dict[str, Any]:
-    return fetch_chunk_detail(call.tree, call.given.chunk_id)
+def run_fetch_chunk_detail(call: ToolInvocation) -> dict[str, Any]:
+    return fetch_chunk_detail(call.codebase, call.given.chunk_id)
 
 
-def run_semantic_search(call: Call) -> dict[str, Any]:
+def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SemanticSearch = call.given
     work = call.client.work
     frame = work.state.query_frame if work else None
     return semantic_search(
-        call.tree,
+        call.codebase,
         given.query,
         given.path,
         target_feature=given.target_feature or (frame.target_feature if frame else None),
@@ -155,57 +161,61 @@ def run_semantic_search(call: Call) -> dict[str, Any]:
     )
 
 
-def run_check_write_target(call: Call) -> dict[str, Any]:
+def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     given: inputs.WriteTarget = call.given
     return write_targets.check_target(
-        work.state, work.place, given.file_path, allow_new_files=given.allow_new_files
+        work.state, work.worktree, given.file_path, allow_new_files=given.allow_new_files
     )
 
 
-def run_add_explored_files(call: Call) -> dict[str, Any]:
+def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
     work = call.sessions.work(call.client)
     with work.lock:
-        added = write_targets.add_explored(work.state, work.place, call.given.files)
+        added = write_targets.add_explored(work.state, work.worktree, call.given.files)
         work.save()
         return added
 
 
-def run_review_changes(call: Call) -> dict[str, Any]:
+def run_review_changes(call: ToolInvocation) -> dict[str, Any]:
     work = call.sessions.work(call.client)
-    state, place = work.state, work.place
-    place.check_branch(state)
-    base = place.base_commit(state)
+    state, worktree = work.state, work.worktree
+    worktree.check_branch(state)
+    base = worktree.base_commit(state)
     found = []
-    listed = changes.listed(place.git, base, state.dirty_before)
+    listed = changes.list_changes(worktree.git, base, state.dirty_before)
     for number, change in enumerate(listed):
-        call.pace.over()
-        found.append(msgspec.to_builtins(changes.shown(place.git, base, change)))
-        call.pace.tell(number + 1, len(listed))
+        call.deadline.expired()
+        found.append(msgspec.to_builtins(changes.with_diff(worktree.git, base, change)))
+        call.deadline.report(number + 1, len(listed))
     return {
         "success": True,
         "session_id": state.session_id,
         "total_changes": len(found),
         "changes": found,
-        "review_prompt": place.prompt(GARBAGE),
+        "review_prompt": worktree.prompt(GARBAGE),
     }
 
 
-def run_analyze_impact(call: Call) -> dict[str, Any]:
+def run_analyze_impact(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.AnalyzeImpact = call.given
-    found = analyze_impact(call.tree, given.target_files, given.change_description, pace=call.pace)
+    found = analyze_impact(
+        call.codebase, given.target_files, given.change_description, deadline=call.deadline
+    )
     work = call.client.work
     return {**found, **work.note_impact(given.target_files, found)} if work else found
 
 
-def run_sync_index(call: Call) -> dict[str, Any]:
+def run_sync_index(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SyncIndex = call.given
-    return sync_index(call.tree, given.path, force=given.force, sync_map=given.sync_map, pace=call.pace)
+    return sync_index(
+        call.codebase, given.path, force=given.force, sync_map=given.sync_map, deadline=call.deadline
+    )
 
 
-def run_update_context(call: Call) -> dict[str, Any]:
+def run_update_context(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.UpdateContext = call.given
     summaries: list[Mapping[str, str]] = [msgspec.to_builtins(one) for one in given.design_doc_summaries]
     return update_context(
-        call.tree.repository, summaries, given.project_rules_summary or None, now=datetime.now(UTC)
+        call.codebase.repository, summaries, given.project_rules_summary or None, now=datetime.now(UTC)
     )

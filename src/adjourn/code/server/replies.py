@@ -64,7 +64,7 @@ def capped(
     before = Cursor([], 0, "")
     if cursor is not None:
         before = _decode(cursor)
-        result = _rest(result, before, question)
+        result = _resumed(result, before, question)
     if not _long(result) and size(result) <= limit:
         return result
     reply = copy.deepcopy(result)
@@ -81,7 +81,7 @@ def capped(
     while size(reply) > room:
         reply.popitem()
     returned = sum(kept for _, kept, _ in cuts)
-    total = max(sum(count for _, _, count in cuts), _told(result))
+    total = max(sum(count for _, _, count in cuts), _total_of(result))
     reply |= {
         "truncated": True,
         "total_matches": total,
@@ -123,7 +123,7 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
     return cuts
 
 
-def _rest(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
+def _resumed(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
     """The result without what earlier replies gave of the list that a cursor names."""
     if cursor.question != _digest(question):
         raise InvalidError("the cursor belongs to another question", "repeat the arguments that it came with")
@@ -169,7 +169,7 @@ def _shorten(value: Any, most: int) -> None:
             _shorten(inner, most)
 
 
-def _told(result: dict[str, Any]) -> int:
+def _total_of(result: dict[str, Any]) -> int:
     found = [
         result.get(key) for key in ("total_matches", "total", "total_files", "total_results", "total_changes")
     ]

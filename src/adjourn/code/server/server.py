@@ -23,14 +23,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from adjourn import __version__
-from adjourn.code.model.deadline import CancelledError, Pace
+from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.session_state import Strictness, ToolCall, stamp
-from adjourn.code.server.handlers import Call
+from adjourn.code.server.codebases import Codebases
+from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import schema
 from adjourn.code.server.replies import error_of, is_failure, written
-from adjourn.code.server.tools import BY_NAME, TOOLS, Tool
-from adjourn.code.server.worktrees import Trees
-from adjourn.code.sessions.connection import Client
+from adjourn.code.server.tools import BY_NAME, TOOLS, CodeTool
+from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.outcome import FlowError
@@ -56,8 +56,8 @@ class CodeServer:
 
     def __init__(self, root: str, *, strictness: Strictness = "standard", store: str = "") -> None:
         self.sessions = Sessions(root, strictness=strictness, store=store)
-        self.trees = Trees()
-        self._clients: dict[str, Client] = {}
+        self.codebases = Codebases()
+        self._clients: dict[str, ClientConnection] = {}
         self._ending = Event()
         self._limiter = anyio.CapacityLimiter(_THREADS)
         self.mcp: Server[Any] = Server(
@@ -95,7 +95,7 @@ class CodeServer:
     def close(self) -> None:
         self._ending.set()
         self.sessions.close()
-        self.trees.close()
+        self.codebases.close()
 
     async def _beat(self) -> None:
         while True:
@@ -123,7 +123,7 @@ class CodeServer:
         self, context: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del context, params
-        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+        return types.ListToolsResult(tools=[_to_wire(tool) for tool in TOOLS])
 
     async def _call(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         given = dict(params.arguments or {})
@@ -133,13 +133,13 @@ class CodeServer:
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
         cancelled = Event()
         told: list[tuple[int, int]] = []
-        pace = Pace(
+        deadline = Deadline(
             cancelled=lambda: cancelled.is_set() or self._ending.is_set(),
             progress=lambda done, total: told.append((done, total)),
         )
-        work = partial(self._answer, self._client(context), tool, given, pace)
+        work = partial(self._answer, self._client(context), tool, given, deadline)
         async with anyio.create_task_group() as watching:
-            watching.start_soon(_tell, context, told)
+            watching.start_soon(_report_progress, context, told)
             try:
                 text, failed = await anyio.to_thread.run_sync(
                     work, abandon_on_cancel=True, limiter=self._limiter
@@ -150,10 +150,12 @@ class CodeServer:
             watching.cancel_scope.cancel()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
-    def _answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> tuple[str, bool]:
+    def _answer(
+        self, client: ClientConnection, tool: CodeTool, given: dict[str, Any], deadline: Deadline
+    ) -> tuple[str, bool]:
         """The reply to a call as text, cut to size, and whether it says that the call failed."""
         with client.calling():
-            reply = self.answer(client, tool, given, pace)
+            reply = self.answer(client, tool, given, deadline)
         asked = {name: value for name, value in given.items() if name != "cursor"}
         cursor = given.get("cursor") or None
         try:
@@ -161,7 +163,9 @@ class CodeServer:
         except AdjournError as error:
             return written(error_of(error))
 
-    def answer(self, client: Client, tool: Tool, given: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def answer(
+        self, client: ClientConnection, tool: CodeTool, given: dict[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
         """The reply to a call, before it is cut to size."""
         began, started = time.monotonic(), stamp()
         call_id = ""
@@ -172,7 +176,7 @@ class CodeServer:
                 call_id, refused = self.sessions.admit(client, tool.name, given)
                 if refused is not None:
                     return refused
-            reply = tool.run(Call(self.sessions, self.trees, client, arguments, pace))
+            reply = tool.run(ToolInvocation(self.sessions, self.codebases, client, arguments, deadline))
         except CancelledError:
             reply = {"error": "cancelled", "message": "the call was cancelled"}
         except FlowError as refusal:
@@ -190,17 +194,19 @@ class CodeServer:
             reply = {**reply, "current_phase": str(work.state.current_phase), **phases.block(work.state)}
         if call_id and work is not None:
             spent = time.monotonic() - began
-            made = _record(tool, given, reply, started=started, seconds=spent, phase=work.state.current_phase)
+            made = _tool_call(
+                tool, given, reply, started=started, seconds=spent, phase=work.state.current_phase
+            )
             self.sessions.settle(work, call_id, made)
         return reply
 
-    def _client(self, context: _Context) -> Client:
+    def _client(self, context: _Context) -> ClientConnection:
         """Who calls: over HTTP by the id of its MCP session; without one, all are one client."""
         headers = getattr(context.request, "headers", None)
         key = (headers.get(_SESSION) or "") if headers is not None else ""
         client = self._clients.pop(key, None)
         if client is None:
-            client = Client(_name_of(context))
+            client = ClientConnection(_name_of(context))
             if len(self._clients) >= MAX_CLIENTS:
                 self.sessions.leave(self._clients.pop(next(iter(self._clients))))
         self._clients[key] = client  # the one that called last stands last
@@ -236,7 +242,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     return found
 
 
-async def _tell(context: _Context, told: list[tuple[int, int]]) -> None:
+async def _report_progress(context: _Context, told: list[tuple[int, int]]) -> None:
     """Pass on the newest progress, a few times a second; nothing is sent where the client did not ask for it."""
     last = 0
     while True:
@@ -248,7 +254,7 @@ async def _tell(context: _Context, told: list[tuple[int, int]]) -> None:
             await context.session.report_progress(float(done), float(total) or None)
 
 
-def _described(tool: Tool) -> types.Tool:
+def _to_wire(tool: CodeTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -272,8 +278,8 @@ def _name_of(context: _Context) -> str:
     return params.client_info.name if params is not None else ""
 
 
-def _record(
-    tool: Tool, given: dict[str, Any], reply: dict[str, Any], *, started: str, seconds: float, phase: str
+def _tool_call(
+    tool: CodeTool, given: dict[str, Any], reply: dict[str, Any], *, started: str, seconds: float, phase: str
 ) -> ToolCall:
     """A call as the session remembers it."""
     counts = [

@@ -11,25 +11,25 @@ from typing import Any
 import msgspec
 
 from adjourn.code.server import handlers, inputs
-from adjourn.code.server.handlers import Call
+from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import Input
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class CodeTool(msgspec.Struct, frozen=True, kw_only=True):
     """A row. `looks`: it changes nothing; `destroys`: it may drop work (which is kept under a ref first)."""
 
     name: str
     title: str
     description: str
     takes: type[Input]
-    run: Callable[[Call], dict[str, Any]]
+    run: Callable[[ToolInvocation], dict[str, Any]]
     looks: bool = False
     destroys: bool = False
     gated: bool = True
 
 
-TOOLS: tuple[Tool, ...] = (
-    Tool(
+TOOLS: tuple[CodeTool, ...] = (
+    CodeTool(
         name="start_session",
         title="Start a session",
         description=(
@@ -41,7 +41,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_start_session,
         gated=False,
     ),
-    Tool(
+    CodeTool(
         name="submit_phase",
         title="Submit a phase",
         description=(
@@ -51,7 +51,7 @@ TOOLS: tuple[Tool, ...] = (
         takes=inputs.SubmitPhase,
         run=lambda call: call.sessions.submit(call.client, call.given.data),
     ),
-    Tool(
+    CodeTool(
         name="get_session_status",
         title="Where the session stands",
         description=(
@@ -62,7 +62,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_get_session_status,
         gated=False,
     ),
-    Tool(
+    CodeTool(
         name="search_text",
         title="Search text",
         description="Lines that match a regular expression, in files that git does not ignore. Up to five patterns at once.",
@@ -70,7 +70,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_search_text,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="search_files",
         title="Search files",
         description="Files whose path fits a glob; those that git ignores are left out.",
@@ -78,7 +78,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_search_files,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="find_definitions",
         title="Find definitions",
         description="Where functions, classes, methods and variables of a name are defined. Quicker and surer than a text search.",
@@ -86,7 +86,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_find_definitions,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="find_references",
         title="Find references",
         description="Where a symbol is used. Each hit says whether it is exact, a guess by name, or only a mention in a comment or string.",
@@ -94,7 +94,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_find_references,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="analyze_structure",
         title="Structure of a file",
         description="Functions, classes, imports and exports of one file, or of a piece of code.",
@@ -102,7 +102,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_analyze_structure,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="get_symbols",
         title="List symbols",
         description="The symbols of a file, or of every file in a folder, in order.",
@@ -110,7 +110,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_get_symbols,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="get_function_at_line",
         title="Function around a line",
         description="The innermost function or method around a line of a file.",
@@ -118,7 +118,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_get_function_at_line,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="query",
         title="Ask about the code",
         description="Runs the search tools that fit a question and puts what they find in one list. A good first call.",
@@ -126,7 +126,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_query,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="fetch_chunk_detail",
         title="A hit in full",
         description="The whole text of a hit of semantic_search.",
@@ -134,7 +134,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_fetch_chunk_detail,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="semantic_search",
         title="Search by meaning",
         description="Code that does what a description says, whatever it is called. From the phase SEMANTIC on.",
@@ -142,7 +142,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_semantic_search,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="check_write_target",
         title="May this file be changed?",
         description="Ask before changing a file: only what was explored in this session is a target. In READY.",
@@ -150,21 +150,21 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_check_write_target,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="add_explored_files",
         title="Add explored files",
         description="Add files that were looked at since the exploration, so that they may be changed. In READY.",
         takes=inputs.ExploredFiles,
         run=handlers.run_add_explored_files,
     ),
-    Tool(
+    CodeTool(
         name="revert_to_exploration",
         title="Back to exploring",
         description="Go back to EXPLORATION when the plan rests on too little. Branch, tasks and counters stay.",
         takes=inputs.Revert,
         run=lambda call: call.sessions.revert(call.client, keep_results=call.given.keep_results),
     ),
-    Tool(
+    CodeTool(
         name="review_changes",
         title="Review changes",
         description="Every file that this session changed, with its difference, and what to look for. Before PRE_COMMIT is submitted.",
@@ -172,7 +172,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_review_changes,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="analyze_impact",
         title="Analyse impact",
         description="What a change of some files may touch: callers that must be looked at, files that should be.",
@@ -180,7 +180,7 @@ TOOLS: tuple[Tool, ...] = (
         run=handlers.run_analyze_impact,
         looks=True,
     ),
-    Tool(
+    CodeTool(
         name="cleanup_stale_branches",
         title="Clean up",
         description=(
@@ -192,14 +192,14 @@ TOOLS: tuple[Tool, ...] = (
         destroys=True,
         gated=False,
     ),
-    Tool(
+    CodeTool(
         name="sync_index",
         title="Bring the index up to date",
         description="Index what changed and wait for it. It also happens by itself, in the background.",
         takes=inputs.SyncIndex,
         run=handlers.run_sync_index,
     ),
-    Tool(
+    CodeTool(
         name="update_context",
         title="Keep summaries",
         description="Keep summaries of design documents and project rules, when a reply asked for them by `context_update_required`.",

@@ -1,6 +1,6 @@
 """Checkpoints of sessions as files: `.code-intel/sessions/<id>.json` in the work tree of the session.
 
-Owns: writing, reading, listing and deleting them, and preparing a loaded session to continue (`fit`). Must never: follow a link out of
+Owns: writing, reading, listing and deleting them, and preparing a loaded session to continue (`repair`). Must never: follow a link out of
 that folder, change the work tree, or raise an error for a broken file in a listing: it is skipped.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 from adjourn.code.git import branches
 from adjourn.code.model import codec
 from adjourn.code.model.repository import FOLDER, own_folder
-from adjourn.code.model.session_state import Phase, State, stamp
+from adjourn.code.model.session_state import Phase, SessionState, stamp
 from adjourn.code.workflow import phases
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import read_file, remove_file, write_file
 
@@ -37,14 +37,14 @@ def check_id(session: str) -> str:
     return session
 
 
-def save(root: str, found: State) -> None:
+def save(root: str, found: SessionState) -> None:
     """Write a session's checkpoint, atomically. Raises `StoreError`."""
     name = f"{check_id(found.session_id)}.json"
     found.checkpoint_at = stamp()
     write_file(own_folder(root, SESSIONS, _IGNORE), name, codec.encode(found))
 
 
-def load(root: str, session: str) -> State:
+def load(root: str, session: str) -> SessionState:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
     found = codec.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
     if found.session_id != session:
@@ -52,7 +52,7 @@ def load(root: str, session: str) -> State:
     return found
 
 
-def all_of(root: str) -> list[State]:
+def list_all(root: str) -> list[SessionState]:
     """Every session that can be resumed here, the oldest first; of very many the newest."""
     found = []
     for name in _names(root)[-MAX_SESSIONS:]:
@@ -73,7 +73,7 @@ def delete(root: str, session: str) -> bool:
     return True
 
 
-def info(found: State) -> dict[str, Any]:
+def summary(found: SessionState) -> dict[str, Any]:
     """What is said of a session that could be resumed."""
     return {
         "session_id": found.session_id,
@@ -111,17 +111,17 @@ def _folder(root: str) -> str:
 _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-def is_fresh(state: State) -> bool:
+def is_fresh(state: SessionState) -> bool:
     """Whether nothing was submitted yet in a session that was started beside an older one."""
     return len(state.phase_history) <= 1 and bool(state.offered)
 
 
-def fit(state: State, place: Place) -> list[str]:
+def repair(state: SessionState, worktree: Worktree) -> list[str]:
     """Fill in what an older form of checkpoint does not say, and tell what is not as it was left."""
-    if not place.is_git:
+    if not worktree.is_git:
         return []
-    git = place.git
-    _distrust(state, place)
+    git = worktree.git
+    _drop_unsafe_names(state, worktree)
     if not state.task_branch_name:
         mine = [
             name
@@ -142,11 +142,11 @@ def fit(state: State, place: Place) -> list[str]:
     return [f"{here or 'no branch'} is checked out; the session works on {branch}: check that out first"]
 
 
-def _distrust(state: State, place: Place) -> None:
+def _drop_unsafe_names(state: SessionState, worktree: Worktree) -> None:
     """A checkpoint is a file that anybody may have written: what goes to git from it has to be what it says it is."""
     if state.task_branch_name and not branches.parse(state.task_branch_name):
         state.task_branch_name, state.task_branch_enabled = None, False
-    if state.base_branch not in place.git.branches():
+    if state.base_branch not in worktree.git.branches():
         state.base_branch = ""
     for name in ("base_commit", "commit_hash"):
         if not _HASH.fullmatch(getattr(state, name)):

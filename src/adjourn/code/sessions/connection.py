@@ -1,6 +1,6 @@
 """A session that is being worked on, and the client that does.
 
-Owns: `Client`, `Work`, and the record of calls. Must never: change a session's phase.
+Owns: `ClientConnection`, `ActiveSession`, and the record of calls. Must never: change a session's phase.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from adjourn.code.model.session_state import ImpactAnalysis, State, ToolCall
+from adjourn.code.model.session_state import ImpactAnalysis, SessionState, ToolCall
 from adjourn.code.sessions import checkpoint_file
-from adjourn.code.sessions.journal import Journal
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.sessions.journal import SessionJournal
+from adjourn.code.workflow.worktree import Worktree
 
 MAX_CALLS = 200
 SILENCE = 60.0
 """Seconds without a call after which another client may take up what a client works on."""
 
 
-class Client:
+class ClientConnection:
     """One connection. It works on one session at a time."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        self.work: Work | None = None
+        self.work: ActiveSession | None = None
         self.heard = time.monotonic()
         self._calls: set[object] = set()
 
@@ -47,12 +47,12 @@ class Client:
         return not self._calls and time.monotonic() - self.heard > SILENCE
 
 
-class Work:
+class ActiveSession:
     """A session that this server works on."""
 
-    def __init__(self, state: State, place: Place, seat: Journal) -> None:
+    def __init__(self, state: SessionState, worktree: Worktree, seat: SessionJournal) -> None:
         self.state = state
-        self.place = place
+        self.worktree = worktree
         self.journal = seat
         self.lock = RLock()
 
@@ -66,7 +66,7 @@ class Work:
 
     def save(self) -> None:
         """Save a session between two steps."""
-        checkpoint_file.save(self.place.repository.root, self.state)
+        checkpoint_file.save(self.worktree.repository.root, self.state)
 
     def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
         """Keep which files have to be answered for, and say how to go on."""

@@ -13,7 +13,7 @@ from adjourn.aex.policy import Policy
 from adjourn.checkpoints import anchors, checkpoint
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phase_policy, phases
 from adjourn.host import group_of, keys, now, process
 from adjourn.log import decode, digest, kinds
@@ -28,10 +28,10 @@ _TAIL = 1_000
 _IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjourn.db*\n"
 
 
-class Journal:
+class SessionJournal:
     """One session's sitting on its task."""
 
-    def __init__(self, store: Store, found: State, *, client: str = "") -> None:
+    def __init__(self, store: Store, found: SessionState, *, client: str = "") -> None:
         self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
         policy, text = _permissions(found)
         sitting = Sitting(process.current(), group_of(process.current(), found.repo_path), client[:100])
@@ -61,7 +61,9 @@ class Journal:
         )
         self.session.settle([outcome], later=True)
 
-    def entered(self, before: State | None, found: State, *, reason: str = "", over: bool = False) -> None:
+    def entered(
+        self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False
+    ) -> None:
         """Write down that a step is done, with the session as it is now, and make a checkpoint of the task."""
         document = codec.encode(found)
         row = phases.step_of(found)
@@ -113,12 +115,12 @@ def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
         yield kinds.data_of(decode(entry.data))
 
 
-def make_room(root: str) -> None:
+def make_store_folder(root: str) -> None:
     """Make the store's folder in a work tree, so that git does not take the store for the project's."""
     own_folder(root, ".aex", _IGNORE)
 
 
-def living(store: Store, sessions: Sequence[str]) -> frozenset[str]:
+def held_elsewhere(store: Store, sessions: Sequence[str]) -> frozenset[str]:
     """Those of the sessions that another server which lives is working on."""
     here = process.current()
     found = set()
@@ -131,7 +133,7 @@ def living(store: Store, sessions: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _permissions(found: State) -> tuple[Policy, bytes]:
+def _permissions(found: SessionState) -> tuple[Policy, bytes]:
     policy, text = phase_policy.of(found)
     return Policy(allow=policy.allow, goal=found.query[:MAX_TEXT], name=policy.name), text.encode()
 

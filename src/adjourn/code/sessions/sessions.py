@@ -18,17 +18,17 @@ import msgspec
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
 from adjourn.code.model.repository import Repository
-from adjourn.code.model.session_state import State, Strictness, ToolCall
+from adjourn.code.model.session_state import SessionState, Strictness, ToolCall
 from adjourn.code.sessions import checkpoint_file, journal
-from adjourn.code.sessions.checkpoint_file import fit, is_fresh
-from adjourn.code.sessions.connection import Client, Work
-from adjourn.code.sessions.journal import Journal
+from adjourn.code.sessions.checkpoint_file import is_fresh, repair
+from adjourn.code.sessions.connection import ActiveSession, ClientConnection
+from adjourn.code.sessions.journal import SessionJournal
 from adjourn.code.sessions.status import known, status
 from adjourn.code.workflow import flow, phase_policy, phases, query_frame
-from adjourn.code.workflow.flags import Request
+from adjourn.code.workflow.flags import SessionRequest
 from adjourn.code.workflow.learning import learn
 from adjourn.code.workflow.outcome import FlowError
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
 from adjourn.host import ids, now, open_at
 from adjourn.store import Store
@@ -47,19 +47,19 @@ class Sessions:
         self._strictness = strictness
         self._url = store
         self._stores: dict[str, Store] = {}
-        self._open: dict[str, Client] = {}
+        self._open: dict[str, ClientConnection] = {}
         self._lock = RLock()
 
     # --- starting and finding again
 
-    def start(self, client: Client, wanted: Request, repo_path: str) -> dict[str, Any]:
+    def start(self, client: ClientConnection, wanted: SessionRequest, repo_path: str) -> dict[str, Any]:
         """Begin a session. One that was cut off here is offered, and stays until the first step of this one."""
         repository = self.repository(repo_path)
-        place = self._place(repository, "")
-        if not place.is_git and wanted.needs_branch:
+        worktree = self._worktree(repository, "")
+        if not worktree.is_git and wanted.needs_branch:
             raise FlowError(
                 "branch_setup_failed",
-                f"{wanted.intent} works on a branch: {place.why_no_git}, or start with the flag quick; searching works without",
+                f"{wanted.intent} works on a branch: {worktree.why_no_git}, or start with the flag quick; searching works without",
             )
         with self._lock:
             self._leave(client, "another session was started")
@@ -67,10 +67,10 @@ class Sessions:
             others = self._resumable(repository.root)
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
-            place = self._place(repository, state.session_id)
-            stale = stale_branches.stale(place.git, place.spared()) if place.is_git else []
+            worktree = self._worktree(repository, state.session_id)
+            stale = stale_branches.find_stale(worktree.git, worktree.spared()) if worktree.is_git else []
             flow.begin(state, phases.first(state, stale=bool(stale)))
-            work = Work(state, place, Journal(store, state, client=client.name))
+            work = ActiveSession(state, worktree, SessionJournal(store, state, client=client.name))
             work.journal.open()
             work.journal.entered(None, state)
             checkpoint_file.save(repository.root, state)
@@ -83,10 +83,10 @@ class Sessions:
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale)
         if others:
-            reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.info(others[-1])}
+            reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.summary(others[-1])}
         return reply
 
-    def status(self, client: Client, repo_path: str) -> dict[str, Any]:
+    def status(self, client: ClientConnection, repo_path: str) -> dict[str, Any]:
         """Where the client's session stands; without one, the session that was cut off last is taken up again.
 
         A session that was only just started gives way to the one that was offered with it.
@@ -95,12 +95,12 @@ class Sessions:
             work = client.work
             if work is not None:
                 if not is_fresh(work.state) or not self._has_offer(work.state):
-                    return status(work.state, work.place)
+                    return status(work.state, work.worktree)
                 return self._take_offer(client, work.state)
             root = self.repository(repo_path).root
             found = self._resumable(root)
             if not found:
-                others = [one.session_id for one in checkpoint_file.all_of(root)]
+                others = [one.session_id for one in checkpoint_file.list_all(root)]
                 why = (HELD if others else NO_SESSION).format(root=root)
                 raise FlowError("no_active_session", why, sessions_of_others=others)
             newest = found[-1]
@@ -108,49 +108,51 @@ class Sessions:
                 return self._take_offer(client, newest)
             return self._recover(client, newest)
 
-    def _has_offer(self, state: State) -> bool:
+    def _has_offer(self, state: SessionState) -> bool:
         return any(one.session_id == state.offered for one in self._resumable(state.repo_path))
 
-    def _take_offer(self, client: Client, fresh: State) -> dict[str, Any]:
+    def _take_offer(self, client: ClientConnection, fresh: SessionState) -> dict[str, Any]:
         """Go on with the session that was offered; the one that was started beside it is dropped."""
         self._leave(client, "an earlier session was restored")
         recovered = self._recover(client, checkpoint_file.load(fresh.repo_path, fresh.offered))
         checkpoint_file.delete(fresh.repo_path, fresh.session_id)
         return recovered
 
-    def _recover(self, client: Client, state: State) -> dict[str, Any]:
+    def _recover(self, client: ClientConnection, state: SessionState) -> dict[str, Any]:
         repository = self.repository(state.repo_path)
-        place = self._place(repository, state.session_id)
+        worktree = self._worktree(repository, state.session_id)
         state.offered = ""
         if (silent := self._open.get(state.session_id)) is not None:
             self._leave(silent, "another client took it up")
-        warnings = fit(state, place)
-        work = Work(state, place, Journal(self._store(repository.root), state, client=client.name))
+        warnings = repair(state, worktree)
+        work = ActiveSession(
+            state, worktree, SessionJournal(self._store(repository.root), state, client=client.name)
+        )
         work.journal.open()
         for tool in work.journal.tools_since_step():
             if tool not in state.tools_in_step:
                 state.tools_in_step.append(tool)
         self._open[state.session_id], client.work = client, work
-        reply = status(state, place)
+        reply = status(state, worktree)
         reply |= {
             "recovered_from_checkpoint": True,
             "checkpoint_session_id": state.session_id,
-            "known": known(state, place),
+            "known": known(state, worktree),
         }
         return reply | ({"warnings": warnings} if warnings else {})
 
     # --- moving on
 
-    def submit(self, client: Client, data: Any) -> dict[str, Any]:
+    def submit(self, client: ClientConnection, data: Any) -> dict[str, Any]:
         """Take a submission for the phase that the client's session is in. Raises `FlowError`."""
         work = self.work(client)
         with work.lock:
             before = work.state
-            result = flow.submit(work.place, before, data)
+            result = flow.submit(work.worktree, before, data)
             state = result.state
             reason = state.phase_history[-1].reason if state.phase_history else ""
             work.journal.entered(before, state, reason=reason, over=result.over)
-            root = work.place.repository.root
+            root = work.worktree.repository.root
             offered, state.offered = state.offered, ""
             if result.over:
                 checkpoint_file.delete(root, state.session_id)
@@ -163,14 +165,14 @@ class Sessions:
                 checkpoint_file.delete(root, offered)
             return {**result.reply, "session_id": state.session_id}
 
-    def revert(self, client: Client, *, keep_results: bool) -> dict[str, Any]:
+    def revert(self, client: ClientConnection, *, keep_results: bool) -> dict[str, Any]:
         """Back to looking."""
         work = self.work(client)
         with work.lock:
             before = work.state
-            state = flow.back(before, keep_results=keep_results)
+            state = flow.revert(before, keep_results=keep_results)
             work.journal.entered(before, state, reason="revert_to_exploration")
-            checkpoint_file.save(work.place.repository.root, state)
+            checkpoint_file.save(work.worktree.repository.root, state)
             work.state = state
             return {
                 "success": True,
@@ -181,16 +183,16 @@ class Sessions:
                 **phases.block(state),
             }
 
-    def clean(self, client: Client, repo_path: str, action: Action) -> dict[str, Any]:
+    def clean(self, client: ClientConnection, repo_path: str, action: Action) -> dict[str, Any]:
         """Clean up after sessions that are over or given up, that of this client included: branches and checkpoints."""
         with self._lock:
             repository = self.repository(repo_path)
             self._leave(client, "cleaned up")
-            place = self._place(repository, "")
-            cleaned = stale_branches.Cleaned()
-            if place.is_git:
-                cleaned = stale_branches.clean(
-                    place.git, self._new_id(repository.root), action, place.spared()
+            worktree = self._worktree(repository, "")
+            cleaned = stale_branches.CleanupResult()
+            if worktree.is_git:
+                cleaned = stale_branches.clean_up(
+                    worktree.git, self._new_id(repository.root), action, worktree.spared()
                 )
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
@@ -208,14 +210,14 @@ class Sessions:
 
     # --- calls
 
-    def work(self, client: Client) -> Work:
+    def work(self, client: ClientConnection) -> ActiveSession:
         """The session that a client works on. Raises `FlowError`."""
         if client.work is None:
             raise FlowError("no_active_session", INACTIVE)
         return client.work
 
     def admit(
-        self, client: Client, tool: str, arguments: Mapping[str, Any]
+        self, client: ClientConnection, tool: str, arguments: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any] | None]:
         """Whether a call may be made in the phase that the client's session is in: its id, or the refusal."""
         work = client.work
@@ -224,7 +226,7 @@ class Sessions:
         call, why = work.journal.admit(tool, arguments)
         return (call, None) if call else ("", phase_policy.refusal(work.state, tool, why))
 
-    def settle(self, work: Work, call: str, made: ToolCall) -> None:
+    def settle(self, work: ActiveSession, call: str, made: ToolCall) -> None:
         """Write down what came of a call that was admitted."""
         failed = "error_type" in made.result_detail
         with suppress(
@@ -244,7 +246,7 @@ class Sessions:
                 with suppress(AdjournError):
                     work.journal.heartbeat()
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: ClientConnection) -> None:
         """A client went away: its session can be taken up by another one."""
         with self._lock:
             self._leave(client, "the client went away")
@@ -260,35 +262,35 @@ class Sessions:
 
     # --- parts
 
-    def _leave(self, client: Client, reason: str) -> None:
+    def _leave(self, client: ClientConnection, reason: str) -> None:
         work, client.work = client.work, None
         if work is not None:
             self._open.pop(work.state.session_id, None)
             with suppress(AdjournError):  # the next sitting finds this one dead
                 work.journal.close(reason)
 
-    def _resumable(self, root: str) -> list[State]:
+    def _resumable(self, root: str) -> list[SessionState]:
         """Sessions of a work tree that nobody works on, the oldest first."""
         worked_on = {session for session, client in self._open.items() if not client.silent}
-        found = [one for one in checkpoint_file.all_of(root) if one.session_id not in worked_on]
+        found = [one for one in checkpoint_file.list_all(root) if one.session_id not in worked_on]
         if not found:
             return []
-        held = journal.living(self._store(root), [one.session_id for one in found])
+        held = journal.held_elsewhere(self._store(root), [one.session_id for one in found])
         return [msgspec.structs.replace(one, repo_path=root) for one in found if one.session_id not in held]
 
-    def _place(self, repository: Repository, session: str) -> Place:
+    def _worktree(self, repository: Repository, session: str) -> Worktree:
         def spared() -> frozenset[str]:
             """Sessions whose branches are no leftovers: others work on them now."""
-            names = [one.session_id for one in checkpoint_file.all_of(repository.root)]
-            elsewhere = journal.living(self._store(repository.root), names) if names else frozenset()
+            names = [one.session_id for one in checkpoint_file.list_all(repository.root)]
+            elsewhere = journal.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
-        return Place(repository, spared=spared, learn=_learn)
+        return Worktree(repository, spared=spared, learn=_learn)
 
     def _store(self, root: str) -> Store:
         with self._lock:
             if root not in self._stores:
-                journal.make_room(root)
+                journal.make_store_folder(root)
                 self._stores[root] = open_at(root, self._url)
             return self._stores[root]
 
@@ -299,7 +301,7 @@ class Sessions:
         return name if not checkpoint_file.exists(root, name) else self._new_id(root)
 
 
-def _learn(place: Place, state: State) -> None:
+def _learn(worktree: Worktree, state: SessionState) -> None:
     """What was learnt is worth keeping; that it cannot be is no reason to fail a merge."""
     with suppress(AdjournError, OSError):
-        learn(place, state)
+        learn(worktree, state)

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 
 from adjourn.code.git import backup_refs
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.tasks import progress
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.worktree import Worktree
 
 _MAX_LISTED = 100
 
 
-def status(state: State, place: Place) -> dict[str, Any]:
+def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
     """Where a session stands, and how to go on."""
     steps = sorted({visit.step for visit in state.phase_history if visit.ended_at and visit.step} | {1})
     found: dict[str, Any] = {
@@ -34,14 +34,14 @@ def status(state: State, place: Place) -> dict[str, Any]:
             "enabled": True,
             "branch": state.task_branch_name,
             "base": state.base_branch,
-            "checked_out": place.git.branch() == state.task_branch_name,
+            "checked_out": worktree.git.branch() == state.task_branch_name,
         }
     if state.tools_in_step:
         found["called_in_this_step"] = state.tools_in_step
     return found
 
 
-def known(state: State, place: Place) -> dict[str, Any]:
+def known(state: SessionState, worktree: Worktree) -> dict[str, Any]:
     """What was found out and done so far, for a client that starts with an empty head."""
     frame, exploration, verification = state.query_frame, state.exploration, state.verification
     found: dict[str, Any] = {
@@ -65,7 +65,7 @@ def known(state: State, place: Place) -> dict[str, Any]:
         found["impact_summary"] = state.impact_analysis.summary
     if state.prepared_commit_message:
         found["commit_message"] = state.prepared_commit_message
-    if place.is_git and (held := backup_refs.all_of(place.git, state.session_id)):
+    if worktree.is_git and (held := backup_refs.list_backups(worktree.git, state.session_id)):
         found["kept"] = msgspec.to_builtins(held)
     return found
 

@@ -11,32 +11,32 @@ from typing import Any
 import msgspec
 
 from adjourn.code.git import branches, changes, merging
-from adjourn.code.git.changes import Change
+from adjourn.code.git.changes import FileChange
 from adjourn.code.git.merging import MergeError
-from adjourn.code.model.session_state import Phase, PreCommitReview, ReviewedFile, State
+from adjourn.code.model.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
 from adjourn.code.workflow import payloads, phases
-from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, needs_a_person, onward
+from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, needs_user, proceed
 from adjourn.code.workflow.tasks import revert
-from adjourn.code.workflow.worktree import QUALITY_REVIEW, Place
+from adjourn.code.workflow.worktree import QUALITY_REVIEW, Worktree
 from adjourn.errors import AdjournError
 
 
-def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
+def pre_commit(worktree: Worktree, state: SessionState, payload: payloads.CommitReview) -> StepOutcome:
     """Decisions on every changed file. The commit is made at once unless a quality review comes first."""
     message = payload.commit_message.strip()
     if not message:
         raise FlowError("missing_commit_message", "`commit_message` is empty: say what was changed, and why")
-    place.check_branch(state)
-    base = place.base_commit(state)
-    found = {change.path: change for change in changes.listed(place.git, base, state.dirty_before)}
+    worktree.check_branch(state)
+    base = worktree.base_commit(state)
+    found = {change.path: change for change in changes.list_changes(worktree.git, base, state.dirty_before)}
     reviewed = _reviewed(state, payload, found)
     kept_files = [path for path, one in reviewed.items() if one.decision == "keep"]
     discarded = [path for path, one in reviewed.items() if one.decision == "discard"]
     extras: dict[str, Any] = {}
     try:
-        held = changes.discard(place.git, state.session_id, base, [found[path] for path in discarded])
+        held = changes.discard(worktree.git, state.session_id, base, [found[path] for path in discarded])
     except AdjournError as error:
-        raise needs_a_person("commit_execution_failed", error) from error
+        raise needs_user("commit_execution_failed", error) from error
     if held is not None:
         extras["kept"] = msgspec.to_builtins(held)
     state.pre_commit_review = PreCommitReview(len(found), list(reviewed.values()), kept_files, discarded)
@@ -45,20 +45,20 @@ def pre_commit(place: Place, state: State, payload: payloads.Commit) -> Outcome:
     left = [path for path in found if path not in reviewed]
     if left:
         extras["left_uncommitted"] = left
-    if not place.prompt(QUALITY_REVIEW):
+    if not worktree.prompt(QUALITY_REVIEW):
         state.quality_review_enabled = False
     if phases.following(state) == Phase.QUALITY_REVIEW:
         state.commit_prepared = True
-        return onward(state, {**extras, "commit_hash": None, "prepared": True})
-    return onward(state, {**extras, **_commit(place, state, **extras), "prepared": False})
+        return proceed(state, {**extras, "commit_hash": None, "prepared": True})
+    return proceed(state, {**extras, **_commit(worktree, state, **extras), "prepared": False})
 
 
-def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
+def quality(worktree: Worktree, state: SessionState, payload: payloads.QualityReview) -> StepOutcome:
     """No issues: the prepared commit is made. Issues: back to the plan, a few times."""
     if not payload.issues:
-        place.check_branch(state)
-        _check_nothing_new(place, state)
-        return onward(state, {"issues_found": False, **_commit(place, state)})
+        worktree.check_branch(state)
+        _check_nothing_new(worktree, state)
+        return proceed(state, {"issues_found": False, **_commit(worktree, state)})
     state.quality_revert_count += 1
     extras: dict[str, Any] = {
         "issues_found": True,
@@ -66,22 +66,22 @@ def quality(place: Place, state: State, payload: payloads.Quality) -> Outcome:
         "quality_revert_count": state.quality_revert_count,
     }
     if state.quality_revert_count >= state.quality_review_max_revert:
-        place.check_branch(state)
-        done = _commit(place, state)
+        worktree.check_branch(state)
+        done = _commit(worktree, state)
         warning = (
             f"reviewed {state.quality_revert_count} times; it is committed with the issues that are left"
         )
-        return onward(state, {**extras, **done, "forced_completion": True, "warning": warning})
+        return proceed(state, {**extras, **done, "forced_completion": True, "warning": warning})
     state.commit_prepared, state.prepared_commit_message = False, None
     state.prepared_kept_files, state.prepared_discarded_files = [], []
     return revert(state, "quality issues: " + "; ".join(payload.issues)[:2000], extras)
 
 
-def merge(place: Place, state: State) -> Outcome:
+def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     """Merge the session's branch into the one it came from. Doing it again after it was done is no harm."""
     branch, base = state.task_branch_name, state.base_branch
     if not (state.task_branch_enabled and branch):
-        return Outcome(
+        return StepOutcome(
             None,
             {"merged": False, "message": "the session has no branch: there is nothing to merge"},
             over=True,
@@ -90,16 +90,16 @@ def merge(place: Place, state: State) -> Outcome:
         raise FlowError("quality_review_required", "the quality review is not done")
     extras: dict[str, Any] = {}
     merged = bool(state.commit_hash)
-    if place.git.commit(f"refs/heads/{branch}"):
-        base = base or branches.base_of(place.git, branch)
+    if worktree.git.commit(f"refs/heads/{branch}"):
+        base = base or branches.base_of(worktree.git, branch)
         if not base:
             raise FlowError(
                 "merge_failed", f"the branch that {branch} came from is gone", requires_user_intervention=True
             )
-        if place.git.branch() != base:
-            place.check_branch(state)
-        extras, merged = _merge(place, state, branch, base)
-    elif state.commit_hash and not place.git.contains(base, state.commit_hash):
+        if worktree.git.branch() != base:
+            worktree.check_branch(state)
+        extras, merged = _merge(worktree, state, branch, base)
+    elif state.commit_hash and not worktree.git.contains(base, state.commit_hash):
         raise FlowError(
             "merge_failed",
             f"branch {branch} is gone, and {base} does not have its commit",
@@ -107,32 +107,34 @@ def merge(place: Place, state: State) -> Outcome:
         )
     state.task_branch_enabled = False
     if merged:
-        place.learn(place, state)
+        worktree.learn(worktree, state)
     message = (
         f"{branch} was merged into {base}"
         if merged
         else f"nothing was committed on {branch}: there was nothing to merge"
     )
     told = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
-    return Outcome(None, {**extras, **told}, over=True)
+    return StepOutcome(None, {**extras, **told}, over=True)
 
 
-def _merge(place: Place, state: State, branch: str, base: str) -> tuple[dict[str, Any], bool]:
+def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> tuple[dict[str, Any], bool]:
     """Merge and delete the branch. What is to be said of work that was in the way, and whether the base has the session's commit."""
     extras: dict[str, Any] = {}
     try:
-        if held := merging.undo_half(place.git, state.session_id, branch):
+        if held := merging.abort_interrupted(worktree.git, state.session_id, branch):
             extras["kept"] = msgspec.to_builtins(held)
-        merged = merging.merge(place.git, branch, base) or bool(state.commit_hash)
-        branches.delete(place.git, branch)
+        merged = merging.merge(worktree.git, branch, base) or bool(state.commit_hash)
+        branches.delete(worktree.git, branch)
     except MergeError as error:
-        raise needs_a_person("merge_failed", error, conflicts=error.conflicts, **extras) from error
+        raise needs_user("merge_failed", error, conflicts=error.conflicts, **extras) from error
     except AdjournError as error:
-        raise needs_a_person("merge_failed", error, **extras) from error
+        raise needs_user("merge_failed", error, **extras) from error
     return extras, merged
 
 
-def _reviewed(state: State, payload: payloads.Commit, found: dict[str, Change]) -> dict[str, ReviewedFile]:
+def _reviewed(
+    state: SessionState, payload: payloads.CommitReview, found: dict[str, FileChange]
+) -> dict[str, ReviewedFile]:
     """The decisions on what was changed, and nothing undecided: that is neither committed nor reverted, but asked about."""
     decided: dict[str, ReviewedFile] = {}
     for one in payload.reviewed_files:
@@ -153,12 +155,12 @@ def _reviewed(state: State, payload: payloads.Commit, found: dict[str, Change]) 
     return decided
 
 
-def _check_nothing_new(place: Place, state: State) -> None:
+def _check_nothing_new(worktree: Worktree, state: SessionState) -> None:
     decided = {*state.prepared_kept_files, *state.prepared_discarded_files}
-    base = place.base_commit(state)
+    base = worktree.base_commit(state)
     new = [
         each.path
-        for each in changes.listed(place.git, base, state.dirty_before)
+        for each in changes.list_changes(worktree.git, base, state.dirty_before)
         if each.path not in decided and not each.before
     ]
     if new and state.strictness != "lenient":
@@ -168,18 +170,18 @@ def _check_nothing_new(place: Place, state: State) -> None:
         )
 
 
-def _commit(place: Place, state: State, **more: Any) -> dict[str, Any]:
+def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, Any]:
     """Make the commit that was prepared; its review is over then. `more` is what an error says, too.
 
     One that a killed server had already made is found again.
     """
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
     try:
-        made = changes.commit(place.git, paths, state.prepared_commit_message or "")
+        made = changes.commit(worktree.git, paths, state.prepared_commit_message or "")
     except AdjournError as error:
-        raise needs_a_person("commit_execution_failed", error, **more) from error
-    head = place.git.commit()
+        raise needs_user("commit_execution_failed", error, **more) from error
+    head = worktree.git.commit()
     state.commit_prepared, state.quality_review_completed = False, True
-    state.commit_hash = made or (head if head != place.base_commit(state) else "")
+    state.commit_hash = made or (head if head != worktree.base_commit(state) else "")
     found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
     return found if state.commit_hash else {**found, "nothing_to_commit": True}

@@ -11,10 +11,10 @@ import re
 from typing import Any, NamedTuple
 
 from adjourn.code.model.repository import Repository
-from adjourn.code.model.session_state import Exploration, QueryFrame, State, Task
+from adjourn.code.model.session_state import Exploration, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.code.workflow.outcome import mismatch
-from adjourn.code.workflow.phases import READING, Step
+from adjourn.code.workflow.phases import READING, PhaseStep
 from adjourn.errors import AdjournError
 
 MIN_REASON = 10
@@ -55,7 +55,7 @@ _FILLED = (
 )
 
 
-class Least(NamedTuple):
+class Minimums(NamedTuple):
     """How much an exploration has to have found before it counts as enough."""
 
     symbols_identified: int
@@ -65,7 +65,7 @@ class Least(NamedTuple):
     slots: tuple[str, ...] = ()
 
 
-def check(state: State, row: Step, payload: payloads.Payload) -> None:
+def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
     """Raise `FlowError` unless the session has done what a submission of this step rests on."""
     if state.strictness == "lenient":
         return
@@ -73,14 +73,14 @@ def check(state: State, row: Step, payload: payloads.Payload) -> None:
     for name in _FILLED:
         if hasattr(payload, name) and not getattr(payload, name):
             raise mismatch(f"`{name}` is empty: {row.phase} has to bring something", empty_field=name)
-    if isinstance(payload, payloads.Explored):
+    if isinstance(payload, payloads.ExplorationFindings):
         called = sorted(_LOOKING & set(state.tools_in_step))
         if len(called) < MIN_TOOLS:
             raise mismatch(
                 f"{len(called)} of the search tools were called in this phase; at least {MIN_TOOLS} different ones are needed",
                 tools_called=called,
             )
-    if isinstance(payload, payloads.Verifications):
+    if isinstance(payload, payloads.HypothesisResults):
         open_ones = [one.hypothesis for one in payload.hypotheses_verified if one.result is False]
         if open_ones:
             raise mismatch(
@@ -91,7 +91,7 @@ def check(state: State, row: Step, payload: payloads.Payload) -> None:
         _strict(state, payload)
 
 
-def _tools(state: State, row: Step, payload: payloads.Payload) -> None:
+def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
     missing = [tool for tool in row.needs if tool not in state.tools_in_step]
     if missing:
         raise mismatch(f"call {', '.join(missing)} first: {row.phase} rests on it", missing_tools=missing)
@@ -100,21 +100,21 @@ def _tools(state: State, row: Step, payload: payloads.Payload) -> None:
         raise mismatch(f"`tools_used` does not name {', '.join(unsaid)}", missing_tools=unsaid)
 
 
-def _strict(state: State, payload: payloads.Payload) -> None:
+def _strict(state: SessionState, payload: payloads.Payload) -> None:
     reason = getattr(payload, "reason", None)
     if reason is not None and len(reason.strip()) < MIN_REASON:
         raise mismatch(f"`reason` has fewer than {MIN_REASON} characters: say why")
-    if isinstance(payload, payloads.Explored):
+    if isinstance(payload, payloads.ExplorationFindings):
         _consistent(payload)
-    elif isinstance(payload, payloads.Searched):
+    elif isinstance(payload, payloads.SemanticFindings):
         _semantic(state, payload)
-    elif isinstance(payload, payloads.Verifications):
+    elif isinstance(payload, payloads.HypothesisResults):
         _verified(payload)
-    elif isinstance(payload, payloads.Impact):
+    elif isinstance(payload, payloads.ImpactFindings):
         _impact(state, payload)
 
 
-def _consistent(payload: payloads.Explored) -> None:
+def _consistent(payload: payloads.ExplorationFindings) -> None:
     for name in ("symbols_identified", "files_analyzed"):
         given = getattr(payload, name)
         if len(set(given)) != len(given):
@@ -129,7 +129,7 @@ def _consistent(payload: payloads.Explored) -> None:
         raise mismatch("`existing_patterns` without files that have them")
 
 
-def _semantic(state: State, payload: payloads.Searched) -> None:
+def _semantic(state: SessionState, payload: payloads.SemanticFindings) -> None:
     if payload.semantic_reason not in _REASONS:
         raise mismatch(f"`semantic_reason` has to be one of {', '.join(sorted(_REASONS))}")
     missing = state.exploration.missing_requirements if state.exploration else []
@@ -145,7 +145,7 @@ def _semantic(state: State, payload: payloads.Searched) -> None:
         raise mismatch("`hypotheses` is empty: say what you now suppose")
 
 
-def _verified(payload: payloads.Verifications) -> None:
+def _verified(payload: payloads.HypothesisResults) -> None:
     for one in payload.hypotheses_verified:
         evidence = one.evidence if isinstance(one.evidence, dict) else {}
         if (
@@ -159,7 +159,7 @@ def _verified(payload: payloads.Verifications) -> None:
             )
 
 
-def _impact(state: State, payload: payloads.Impact) -> None:
+def _impact(state: SessionState, payload: payloads.ImpactFindings) -> None:
     wanted = state.impact_analysis.must_verify if state.impact_analysis else []
     said = {str(one.get("file", "")): one for one in payload.verified_files}
     missing = [path for path in wanted if path not in said]
@@ -174,9 +174,9 @@ def _impact(state: State, payload: payloads.Impact) -> None:
             raise mismatch(f"say why {path} is left as it is")
 
 
-def weigh(state: State, exploration: Exploration) -> list[str]:
+def missing_requirements(state: SessionState, exploration: Exploration) -> list[str]:
     """What an exploration falls short of, by intent and risk: the names of what there should be more of."""
-    least = _least(state)
+    least = _minimums(state)
     counts = ("symbols_identified", "entry_points", "files_analyzed", "existing_patterns")
     short = [name for name in counts if len(getattr(exploration, name)) < getattr(least, name)]
     frame = state.query_frame
@@ -198,15 +198,15 @@ def _supposed(frame: QueryFrame, exploration: Exploration) -> list[str]:
     return found + ["mapped_symbols"] * any(name.casefold() not in symbols for name in supposed)
 
 
-def _least(state: State) -> Least:
+def _minimums(state: SessionState) -> Minimums:
     if state.intent in ("INVESTIGATE", "QUESTION"):
-        return Least(1, 0, 1, 0)
+        return Minimums(1, 0, 1, 0)
     if state.risk_level == "HIGH":
-        return Least(5, 2, 4, 2, ("target_feature", "observed_issue"))
-    return Least(3, 1, 2, 1, ("target_feature",) if state.risk_level == "MEDIUM" else ())
+        return Minimums(5, 2, 4, 2, ("target_feature", "observed_issue"))
+    return Minimums(3, 1, 2, 1, ("target_feature",) if state.risk_level == "MEDIUM" else ())
 
 
-def checklist(repository: Repository, task: Task, given: list[payloads.Checked]) -> None:
+def checklist(repository: Repository, task: PlanTask, given: list[payloads.ChecklistAnswer]) -> None:
     """Raise `FlowError` unless every item of a task's checklist is shown by a place in the code, or passed over for a reason."""
     answered = {one.item: one for one in given}
     missing = [item for item in task.checklist if item not in answered]

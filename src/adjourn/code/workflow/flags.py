@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.code.model.session_state import GateLevel, Intent, State, Strictness, stamp
+from adjourn.code.model.session_state import GateLevel, Intent, SessionState, Strictness, stamp
 from adjourn.code.workflow.outcome import FlowError
 
 
@@ -69,7 +69,7 @@ class Flags(msgspec.Struct):
     resume: bool = False
 
 
-def typed(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
+def parse_flags(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
     """Flags as they were typed, and the gate level. Raises `FlowError` for one that is not known, or that begins no session."""
     try:
         words = shlex.split(text)
@@ -89,13 +89,13 @@ def typed(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
             setattr(flags, flag.key, True)
     for flag in found:
         if flag.name == "--resume" and len(found) > 1:
-            raise resume_alone()
+            raise resume_not_alone()
         if flag.instead:
             raise FlowError("invalid_flags", f"{flag.name} begins no session: call {flag.instead}")
     return flags, gate
 
 
-def resume_alone() -> FlowError:
+def resume_not_alone() -> FlowError:
     return FlowError(
         "invalid_flags",
         "--resume must be used alone: call get_session_status instead; the flags of the session come from its checkpoint",
@@ -129,7 +129,7 @@ def _known(name: str) -> Flag:
 MAX_QUERY = 100_000
 
 
-class Request(msgspec.Struct, frozen=True):
+class SessionRequest(msgspec.Struct, frozen=True):
     """What the user wants, and how."""
 
     intent: Intent
@@ -143,10 +143,10 @@ class Request(msgspec.Struct, frozen=True):
         looks_only = self.flags.only_explore or self.intent in ("INVESTIGATE", "QUESTION")
         return not (self.flags.quick or looks_only)
 
-    def state(self, session: str, root: str, strictness: Strictness) -> State:
+    def state(self, session: str, root: str, strictness: Strictness) -> SessionState:
         """A new session's state, not yet in a phase."""
         flags = self.flags
-        return State(
+        return SessionState(
             session_id=session,
             intent=self.intent,
             query=self.query[:MAX_QUERY],

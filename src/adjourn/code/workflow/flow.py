@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.code.git import backup_refs, branches, changes
-from adjourn.code.model.session_state import MAX_SUMMARY, Phase, State, Visit, stamp
+from adjourn.code.model.session_state import MAX_SUMMARY, Phase, PhaseVisit, SessionState, stamp
 from adjourn.code.workflow import delivery, evidence, payloads, phases, research, tasks
-from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, needs_a_person
-from adjourn.code.workflow.phases import Step
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, needs_user
+from adjourn.code.workflow.phases import PhaseStep
+from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError, InvalidError
 
 MAX_DATA = 1 << 20
@@ -29,38 +29,38 @@ _ALIASES = {
 
 HANDLERS = {
     payloads.BranchChoice: research.branch_choice,
-    payloads.Documents: research.documents,
-    payloads.Frame: research.frame,
-    payloads.Explored: research.explored,
+    payloads.ReviewedDocuments: research.documents,
+    payloads.RequestFrame: research.frame,
+    payloads.ExplorationFindings: research.explored,
     payloads.MoreInformation: research.more_information,
-    payloads.Searched: research.searched,
+    payloads.SemanticFindings: research.searched,
     payloads.OpenHypotheses: research.open_hypotheses,
-    payloads.Verifications: research.verified,
+    payloads.HypothesisResults: research.verified,
     payloads.NeedsImpact: research.needs_impact,
-    payloads.Impact: research.impact,
-    payloads.Plan: tasks.plan,
+    payloads.ImpactFindings: research.impact,
+    payloads.TaskPlan: tasks.plan,
     payloads.TaskDone: tasks.done,
-    payloads.Verdict: tasks.verdict,
+    payloads.VerifierVerdict: tasks.verdict,
     payloads.Intervention: tasks.intervention,
     payloads.UserDecision: tasks.user_decision,
-    payloads.Commit: delivery.pre_commit,
-    payloads.Quality: delivery.quality,
+    payloads.CommitReview: delivery.pre_commit,
+    payloads.QualityReview: delivery.quality,
 }
 
 
-class Result(NamedTuple):
+class SubmissionResult(NamedTuple):
     """The session as it is now, what is replied beside the block of its phase, and whether it is over."""
 
-    state: State
+    state: SessionState
     reply: dict[str, Any]
     over: bool = False
 
 
-def submit(place: Place, before: State, data: Any) -> Result:
+def submit(worktree: Worktree, before: SessionState, data: Any) -> SubmissionResult:
     """Take a submission. Raises `FlowError`."""
-    given = _object(data)
+    given = _parsed(data)
     _check_phase(before, given)
-    row = _row(before, given)
+    row = _step_for(before, given)
     try:
         payload = payloads.read(
             row.payload, _with_aliases(given) if row.phase == Phase.EXPLORATION else given
@@ -69,26 +69,28 @@ def submit(place: Place, before: State, data: Any) -> Result:
         raise mismatch(str(error), given=sorted(given)[:50]) from error
     evidence.check(before, row, payload)
     state = copy.deepcopy(before)
-    outcome = _handle(place, state, row, payload)
+    outcome = _handle(worktree, state, row, payload)
     _keep_summary(state, row, payload)
     if outcome.over or (outcome.to is None and not outcome.stays):
         _leave(state)
-        return Result(state, {"success": True, **outcome.extras, "session_complete": True}, over=True)
+        return SubmissionResult(
+            state, {"success": True, **outcome.extras, "session_complete": True}, over=True
+        )
     extras = dict(outcome.extras)
     if not outcome.stays and outcome.to is not None:
-        extras |= enter(place, state, outcome.to, outcome.reason)
+        extras |= enter(worktree, state, outcome.to, outcome.reason)
     elif phases.step_of(state).step != row.step:
         _visit(state, row.phase, outcome.reason)
     state.tools_in_step = []
-    return Result(state, {"success": True, **extras, **phases.block(state)})
+    return SubmissionResult(state, {"success": True, **extras, **phases.block(state)})
 
 
-def enter(place: Place, state: State, phase: Phase, reason: str = "") -> dict[str, Any]:
+def enter(worktree: Worktree, state: SessionState, phase: Phase, reason: str = "") -> dict[str, Any]:
     """Go to a phase. Raises `FlowError` when what belongs to it cannot be had."""
     extras: dict[str, Any] = {}
     left = state.current_phase
     if phase == Phase.READY:
-        extras = _branch(place, state)
+        extras = _branch(worktree, state)
         state.ready_substep = "plan"
     state.current_phase = phase
     state.escalated = state.escalated and phase == Phase.VERIFY_INTERVENTION
@@ -96,13 +98,13 @@ def enter(place: Place, state: State, phase: Phase, reason: str = "") -> dict[st
     return extras
 
 
-def begin(state: State, phase: Phase) -> None:
+def begin(state: SessionState, phase: Phase) -> None:
     """The first phase of a session."""
     state.current_phase = phase
-    state.phase_history = [Visit(phase=str(phase), started_at=stamp(), step=phases.step_of(state).step)]
+    state.phase_history = [PhaseVisit(phase=str(phase), started_at=stamp(), step=phases.step_of(state).step)]
 
 
-def back(state: State, *, keep_results: bool) -> State:
+def revert(state: SessionState, *, keep_results: bool) -> SessionState:
     """The session, looking again. Branch, tasks and counters stay."""
     state = copy.deepcopy(state)
     left = state.current_phase
@@ -114,7 +116,7 @@ def back(state: State, *, keep_results: bool) -> State:
     return state
 
 
-def _object(data: Any) -> dict[str, Any]:
+def _parsed(data: Any) -> dict[str, Any]:
     try:
         found = payloads.as_object(data)
     except InvalidError as error:
@@ -126,7 +128,7 @@ def _object(data: Any) -> dict[str, Any]:
     return found
 
 
-def _check_phase(state: State, given: Mapping[str, Any]) -> None:
+def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
     """A client may say which phase it means; then that has to be the one."""
     named = given.get("phase")
     if not named:
@@ -139,7 +141,7 @@ def _check_phase(state: State, given: Mapping[str, Any]) -> None:
         raise FlowError("phase_mismatch", f"the session is in {state.current_phase}, not in {named}")
 
 
-def _row(state: State, given: Mapping[str, Any]) -> Step:
+def _step_for(state: SessionState, given: Mapping[str, Any]) -> PhaseStep:
     """The step that a submission is for: in READY its members tell."""
     if state.current_phase != Phase.READY:
         return phases.step_of(state)
@@ -157,33 +159,35 @@ def _with_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _handle(place: Place, state: State, row: Step, payload: payloads.Payload) -> Outcome:
+def _handle(
+    worktree: Worktree, state: SessionState, row: PhaseStep, payload: payloads.Payload
+) -> StepOutcome:
     if row.phase == Phase.MERGE:
-        return delivery.merge(place, state)
+        return delivery.merge(worktree, state)
     if row.substep == "complete":
         return tasks.complete(state)
     handler: Any = HANDLERS[type(payload)]
-    outcome: Outcome = handler(place, state, payload)
+    outcome: StepOutcome = handler(worktree, state, payload)
     return outcome
 
 
-def _branch(place: Place, state: State) -> dict[str, Any]:
+def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
     """Make the session's branch, on the way into READY and once only. What was changed before is noted, and kept."""
     if state.quick_mode or state.task_branch_enabled:
         return {}
-    if not place.is_git:
+    if not worktree.is_git:
         raise FlowError(
             "branch_creation_failed",
-            f"{place.why_no_git}, or work with --quick",
+            f"{worktree.why_no_git}, or work with --quick",
             requires_user_intervention=True,
         )
-    git = place.git
+    git = worktree.git
     try:
         extras: dict[str, Any] = {}
         if git.commit():
-            state.dirty_before = changes.dirty(git)
-        if before := changes.worth_keeping(git, state.dirty_before):
-            held = backup_refs.keep_files(git, state.session_id, before, "as it was before the session")
+            state.dirty_before = changes.dirty_files(git)
+        if before := changes.small_enough_to_back_up(git, state.dirty_before):
+            held = backup_refs.back_up_files(git, state.session_id, before, "as it was before the session")
             extras["kept"] = msgspec.to_builtins(held)
         here = git.branch()
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):
@@ -193,18 +197,18 @@ def _branch(place: Place, state: State) -> dict[str, Any]:
                     f"the branch that {here} came from is gone", "check out another branch"
                 )
         else:
-            branch, base = branches.start(git, state.session_id)
+            branch, base = branches.start_branch(git, state.session_id)
     except AdjournError as error:
-        raise needs_a_person("branch_creation_failed", error) from error
+        raise needs_user("branch_creation_failed", error) from error
     state.task_branch_name, state.task_branch_enabled, state.base_branch = branch, True, base
     state.base_commit = git.line("merge-base", f"refs/heads/{base}", "HEAD")
     return {**extras, "branch": {"name": branch, "base": base}}
 
 
-def _visit(state: State, left: Phase, reason: str) -> None:
+def _visit(state: SessionState, left: Phase, reason: str) -> None:
     _leave(state)
     state.phase_history.append(
-        Visit(
+        PhaseVisit(
             phase=str(state.current_phase),
             from_phase=str(left),
             reason=reason,
@@ -214,7 +218,7 @@ def _visit(state: State, left: Phase, reason: str) -> None:
     )
 
 
-def _leave(state: State) -> None:
+def _leave(state: SessionState) -> None:
     if state.phase_history and state.phase_history[-1].ended_at is None:
         last = state.phase_history[-1]
         last.ended_at = stamp()
@@ -225,7 +229,7 @@ def _leave(state: State) -> None:
             last.duration_seconds = None
 
 
-def _keep_summary(state: State, row: Step, payload: payloads.Payload) -> None:
+def _keep_summary(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
     if payload.summary:
         name = f"step_{row.step:02}_{row.phase}"
         state.phase_payloads[name] = {"summary": payload.summary[:MAX_SUMMARY]}

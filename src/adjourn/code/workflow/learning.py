@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from adjourn.code.git.git import Git
 from adjourn.code.index.reading import open_source
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import SessionState
 from adjourn.code.search import agreements
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
 
 _MAX_FILES = 50
@@ -20,16 +20,16 @@ _MAX_SYMBOLS = 50
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
-def learn(place: Place, state: State) -> str:
+def learn(worktree: Worktree, state: SessionState) -> str:
     """Write the agreement of a session; its path, or "" where there is nothing to agree on."""
     frame = state.query_frame
     words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)
     files = state.pre_commit_review.kept_files if state.pre_commit_review else []
-    symbols = _changed_symbols(place, state, files[:_MAX_FILES])
+    symbols = _changed_symbols(worktree, state, files[:_MAX_FILES])
     if not words or not symbols or frame is None:
         return ""
     return agreements.write(
-        place.repository,
+        worktree.repository,
         words,
         symbols[:_MAX_SYMBOLS],
         evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
@@ -41,13 +41,13 @@ def learn(place: Place, state: State) -> str:
     )
 
 
-def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
+def _changed_symbols(worktree: Worktree, state: SessionState, files: list[str]) -> list[str]:
     """The innermost definitions around the lines that were changed."""
     found: dict[str, None] = {}
     for path in files:
         try:
-            symbols = open_source(place.repository, path).outline.symbols
-            lines = _changed_lines(place.git, state, path)
+            symbols = open_source(worktree.repository, path).outline.symbols
+            lines = _changed_lines(worktree.git, state, path)
         except AdjournError:  # it was deleted, or is no text
             continue
         for first, last in lines:
@@ -57,7 +57,7 @@ def _changed_symbols(place: Place, state: State, files: list[str]) -> list[str]:
     return list(found)
 
 
-def _changed_lines(git: Git, state: State, path: str) -> list[tuple[int, int]]:
+def _changed_lines(git: Git, state: SessionState, path: str) -> list[tuple[int, int]]:
     text = git.line(
         "diff",
         "--unified=0",

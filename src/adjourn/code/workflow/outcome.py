@@ -1,18 +1,18 @@
-"""The result of a submission: an `Outcome`, or a `FlowError` with what the client needs to continue.
+"""The result of a submission: an `StepOutcome`, or a `FlowError` with what the client needs to continue.
 
-Owns: `Outcome` and `FlowError`. Must never: know a phase's rules.
+Owns: `StepOutcome` and `FlowError`. Must never: know a phase's rules.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adjourn.code.model.session_state import Phase, State
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.workflow import phases
 from adjourn.errors import AdjournError
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """The phase to go to (None: none is left), or to stay; what the reply says beside it, and why."""
 
     to: Phase | None
@@ -22,13 +22,13 @@ class Outcome(NamedTuple):
     over: bool = False
 
 
-def onward(state: State, extras: dict[str, Any], reason: str = "") -> Outcome:
+def proceed(state: SessionState, extras: dict[str, Any], reason: str = "") -> StepOutcome:
     """On to what follows for this session."""
-    return Outcome(phases.following(state), extras, reason)
+    return StepOutcome(phases.following(state), extras, reason)
 
 
-def stay(extras: dict[str, Any], reason: str = "") -> Outcome:
-    return Outcome(None, extras, reason, stays=True)
+def stay(extras: dict[str, Any], reason: str = "") -> StepOutcome:
+    return StepOutcome(None, extras, reason, stays=True)
 
 
 class FlowError(AdjournError):
@@ -43,7 +43,7 @@ class FlowError(AdjournError):
         return {"error": self.code, "message": self.message, **self.more}
 
 
-def needs_a_person(code: str, error: AdjournError, **more: Any) -> FlowError:
+def needs_user(code: str, error: AdjournError, **more: Any) -> FlowError:
     """What only the user can mend."""
     return FlowError(code, str(error), requires_user_intervention=True, **more)
 

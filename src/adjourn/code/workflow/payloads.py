@@ -16,56 +16,56 @@ from adjourn.code.model.session_state import SLOTS
 from adjourn.errors import InvalidError
 
 _T = TypeVar("_T")
-Later = msgspec.Meta(title="optional")
+OPTIONAL = msgspec.Meta(title="optional")
 """Marks what newer clients send, and nobody has to."""
 
 
 class Payload(msgspec.Struct, kw_only=True):
     """Base of all. `phase` may name the phase that the payload is meant for."""
 
-    phase: Annotated[str, Later] = ""
-    summary: Annotated[str, Later] = ""
-    tools_used: Annotated[list[str], Later] = []
+    phase: Annotated[str, OPTIONAL] = ""
+    summary: Annotated[str, OPTIONAL] = ""
+    tools_used: Annotated[list[str], OPTIONAL] = []
 
 
 class BranchChoice(Payload, kw_only=True):
     choice: Literal["delete", "merge", "continue"]
 
 
-class Documents(Payload, kw_only=True):
+class ReviewedDocuments(Payload, kw_only=True):
     documents_reviewed: list[str]
 
 
-class Quoted(msgspec.Struct):
+class QuotedValue(msgspec.Struct):
     """A slot's value with the words of the request that it stands on."""
 
     value: str | None = None
     quote: str | None = None
 
 
-class Frame(Payload, kw_only=True):
+class RequestFrame(Payload, kw_only=True):
     action_type: str
     target_symbols: list[str]
     scope: str
     constraints: str
-    target_feature: Annotated[Quoted | str | None, Later] = None
-    trigger_condition: Annotated[Quoted | str | None, Later] = None
-    observed_issue: Annotated[Quoted | str | None, Later] = None
-    desired_action: Annotated[Quoted | str | None, Later] = None
+    target_feature: Annotated[QuotedValue | str | None, OPTIONAL] = None
+    trigger_condition: Annotated[QuotedValue | str | None, OPTIONAL] = None
+    observed_issue: Annotated[QuotedValue | str | None, OPTIONAL] = None
+    desired_action: Annotated[QuotedValue | str | None, OPTIONAL] = None
 
     @property
-    def slots(self) -> dict[str, Quoted | str]:
+    def slots(self) -> dict[str, QuotedValue | str]:
         given = {slot: getattr(self, slot) for slot in SLOTS}
         return {slot: value for slot, value in given.items() if value is not None}
 
 
-class Explored(Payload, kw_only=True):
+class ExplorationFindings(Payload, kw_only=True):
     explored_files: list[str]
     findings: list[str]
-    files_analyzed: Annotated[list[str], Later] = []
-    symbols_identified: Annotated[list[str], Later] = []
-    entry_points: Annotated[list[str], Later] = []
-    existing_patterns: Annotated[list[str], Later] = []
+    files_analyzed: Annotated[list[str], OPTIONAL] = []
+    symbols_identified: Annotated[list[str], OPTIONAL] = []
+    entry_points: Annotated[list[str], OPTIONAL] = []
+    existing_patterns: Annotated[list[str], OPTIONAL] = []
 
 
 class MoreInformation(Payload, kw_only=True):
@@ -73,11 +73,11 @@ class MoreInformation(Payload, kw_only=True):
     reason: str
 
 
-class Searched(Payload, kw_only=True):
+class SemanticFindings(Payload, kw_only=True):
     search_results: list[str]
-    search_query: Annotated[str, Later] = ""
-    semantic_reason: Annotated[str, Later] = ""
-    hypotheses: Annotated[list[str | dict[str, Any]], Later] = []
+    search_query: Annotated[str, OPTIONAL] = ""
+    semantic_reason: Annotated[str, OPTIONAL] = ""
+    hypotheses: Annotated[list[str | dict[str, Any]], OPTIONAL] = []
 
 
 class OpenHypotheses(Payload, kw_only=True):
@@ -85,14 +85,14 @@ class OpenHypotheses(Payload, kw_only=True):
     reason: str
 
 
-class Verified(msgspec.Struct):
+class HypothesisResult(msgspec.Struct):
     hypothesis: str
     result: bool | str
     evidence: dict[str, Any] | str
 
 
-class Verifications(Payload, kw_only=True):
-    hypotheses_verified: list[Verified]
+class HypothesisResults(Payload, kw_only=True):
+    hypotheses_verified: list[HypothesisResult]
 
 
 class NeedsImpact(Payload, kw_only=True):
@@ -100,25 +100,25 @@ class NeedsImpact(Payload, kw_only=True):
     reason: str
 
 
-class Impact(Payload, kw_only=True):
+class ImpactFindings(Payload, kw_only=True):
     impact_summary: dict[str, Any]
-    verified_files: Annotated[list[dict[str, Any]], Later] = []
+    verified_files: Annotated[list[dict[str, Any]], OPTIONAL] = []
 
 
-class Planned(msgspec.Struct):
+class SubmittedTask(msgspec.Struct):
     id: str
     description: str
     status: Literal["pending", "completed"] = "pending"
-    failure_count: Annotated[int, Later] = 0
-    revert_reason: Annotated[str | None, Later] = None
-    checklist: Annotated[list[str], Later] = []
+    failure_count: Annotated[int, OPTIONAL] = 0
+    revert_reason: Annotated[str | None, OPTIONAL] = None
+    checklist: Annotated[list[str], OPTIONAL] = []
 
 
-class Plan(Payload, kw_only=True):
-    tasks: list[Planned]
+class TaskPlan(Payload, kw_only=True):
+    tasks: list[SubmittedTask]
 
 
-class Checked(msgspec.Struct):
+class ChecklistAnswer(msgspec.Struct):
     """An item of a task's checklist: done, with the place that shows it (`path:line`), or passed over for a reason."""
 
     item: str
@@ -129,18 +129,18 @@ class Checked(msgspec.Struct):
 class TaskDone(Payload, kw_only=True):
     task_id: str
     summary: str
-    checklist: Annotated[list[Checked], Later] = []
+    checklist: Annotated[list[ChecklistAnswer], OPTIONAL] = []
 
 
-class Nothing(Payload, kw_only=True):
+class EmptyPayload(Payload, kw_only=True):
     pass
 
 
-class Verdict(Payload, kw_only=True):
+class VerifierVerdict(Payload, kw_only=True):
     passed: bool
     failed_tasks: list[str] = []
     details: str = ""
-    verifier_used: Annotated[str, Later] = ""
+    verifier_used: Annotated[str, OPTIONAL] = ""
 
 
 class Intervention(Payload, kw_only=True):
@@ -152,33 +152,33 @@ class UserDecision(Payload, kw_only=True):
     """What the user said when they were asked how to go on."""
 
     user_decision: Literal["retry", "accept", "stop"]
-    action_taken: Annotated[str, Later] = ""
+    action_taken: Annotated[str, OPTIONAL] = ""
 
 
-class Reviewed(msgspec.Struct):
+class FileDecision(msgspec.Struct):
     path: str
     decision: Literal["keep", "discard"]
     reason: str | None = None
     change_type: str | None = None
 
 
-class Commit(Payload, kw_only=True):
-    reviewed_files: list[str | Reviewed]
+class CommitReview(Payload, kw_only=True):
+    reviewed_files: list[str | FileDecision]
     commit_message: str = ""
-    review_prompt_used: Annotated[str, Later] = ""
+    review_prompt_used: Annotated[str, OPTIONAL] = ""
 
 
-class Quality(Payload, kw_only=True):
+class QualityReview(Payload, kw_only=True):
     quality_score: str
     issues: list[str]
-    quality_prompt_used: Annotated[str, Later] = ""
+    quality_prompt_used: Annotated[str, OPTIONAL] = ""
 
 
 def expected(payload: type[Payload]) -> dict[str, str]:
     """Member → type, of what has to be given, as it is shown in a phase's block."""
     hints = get_type_hints(payload, include_extras=True)
     return {
-        field.encode_name: _shown(hints[field.name])
+        field.encode_name: _type_text(hints[field.name])
         for field in msgspec.structs.fields(payload)
         if not _is_optional(hints[field.name])
     }
@@ -199,12 +199,12 @@ def as_object(data: Any) -> dict[str, Any]:
 def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
     """`given` as a `kind`. Raises `InvalidError` that says which member does not fit."""
     try:
-        return msgspec.convert(_loosened(kind, given), kind)
+        return msgspec.convert(_with_json_decoded(kind, given), kind)
     except msgspec.ValidationError as error:
         raise InvalidError(str(error), "send the members that `expected_payload` names") from error
 
 
-def _loosened(kind: Any, value: Any) -> Any:
+def _with_json_decoded(kind: Any, value: Any) -> Any:
     """`value` with JSON text decoded wherever something else than a text is wanted."""
     kinds = _alternatives(kind)
     if isinstance(value, str) and str not in kinds and not _wants_text(kinds):
@@ -216,20 +216,21 @@ def _loosened(kind: Any, value: Any) -> Any:
                 return lowered == "true"
             return value
     elif isinstance(value, str) and len(kinds) > 1 and value.lstrip()[:1] in ("[", "{"):
-        return _meant(kinds, value)
+        return _decoded_as(kinds, value)
     for each in kinds:
         if isinstance(value, Mapping) and isinstance(each, type) and issubclass(each, msgspec.Struct):
             hints = get_type_hints(each)
             return {
-                name: _loosened(hints[name], item) if name in hints else item for name, item in value.items()
+                name: _with_json_decoded(hints[name], item) if name in hints else item
+                for name, item in value.items()
             }
         if isinstance(value, list) and get_origin(each) is list:
             item = get_args(each)[0]
-            return [_loosened(item, one) for one in value]
+            return [_with_json_decoded(item, one) for one in value]
     return value
 
 
-def _meant(kinds: tuple[Any, ...], value: str) -> Any:
+def _decoded_as(kinds: tuple[Any, ...], value: str) -> Any:
     """A text that is a list or an object where a text is taken, too; one such as `[a-z]` stays a text."""
     for kind in kinds:
         if kind is not str and kind is not type(None):
@@ -251,15 +252,15 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def _is_optional(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and Later in get_args(hint)
+    return get_origin(hint) is Annotated and OPTIONAL in get_args(hint)
 
 
-def _shown(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     parts = []
     for kind in _alternatives(hint):
         origin = get_origin(kind)
         if origin is list:
-            parts.append(f"list[{_shown(get_args(kind)[0])}]")
+            parts.append(f"list[{_type_text(get_args(kind)[0])}]")
         elif origin is Literal:
             parts.append(" | ".join(str(value) for value in get_args(kind)))
         elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -267,7 +268,7 @@ def _shown(hint: Any) -> str:
             parts.append(
                 "{"
                 + ", ".join(
-                    f"{name}: {_shown(each)}" for name, each in hints.items() if not _is_optional(each)
+                    f"{name}: {_type_text(each)}" for name, each in hints.items() if not _is_optional(each)
                 )
                 + "}"
             )

@@ -11,9 +11,9 @@ from typing import Any
 
 from adjourn.aex import from_text
 from adjourn.aex.policy import Policy
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phases
-from adjourn.code.workflow.phases import Step
+from adjourn.code.workflow.phases import PhaseStep
 
 _LATER = "{tool} belongs to a later phase. Finish {phase} first: the plainer tools answer most questions, and submit_phase goes on."
 _EARLIER = (
@@ -31,19 +31,19 @@ def policy_of(phase: str, substep: str) -> tuple[Policy, str]:
     return policy, text
 
 
-def policy_text(row: Step) -> str:
+def policy_text(row: PhaseStep) -> str:
     """A step in the contract language."""
     name = f"code-{row.step}-{row.phase.lower().replace('_', '-')}"
     return f'policy {name} v1\n\ngoal "What may be called in {row.phase}."\n\nuse {", ".join(phases.allowed(row))}\n'
 
 
-def of(state: State) -> tuple[Policy, str]:
+def of(state: SessionState) -> tuple[Policy, str]:
     """The permissions of a session as it stands."""
     row = phases.step_of(state)
     return policy_of(row.phase, row.substep)
 
 
-def refusal(state: State, tool: str, message: str) -> dict[str, Any]:
+def refusal(state: SessionState, tool: str, message: str) -> dict[str, Any]:
     """What a client is told whose call is not permitted now."""
     row = phases.step_of(state)
     later = any(tool in each.tools for each in phases.STEPS if each.step > row.step)

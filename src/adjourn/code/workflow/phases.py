@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.model.session_state import Phase, State
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads
 
 READING = (
@@ -28,7 +28,7 @@ _REVIEW = (*_IMPACT, "review_changes")
 _WRITING = (*_IMPACT, "check_write_target", "add_explored_files")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class PhaseStep(msgspec.Struct, frozen=True, kw_only=True):
     """A row. `needs` are tools that must have been called, `skipped` says whether a session passes the phase by."""
 
     phase: Phase
@@ -38,29 +38,29 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     substep: str = ""
     tools: tuple[str, ...] = _IMPACT
     needs: tuple[str, ...] = ()
-    skipped: Callable[[State], bool] = lambda _: False
+    skipped: Callable[[SessionState], bool] = lambda _: False
 
 
-def _hurried(state: State) -> bool:
+def _hurried(state: SessionState) -> bool:
     return state.fast_mode or state.quick_mode
 
 
-def _answered_no(question: Phase, flag: str) -> Callable[[State], bool]:
+def _answered_no(question: Phase, flag: str) -> Callable[[SessionState], bool]:
     """A phase that its question made superfluous. A full gate forces it, and so do results that the evidence rules call thin."""
 
-    def skipped(state: State) -> bool:
+    def skipped(state: SessionState) -> bool:
         answer = state.phase_assessments.get(question, {})
         return _hurried(state) or not (state.gate_level == "full" or answer.get(flag) or answer.get("forced"))
 
     return skipped
 
 
-def _ends_before(state: State) -> bool:
+def _ends_before(state: SessionState) -> bool:
     return state.quick_mode or not state.implements
 
 
-STEPS: tuple[Step, ...] = (
-    Step(
+STEPS: tuple[PhaseStep, ...] = (
+    PhaseStep(
         phase=Phase.BRANCH_INTERVENTION,
         step=2,
         payload=payloads.BranchChoice,
@@ -71,10 +71,10 @@ STEPS: tuple[Step, ...] = (
             " the branch it came from, or continue and leave them alone. Ask; do not choose for them. Submit the choice."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.DOCUMENT_RESEARCH,
         step=3,
-        payload=payloads.Documents,
+        payload=payloads.ReviewedDocuments,
         tools=(),
         skipped=lambda state: state.no_doc,
         instruction=(
@@ -83,20 +83,20 @@ STEPS: tuple[Step, ...] = (
             " what you read; where the project has none, one entry that says so."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.QUERY_FRAME,
         step=4,
-        payload=payloads.Frame,
+        payload=payloads.RequestFrame,
         tools=(),
         instruction=(
             "Take the request apart: target_feature, trigger_condition, observed_issue, desired_action. Give each as"
             " {value, quote}, the quote copied letter by letter from the request. What it does not say stays null."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.EXPLORATION,
         step=5,
-        payload=payloads.Explored,
+        payload=payloads.ExplorationFindings,
         tools=(),
         skipped=_hurried,
         instruction=(
@@ -104,7 +104,7 @@ STEPS: tuple[Step, ...] = (
             " how the like is done elsewhere. Only files that you list here may be changed later. Submit files and findings."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.Q1,
         step=6,
         payload=payloads.MoreInformation,
@@ -112,10 +112,10 @@ STEPS: tuple[Step, ...] = (
         skipped=_hurried,
         instruction="Is something still unknown that a search by meaning could find? Answer, and say why.",
     ),
-    Step(
+    PhaseStep(
         phase=Phase.SEMANTIC,
         step=7,
-        payload=payloads.Searched,
+        payload=payloads.SemanticFindings,
         tools=_MEANING,
         needs=("semantic_search",),
         skipped=_answered_no(Phase.Q1, "needs_more_information"),
@@ -123,7 +123,7 @@ STEPS: tuple[Step, ...] = (
             "Search by meaning with semantic_search; fetch_chunk_detail shows a hit in full. Submit what you learnt, with places."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.Q2,
         step=8,
         payload=payloads.OpenHypotheses,
@@ -131,10 +131,10 @@ STEPS: tuple[Step, ...] = (
         skipped=_hurried,
         instruction="Does what you plan rest on something that you suppose and have not seen? Answer, and say why.",
     ),
-    Step(
+    PhaseStep(
         phase=Phase.VERIFICATION,
         step=9,
-        payload=payloads.Verifications,
+        payload=payloads.HypothesisResults,
         tools=_MEANING,
         skipped=_answered_no(Phase.Q2, "has_unverified_hypotheses"),
         instruction=(
@@ -142,7 +142,7 @@ STEPS: tuple[Step, ...] = (
             " what a tool said. One that is not settled keeps you here."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.Q3,
         step=10,
         payload=payloads.NeedsImpact,
@@ -150,21 +150,21 @@ STEPS: tuple[Step, ...] = (
         skipped=_hurried,
         instruction="Is it still open what else the change affects? Answer, and say why.",
     ),
-    Step(
+    PhaseStep(
         phase=Phase.IMPACT_ANALYSIS,
         step=11,
-        payload=payloads.Impact,
+        payload=payloads.ImpactFindings,
         needs=("analyze_impact",),
         skipped=_answered_no(Phase.Q3, "needs_impact_analysis"),
         instruction=(
             "Call analyze_impact for the files that you will change. Look at what it says must be verified. Submit a summary."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.READY,
         step=12,
         substep="plan",
-        payload=payloads.Plan,
+        payload=payloads.TaskPlan,
         tools=_WRITING,
         skipped=lambda state: not state.implements,
         instruction=(
@@ -172,7 +172,7 @@ STEPS: tuple[Step, ...] = (
             " Verification is a later phase and no task. Submit the whole list, finished tasks as completed."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.READY,
         step=13,
         substep="implement",
@@ -184,18 +184,18 @@ STEPS: tuple[Step, ...] = (
             " what you did."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.READY,
         step=14,
         substep="complete",
-        payload=payloads.Nothing,
+        payload=payloads.EmptyPayload,
         tools=_WRITING,
         instruction="All tasks are done. Submit an empty object to go on.",
     ),
-    Step(
+    PhaseStep(
         phase=Phase.POST_IMPL_VERIFY,
         step=15,
-        payload=payloads.Verdict,
+        payload=payloads.VerifierVerdict,
         tools=_REVIEW,
         skipped=lambda state: not state.implements or state.no_verify,
         instruction=(
@@ -203,7 +203,7 @@ STEPS: tuple[Step, ...] = (
             " Submit whether it passed; if not, the ids of the tasks that failed, and what you saw."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.VERIFY_INTERVENTION,
         step=16,
         payload=payloads.Intervention,
@@ -214,10 +214,10 @@ STEPS: tuple[Step, ...] = (
             " anything, and submit which one it was and what you did."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.PRE_COMMIT,
         step=17,
-        payload=payloads.Commit,
+        payload=payloads.CommitReview,
         tools=_REVIEW,
         needs=("review_changes",),
         skipped=_ends_before,
@@ -227,10 +227,10 @@ STEPS: tuple[Step, ...] = (
             " with `before`: they were the user's before the session, and stay as they are."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.QUALITY_REVIEW,
         step=18,
-        payload=payloads.Quality,
+        payload=payloads.QualityReview,
         tools=_REVIEW,
         skipped=lambda state: _ends_before(state) or state.fast_mode or not state.quality_review_enabled,
         instruction=(
@@ -238,10 +238,10 @@ STEPS: tuple[Step, ...] = (
             " empty list means that it can be committed."
         ),
     ),
-    Step(
+    PhaseStep(
         phase=Phase.MERGE,
         step=19,
-        payload=payloads.Nothing,
+        payload=payloads.EmptyPayload,
         tools=_REVIEW,
         skipped=_ends_before,
         instruction="Submit an empty object to merge the branch.",
@@ -259,7 +259,7 @@ ESCALATION = msgspec.structs.replace(
 FIRST = {row.phase: row for row in reversed(STEPS)}
 
 
-def step_of(state: State) -> Step:
+def step_of(state: SessionState) -> PhaseStep:
     """Where a session stands."""
     if state.current_phase == Phase.READY:
         return next(row for row in STEPS if row.substep == state.ready_substep)
@@ -268,21 +268,21 @@ def step_of(state: State) -> Step:
     return FIRST[state.current_phase]
 
 
-def following(state: State, phase: Phase | None = None) -> Phase | None:
+def following(state: SessionState, phase: Phase | None = None) -> Phase | None:
     """The phase that comes after `phase` (default: the current one) for this session; None when it is over."""
     order = list(Phase)
     start = order.index(phase or state.current_phase) + 1
     return next((each for each in order[start:] if not FIRST[each].skipped(state)), None)
 
 
-def first(state: State, *, stale: bool) -> Phase:
+def first(state: SessionState, *, stale: bool) -> Phase:
     """The phase that a new session begins with."""
     if stale:
         return Phase.BRANCH_INTERVENTION
     return Phase.QUERY_FRAME if state.no_doc else Phase.DOCUMENT_RESEARCH
 
 
-def block(state: State) -> dict[str, Any]:
+def block(state: SessionState) -> dict[str, Any]:
     """What every reply says about the phase that a session is in."""
     row = step_of(state)
     found: dict[str, Any] = {
@@ -297,6 +297,6 @@ def block(state: State) -> dict[str, Any]:
     return found
 
 
-def allowed(row: Step) -> list[str]:
+def allowed(row: PhaseStep) -> list[str]:
     """The tools that a step permits."""
     return sorted({*ALWAYS, *row.tools})

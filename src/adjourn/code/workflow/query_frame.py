@@ -1,14 +1,14 @@
 """The request taken apart into slots, each checked against the words of the request.
 
-Owns: `framed` and the check of a value against its quote. Must never: keep a slot that the request does not bear out.
+Owns: `build_frame` and the check of a value against its quote. Must never: keep a slot that the request does not bear out.
 """
 
 from __future__ import annotations
 
 import re
 
-from adjourn.code.model.session_state import MappedSymbol, QueryFrame, Source
-from adjourn.code.workflow.payloads import Frame, Quoted
+from adjourn.code.model.session_state import MappedSymbol, QueryFrame, SlotSource
+from adjourn.code.workflow.payloads import QuotedValue, RequestFrame
 
 _PARTICLES = frozenset("がをにではのとも")
 _SHARE = 0.5
@@ -23,7 +23,7 @@ The request:
 """
 
 
-def framed(query: str, payload: Frame) -> QueryFrame:
+def build_frame(query: str, payload: RequestFrame) -> QueryFrame:
     """The frame of a request. A slot without a quote is a fact only where its value stands in the request as it is."""
     frame = QueryFrame(raw_query=query, scope=payload.scope, constraints=payload.constraints)
     slots = dict(payload.slots)
@@ -48,11 +48,11 @@ def framed(query: str, payload: Frame) -> QueryFrame:
     return frame
 
 
-def _source(query: str, value: str) -> Source:
+def _source(query: str, value: str) -> SlotSource:
     return "FACT" if value.strip() and value.strip() in query else "HYPOTHESIS"
 
 
-def _checked(query: str, given: Quoted) -> tuple[str, str]:
+def _checked(query: str, given: QuotedValue) -> tuple[str, str]:
     """Value and quote, both empty where the quote is not in the request, or the value has nothing to do with it."""
     value, quote = (given.value or "").strip(), given.quote or ""
     if not value or not quote or quote not in query or not related(value, quote):

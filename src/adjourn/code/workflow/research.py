@@ -17,22 +17,22 @@ from adjourn.code.model.session_state import (
     ImpactAnalysis,
     Phase,
     Semantic,
-    State,
-    Verification,
+    SessionState,
     VerificationEvidence,
+    VerificationResult,
     VerifiedFile,
     VerifiedHypothesis,
 )
 from adjourn.code.workflow import evidence, payloads, phases, query_frame
-from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, onward
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, proceed
+from adjourn.code.workflow.worktree import Worktree
 
 
-def branch_choice(place: Place, state: State, payload: payloads.BranchChoice) -> Outcome:
+def branch_choice(worktree: Worktree, state: SessionState, payload: payloads.BranchChoice) -> StepOutcome:
     state.branch_policy = payload.choice
     if payload.choice == "continue":
-        return onward(state, {"choice": "continue", "cleanup_result": None})
-    cleaned = stale_branches.clean(place.git, state.session_id, payload.choice, place.spared())
+        return proceed(state, {"choice": "continue", "cleanup_result": None})
+    cleaned = stale_branches.clean_up(worktree.git, state.session_id, payload.choice, worktree.spared())
     result = msgspec.to_builtins(cleaned)
     if cleaned.errors:
         raise FlowError(
@@ -41,26 +41,26 @@ def branch_choice(place: Place, state: State, payload: payloads.BranchChoice) ->
             requires_user_intervention=True,
             cleanup_result=result,
         )
-    return onward(state, {"choice": payload.choice, "cleanup_result": result})
+    return proceed(state, {"choice": payload.choice, "cleanup_result": result})
 
 
-def documents(place: Place, state: State, payload: payloads.Documents) -> Outcome:
-    del place
-    return onward(state, {"documents_reviewed": len(payload.documents_reviewed)})
+def documents(worktree: Worktree, state: SessionState, payload: payloads.ReviewedDocuments) -> StepOutcome:
+    del worktree
+    return proceed(state, {"documents_reviewed": len(payload.documents_reviewed)})
 
 
-def frame(place: Place, state: State, payload: payloads.Frame) -> Outcome:
-    del place
-    found = state.query_frame = query_frame.framed(state.query, payload)
+def frame(worktree: Worktree, state: SessionState, payload: payloads.RequestFrame) -> StepOutcome:
+    del worktree
+    found = state.query_frame = query_frame.build_frame(state.query, payload)
     if state.strictness == "strict":
         state.risk_level = found.risk
-    return onward(state, {"query_frame": found.slots, "missing_slots": found.missing})
+    return proceed(state, {"query_frame": found.slots, "missing_slots": found.missing})
 
 
-def explored(place: Place, state: State, payload: payloads.Explored) -> Outcome:
+def explored(worktree: Worktree, state: SessionState, payload: payloads.ExplorationFindings) -> StepOutcome:
     files = list(dict.fromkeys([*payload.explored_files, *payload.files_analyzed]))
     if state.strictness != "lenient":
-        files = evidence.known_files(place.repository, files)
+        files = evidence.known_files(worktree.repository, files)
     found = Exploration(
         symbols_identified=payload.symbols_identified,
         entry_points=payload.entry_points,
@@ -69,25 +69,27 @@ def explored(place: Place, state: State, payload: payloads.Explored) -> Outcome:
         tools_used=list(state.tools_in_step),
         findings=payload.findings,
     )
-    found.missing_requirements = evidence.weigh(state, found)
+    found.missing_requirements = evidence.missing_requirements(state, found)
     found.evaluated_confidence = "low" if found.missing_requirements else "high"
     state.exploration = found
     extras: dict[str, Any] = {"explored_files_count": len(files), "confidence": found.evaluated_confidence}
     if state.strictness == "strict" and found.missing_requirements:
         extras["missing_requirements"] = found.missing_requirements
-    return onward(state, extras)
+    return proceed(state, extras)
 
 
-def more_information(place: Place, state: State, payload: payloads.MoreInformation) -> Outcome:
-    del place
+def more_information(
+    worktree: Worktree, state: SessionState, payload: payloads.MoreInformation
+) -> StepOutcome:
+    del worktree
     thin = state.strictness == "strict" and bool(state.exploration and state.exploration.missing_requirements)
     answer = {"needs_more_information": payload.needs_more_information, "reason": payload.reason}
     state.phase_assessments[Phase.Q1] = answer | ({"forced": True} if thin else {})
     return _decided(state, Phase.SEMANTIC)
 
 
-def searched(place: Place, state: State, payload: payloads.Searched) -> Outcome:
-    del place
+def searched(worktree: Worktree, state: SessionState, payload: payloads.SemanticFindings) -> StepOutcome:
+    del worktree
     hypotheses = [
         Hypothesis(one) if isinstance(one, str) else _restored(Hypothesis, one) for one in payload.hypotheses
     ]
@@ -97,18 +99,18 @@ def searched(place: Place, state: State, payload: payloads.Searched) -> Outcome:
         search_queries=[payload.search_query] if payload.search_query else [],
         search_results=payload.search_results,
     )
-    return onward(state, {"search_results_count": len(payload.search_results)})
+    return proceed(state, {"search_results_count": len(payload.search_results)})
 
 
-def open_hypotheses(place: Place, state: State, payload: payloads.OpenHypotheses) -> Outcome:
-    del place
+def open_hypotheses(worktree: Worktree, state: SessionState, payload: payloads.OpenHypotheses) -> StepOutcome:
+    del worktree
     answer = {"has_unverified_hypotheses": payload.has_unverified_hypotheses, "reason": payload.reason}
     state.phase_assessments[Phase.Q2] = answer
     return _decided(state, Phase.VERIFICATION)
 
 
-def verified(place: Place, state: State, payload: payloads.Verifications) -> Outcome:
-    del place
+def verified(worktree: Worktree, state: SessionState, payload: payloads.HypothesisResults) -> StepOutcome:
+    del worktree
     found = []
     for one in payload.hypotheses_verified:
         given = evidence.as_evidence(one.evidence)
@@ -116,16 +118,16 @@ def verified(place: Place, state: State, payload: payloads.Verifications) -> Out
         status = "rejected" if rejected else "confirmed"
         found.append(VerifiedHypothesis(one.hypothesis, status, _restored(VerificationEvidence, given)))
     rejected_ones = [one.hypothesis for one in found if one.status == "rejected"]
-    state.verification = Verification(found, all_confirmed=not rejected_ones)
+    state.verification = VerificationResult(found, all_confirmed=not rejected_ones)
     extras: dict[str, Any] = {"verified_count": len(found)}
     if rejected_ones:
         extras["warning"] = "do not build on what was rejected"
         extras["rejected"] = rejected_ones
-    return onward(state, extras)
+    return proceed(state, extras)
 
 
-def needs_impact(place: Place, state: State, payload: payloads.NeedsImpact) -> Outcome:
-    del place
+def needs_impact(worktree: Worktree, state: SessionState, payload: payloads.NeedsImpact) -> StepOutcome:
+    del worktree
     answer = {"needs_impact_analysis": payload.needs_impact_analysis, "reason": payload.reason}
     state.phase_assessments[Phase.Q3] = answer
     outcome = _decided(state, Phase.IMPACT_ANALYSIS)
@@ -134,23 +136,23 @@ def needs_impact(place: Place, state: State, payload: payloads.NeedsImpact) -> O
     return outcome
 
 
-def impact(place: Place, state: State, payload: payloads.Impact) -> Outcome:
-    del place
+def impact(worktree: Worktree, state: SessionState, payload: payloads.ImpactFindings) -> StepOutcome:
+    del worktree
     found = state.impact_analysis or ImpactAnalysis()
     found.summary = payload.impact_summary
     found.verified_files = [_restored(VerifiedFile, one) for one in payload.verified_files]
     state.impact_analysis = found
     said = {one.file for one in found.verified_files}
     unsaid = [path for path in found.should_verify if path not in said]
-    return onward(
+    return proceed(
         state, {"warning": "not said to be verified: " + ", ".join(unsaid[:20])} if said and unsaid else {}
     )
 
 
-def _decided(state: State, optional: Phase) -> Outcome:
+def _decided(state: SessionState, optional: Phase) -> StepOutcome:
     """On to the phase that a question is about, or past it."""
     needed = not phases.FIRST[optional].skipped(state)
-    return onward(state, {"decision": f"{optional} {'required' if needed else 'skipped'}"})
+    return proceed(state, {"decision": f"{optional} {'required' if needed else 'skipped'}"})
 
 
 def _restored(kind: Any, given: dict[str, Any]) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.model.session_state import Phase, State, Task
+from adjourn.code.model.session_state import Phase, PlanTask, SessionState
 from adjourn.code.workflow import evidence, payloads, phases
-from adjourn.code.workflow.outcome import FlowError, Outcome, mismatch, onward, stay
-from adjourn.code.workflow.worktree import PLANNING, Place
+from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, proceed, stay
+from adjourn.code.workflow.worktree import PLANNING, Worktree
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2
@@ -20,7 +20,7 @@ MAX_GUIDE = 2_000
 _MAX_HISTORY = 50
 
 
-def plan(place: Place, state: State, payload: payloads.Plan) -> Outcome:
+def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) -> StepOutcome:
     """The list as it is now; it replaces the one before. How often a task failed is the server's own count."""
     if not payload.tasks:
         raise FlowError("empty_tasks", "the list has no task: name at least one that is pending")
@@ -40,12 +40,12 @@ def plan(place: Place, state: State, payload: payloads.Plan) -> Outcome:
         "pending": len(state.pending),
         "completed": len(state.finished),
         "next_task": _shown(state.pending[0]),
-        "planning_guide": place.prompt(PLANNING)[:MAX_GUIDE],
+        "planning_guide": worktree.prompt(PLANNING)[:MAX_GUIDE],
     }
     return stay(extras)
 
 
-def done(place: Place, state: State, payload: payloads.TaskDone) -> Outcome:
+def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) -> StepOutcome:
     """A task is done: the first that was pending."""
     if not state.tasks:
         raise FlowError("no_tasks", "no tasks are registered: submit the plan first")
@@ -59,7 +59,7 @@ def done(place: Place, state: State, payload: payloads.TaskDone) -> Outcome:
         first = state.pending[0].id
         raise FlowError("wrong_order", f"task {first} comes before {task.id}", expected_task=first)
     if state.strictness != "lenient" and task.checklist:
-        evidence.checklist(place.repository, task, payload.checklist)
+        evidence.checklist(worktree.repository, task, payload.checklist)
     task.status = "completed"
     state.phase_payloads[f"task_{task.id}"] = {"summary": payload.summary[:400]}
     extras: dict[str, Any] = {"progress": progress(state), "next_task": _next(state)}
@@ -69,7 +69,7 @@ def done(place: Place, state: State, payload: payloads.TaskDone) -> Outcome:
     return stay(extras)
 
 
-def complete(state: State) -> Outcome:
+def complete(state: SessionState) -> StepOutcome:
     """The end of READY. Raises `FlowError` while there is something to do."""
     if not state.tasks:
         raise FlowError("no_tasks_registered", "no tasks are registered: submit the plan first")
@@ -79,14 +79,14 @@ def complete(state: State) -> Outcome:
             "some tasks are pending",
             pending_tasks=[_shown(task) for task in state.pending],
         )
-    return onward(state, {})
+    return proceed(state, {})
 
 
-def verdict(place: Place, state: State, payload: payloads.Verdict) -> Outcome:
+def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierVerdict) -> StepOutcome:
     """What the verifier said. A failure without names is one of every task: something has to count it."""
-    del place
+    del worktree
     if payload.passed:
-        return onward(state, {"verified": True})
+        return proceed(state, {"verified": True})
     ids = [task.id for task in state.tasks]
     unknown = [name for name in payload.failed_tasks if name not in ids]
     if unknown:
@@ -111,15 +111,15 @@ def verdict(place: Place, state: State, payload: payloads.Verdict) -> Outcome:
         if state.intervention_count >= MAX_INTERVENTIONS:
             state.escalated = True
             extras["user_escalation"] = True
-        return Outcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
+        return StepOutcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
     return revert(
         state, payload.details or "verification failed", {"verified": False, "failed_tasks": failed}
     )
 
 
-def intervention(place: Place, state: State, payload: payloads.Intervention) -> Outcome:
+def intervention(worktree: Worktree, state: SessionState, payload: payloads.Intervention) -> StepOutcome:
     """Stepping in: the counts begin anew. The second time the user is asked."""
-    del place, payload
+    del worktree, payload
     state.intervention_count += 1
     _forget_failures(state)
     extras = {"intervention_count": state.intervention_count, "failure_counts_reset": True}
@@ -129,19 +129,19 @@ def intervention(place: Place, state: State, payload: payloads.Intervention) -> 
     return revert(state, "after an intervention", extras)
 
 
-def user_decision(place: Place, state: State, payload: payloads.UserDecision) -> Outcome:
+def user_decision(worktree: Worktree, state: SessionState, payload: payloads.UserDecision) -> StepOutcome:
     """What the user said, asked how to go on."""
-    del place
+    del worktree
     state.escalated = False
     state.intervention_count = 0
     extras = {"user_decision": payload.user_decision}
     if payload.user_decision == "stop":
         message = f"the session ends; the work stays on {state.task_branch_name or 'the branch that is checked out'}"
-        return Outcome(None, {**extras, "stopped": True, "message": message}, over=True)
+        return StepOutcome(None, {**extras, "stopped": True, "message": message}, over=True)
     if payload.user_decision == "accept":
         for task in state.tasks:
             task.status = "completed"
-        return Outcome(
+        return StepOutcome(
             phases.following(state, Phase.POST_IMPL_VERIFY),
             {**extras, "verified": False},
             "accepted by the user",
@@ -150,7 +150,7 @@ def user_decision(place: Place, state: State, payload: payloads.UserDecision) ->
     return revert(state, "the user wants another attempt", extras)
 
 
-def revert(state: State, reason: str, extras: dict[str, Any]) -> Outcome:
+def revert(state: SessionState, reason: str, extras: dict[str, Any]) -> StepOutcome:
     """Back to the plan, with the whole list: it has to be submitted again, what is done as completed."""
     shown = {
         **extras,
@@ -158,10 +158,10 @@ def revert(state: State, reason: str, extras: dict[str, Any]) -> Outcome:
         "reason": reason,
         "existing_tasks": [_shown(task) for task in state.tasks],
     }
-    return Outcome(Phase.READY, shown, reason)
+    return StepOutcome(Phase.READY, shown, reason)
 
 
-def progress(state: State) -> dict[str, Any]:
+def progress(state: SessionState) -> dict[str, Any]:
     return {
         "total": len(state.tasks),
         "completed": len(state.finished),
@@ -171,13 +171,13 @@ def progress(state: State) -> dict[str, Any]:
     }
 
 
-def _forget_failures(state: State) -> None:
+def _forget_failures(state: SessionState) -> None:
     for task in state.tasks:
         task.failure_count = 0
 
 
-def _task(given: payloads.Planned, known: Task | None) -> Task:
-    return Task(
+def _task(given: payloads.SubmittedTask, known: PlanTask | None) -> PlanTask:
+    return PlanTask(
         id=given.id,
         description=given.description,
         status=given.status,
@@ -187,10 +187,10 @@ def _task(given: payloads.Planned, known: Task | None) -> Task:
     )
 
 
-def _next(state: State) -> dict[str, Any] | None:
+def _next(state: SessionState) -> dict[str, Any] | None:
     return _shown(state.pending[0]) if state.pending else None
 
 
-def _shown(task: Task) -> dict[str, Any]:
+def _shown(task: PlanTask) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(task)
     return shown

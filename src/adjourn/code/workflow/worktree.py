@@ -1,6 +1,6 @@
 """Where a session works: its work tree, git in it, and the prompts that the project has for it.
 
-Owns: `Place`. Must never: hold anything of a session.
+Owns: `Worktree`. Must never: hold anything of a session.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cached_property
 
 from adjourn.code.git.git import Git
 from adjourn.code.model.repository import FOLDER, Repository
-from adjourn.code.model.session_state import State
+from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError
 
@@ -20,7 +20,7 @@ PLANNING = "task_planning.md"
 MAX_PROMPT = 1 << 20
 
 
-class Place:
+class Worktree:
     """A work tree. `spared` tells the sessions that other servers work on; `learn` is told of a session that was merged."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Place:
         repository: Repository,
         *,
         spared: Callable[[], frozenset[str]] = frozenset,
-        learn: Callable[[Place, State], None] = lambda _, __: None,
+        learn: Callable[[Worktree, SessionState], None] = lambda _, __: None,
     ) -> None:
         self.repository = repository
         self.git = Git(repository.root)
@@ -58,13 +58,13 @@ class Place:
         except AdjournError:
             return ""
 
-    def base_commit(self, state: State) -> str:
+    def base_commit(self, state: SessionState) -> str:
         """What the session's changes are compared with: where its branch and its base part."""
         if not state.base_branch:
             return state.base_commit
         return self.git.line("merge-base", f"refs/heads/{state.base_branch}", "HEAD")
 
-    def check_branch(self, state: State) -> None:
+    def check_branch(self, state: SessionState) -> None:
         """Raise `FlowError` unless the session's branch is checked out."""
         if not (state.task_branch_enabled and state.task_branch_name):
             raise FlowError(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adjourn.code.model.session_state import Phase, State
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.workflow import evidence
 from adjourn.code.workflow.outcome import FlowError, mismatch
-from adjourn.code.workflow.worktree import Place
+from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
 
 _WAYS_OUT = {
@@ -21,11 +21,13 @@ _WAYS_OUT = {
 _MAX_LISTED = 200
 
 
-def check_target(state: State, place: Place, file_path: str, *, allow_new_files: bool) -> dict[str, Any]:
+def check_target(
+    state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
+) -> dict[str, Any]:
     """Whether `file_path` was explored, or is a new file beside one that was, or lies in a folder that was."""
     _ready(state)
     try:
-        path = place.repository.relative(file_path)
+        path = worktree.repository.relative(file_path)
     except AdjournError as error:
         return _no(state, file_path, error.message)
     explored = {os.path.normpath(each) for each in state.explored}
@@ -36,13 +38,13 @@ def check_target(state: State, place: Place, file_path: str, *, allow_new_files:
             "note": "this session explores nothing first (--fast, --quick): every file is a target",
         }
     inside = any(each in (".", path) or path.startswith(f"{each}/") for each in explored)
-    if os.path.lexists(place.repository.absolute(path)):
+    if os.path.lexists(worktree.repository.absolute(path)):
         return answer if inside else _no(state, path, f"{path} was not explored in this session")
     if not allow_new_files:
         return _no(state, path, f"{path} does not exist, and new files are not allowed here")
     folder = os.path.dirname(path)
     beside = any(
-        os.path.dirname(each) == folder for each in explored if each not in _folders(place, explored)
+        os.path.dirname(each) == folder for each in explored if each not in _folders(worktree, explored)
     )
     return (
         {**answer, "is_new": True}
@@ -51,12 +53,12 @@ def check_target(state: State, place: Place, file_path: str, *, allow_new_files:
     )
 
 
-def add_explored(state: State, place: Place, files: list[str]) -> dict[str, Any]:
+def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> dict[str, Any]:
     """Files and folders that were looked at since."""
     _ready(state)
     if not files:
         raise mismatch("`files` is empty: name what you looked at")
-    known = evidence.known_files(place.repository, files)
+    known = evidence.known_files(worktree.repository, files)
     added = [path for path in known if path not in state.explored]
     state.added_files = [*state.added_files, *added]
     return {
@@ -67,16 +69,16 @@ def add_explored(state: State, place: Place, files: list[str]) -> dict[str, Any]
     }
 
 
-def _ready(state: State) -> None:
+def _ready(state: SessionState) -> None:
     if state.current_phase != Phase.READY:
         raise FlowError("phase_mismatch", f"this is for READY; the session is in {state.current_phase}")
 
 
-def _folders(place: Place, explored: set[str]) -> set[str]:
-    return {each for each in explored if os.path.isdir(place.repository.absolute(each))}
+def _folders(worktree: Worktree, explored: set[str]) -> set[str]:
+    return {each for each in explored if os.path.isdir(worktree.repository.absolute(each))}
 
 
-def _no(state: State, path: str, why: str) -> dict[str, Any]:
+def _no(state: SessionState, path: str, why: str) -> dict[str, Any]:
     """A refusal is an answer, not a failure of the call."""
     return {
         "allowed": False,

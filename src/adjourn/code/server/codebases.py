@@ -1,6 +1,6 @@
 """The work trees that a server looks at, each with its index.
 
-Owns: `Trees`: opening each once, and what a reply of start_session says of its index and context. Must never: wait for an index.
+Owns: `Codebases`: opening each once, and what a reply of start_session says of its index and context. Must never: wait for an index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_TREES = 16
 _NOTE = "what the project's documents and rules say; read the files themselves where it matters"
 
 
-class Trees:
+class Codebases:
     """Opened when first used: their modules are heavy, and a client is to be answered before that."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from adjourn.knowledge.cognition.deltas import diff_checkpoints
 from adjourn.knowledge.cognition.transitions import EDGES
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
-from adjourn.knowledge.model.documents import Part, Tree, tree_of, view
+from adjourn.knowledge.model.documents import DocumentPart, Tree, tree_of, view
 from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
 from adjourn.knowledge.records.diff import diff
 from adjourn.knowledge.records.merge import merge
@@ -41,7 +41,7 @@ SCHEMAS = SPEC / "schemas"
 TEXT = SPEC / "record.md"
 BEGIN, END = "<!-- edges: begin -->\n", "<!-- edges: end -->\n"
 VECTORS = SPEC / "vectors" / "records.json"
-PUBLISHED: dict[str, type[Part]] = {
+PUBLISHED: dict[str, type[DocumentPart]] = {
     "record": ContinuationRecord,
     "record-diff": CRDiff,
     "record-event": CREvent,

@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint
-from adjourn.knowledge.model.documents import Part, Tree
+from adjourn.knowledge.model.documents import DocumentPart, Tree
 from adjourn.knowledge.model.record import COLLECTIONS, RecordContent
 
 NOW = 1_777_735_812_345
@@ -75,7 +75,7 @@ def _struct(info: Any, random: Random) -> Tree:
         for field in info.fields
         if field.required or random.random() < 0.4
     }
-    if issubclass(info.cls, Part) and random.random() < 0.2:
+    if issubclass(info.cls, DocumentPart) and random.random() < 0.2:
         tree[random.choice(["x-later", "x_note"])] = random.choice(_VALUES)
     return tree
 

@@ -17,7 +17,7 @@ from tables import Table, median, percentile, ratio
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.version_log import Lines
+from adjourn.knowledge.records.version_log import VersionStore
 from adjourn.knowledge.records.versions import SEAL, Stored, store_form
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import Frontier
@@ -131,7 +131,7 @@ def _line(store: SqliteStore, count: int) -> int:
     """A line written in chunks, as an import does."""
     record = CRStore(store).create({"task": {"id": "t1", "goal": "measure"}}, author=AGENT, cr_id="seed")
     record = {**without(record, *SEAL), "id": "line"}
-    lines, at, tree, size = Lines(store), EMPTY, Frontier(), 0
+    lines, at, tree, size = VersionStore(store), EMPTY, Frontier(), 0
     while at.seq + 1 < count:
         chunk: list[Stored] = []
         for number in range(at.seq + 1, min(at.seq + 5001, count)):

@@ -13,7 +13,7 @@ from tables import Table, median
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor, RecordContent
 from adjourn.knowledge.records.diff import diff
-from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.merge import merge
 from adjourn.knowledge.records.updating import update_record
 from adjourn.knowledge.records.versions import (
@@ -50,7 +50,7 @@ def _updates(sizes: Sizes) -> Table:
         "checked against the type and hashed. Floor: plain JSON encoding of the same record, sorted, by msgspec.",
     )
     heads = [_sealed(_next(_sealed(_record(count)))) for count in (25, 280)]
-    written = {head["contentHash"]: Written(store_form(head)[1], RecordContent) for head in heads}
+    written = {head["contentHash"]: EncodedDocument(store_form(head)[1], RecordContent) for head in heads}
     steps: dict[str, Callable[[Tree], Any]] = {
         "an update": lambda head: _update(head, written[head["contentHash"]]),
         "a version, all written anew": lambda head: store_form(_next(head)),
@@ -124,7 +124,7 @@ def _sealed(record: Tree) -> Tree:
     return sealed(Stored(content_hash, content, root_after(Frontier(), content_hash)))
 
 
-def _update(head: Tree, written: Written) -> tuple[Stored, Written]:
+def _update(head: Tree, written: EncodedDocument) -> tuple[Stored, EncodedDocument]:
     seal = {name: head[name] for name in SEAL}
     updates = written.shared({"learnings": [*head["learnings"], _learning(len(head["learnings"]))]})
     return following(written, _next({**written.tree, **seal}, updates))

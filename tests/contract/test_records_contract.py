@@ -15,7 +15,7 @@ from adjourn.errors import ConflictError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.transfer import exported, imported
+from adjourn.knowledge.records.transfer import export_record, import_record
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.store import Store
 from adjourn.store.memory import MemoryStore
@@ -121,7 +121,7 @@ class RecordsContract:
         store.update(first["id"], {"metadata": {"tags": ["x"], "priority": "low"}}, AGENT)
         store.merge(first["id"], fork["id"], "manual")
         there = CRStore(MemoryStore())
-        carried = imported(there, exported(store, first["id"], bytes(32)), [])
+        carried = import_record(there, export_record(store, first["id"], bytes(32)), [])
         assert carried.record == there.get(first["id"]) == store.get(first["id"])
         assert there.get_history(fork["id"]) == store.get_history(fork["id"])
         assert there.verify_chain(first["id"]).valid

@@ -20,7 +20,7 @@ from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
@@ -168,7 +168,7 @@ class _Job:
             task = Task(store, "job", clock=now, secret=keys.secret())
             lose_dead(task)
             for doubt in list(task.ledger.doubts.values()):
-                done = any(doubt.digest == Call("", "", {"key": key}).digest for key in self.effects())
+                done = any(doubt.digest == EffectCall("", "", {"key": key}).digest for key in self.effects())
                 self.doubts, self.happened = self.doubts + 1, self.happened + done
                 open_ = [
                     one["id"]
@@ -190,7 +190,7 @@ class _Job:
         records, agent = CRStore(store), CRAuthor(id="agent", type="agent")
         for number in range(self.known):
             key = f"k{number}"
-            call = Call("files", "append", {"key": key}, key=f"append:{key}")
+            call = EffectCall("files", "append", {"key": key}, key=f"append:{key}")
             claim = records.effects.claim("line", call, agent)
             assert claim.run is (key not in self.effects())
             if claim.run:

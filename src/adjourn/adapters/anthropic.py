@@ -12,7 +12,7 @@ import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Resumable, read
-from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, Said
+from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply
 from adjourn.models import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
@@ -100,7 +100,7 @@ class _Dialect:
         blocks = [{**block, "text": text} for block, text in pairs if text]
         return {**request, "system": [*blocks, {"type": "text", "text": added}]}
 
-    def said(self, response: Any) -> Said:
+    def said(self, response: Any) -> ModelReply:
         def parts() -> tuple[Any, Any]:
             text = "".join(block.text for block in response.content if block.type == "text")
             return text, response.usage.input_tokens + response.usage.output_tokens

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Kept, Resumable, read
-from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, Said, joined
+from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply, join_prompts
 from adjourn.models import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
@@ -110,7 +110,7 @@ class _ChatDialect:
         messages.insert(last, {"role": "system", "content": added})
         return {**request, "messages": messages}
 
-    def said(self, response: Any) -> Said:
+    def said(self, response: Any) -> ModelReply:
         return read(lambda: (response.choices[0].message.content or "", _used(response)), "openai")
 
 
@@ -121,12 +121,12 @@ class _ResponsesDialect:
         return [_instructions(request), *_system_texts(_items(request))]
 
     def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
-        told = {**request, "instructions": joined(prompts[0], added)}
+        told = {**request, "instructions": join_prompts(prompts[0], added)}
         if _items(request):
             told["input"] = _with_system_texts(_items(request), prompts[1:])
         return told
 
-    def said(self, response: Any) -> Said:
+    def said(self, response: Any) -> ModelReply:
         return read(lambda: (response.output_text, _used(response)), "openai")
 
 

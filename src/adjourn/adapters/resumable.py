@@ -10,14 +10,14 @@ from typing import Any
 
 from adjourn.adapters.asking import MAX_TOKENS
 from adjourn.errors import UsageError
-from adjourn.knowledge.cognition import CognitiveStore, Middleware, Said, then
+from adjourn.knowledge.cognition import CognitiveStore, Middleware, ModelReply, map_response
 from adjourn.models import ModelError
 
 MAX_TOKENS_TOLD = 10**9
 """Of one answer. What a provider tells beyond it is not believed."""
 
 
-def read(parts: Callable[[], tuple[Any, Any]], who: str) -> Said:
+def read(parts: Callable[[], tuple[Any, Any]], who: str) -> ModelReply:
     """The text and the tokens of an answer, which `parts` finds. Raises `ModelError` for what is no answer."""
     try:
         text, tokens = parts()
@@ -25,7 +25,7 @@ def read(parts: Callable[[], tuple[Any, Any]], who: str) -> Said:
         raise _no_answer(who, str(error)) from error
     if not isinstance(text, str):
         raise _no_answer(who, f"the text is {type(text).__name__}")
-    return Said(text, tokens if isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS_TOLD else 0)
+    return ModelReply(text, tokens if isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS_TOLD else 0)
 
 
 def _no_answer(who: str, why: str) -> ModelError:
@@ -64,7 +64,7 @@ class Resumable:
         """The text of an answer to one message, without any before it: what came before is in the session."""
         request = {"model": self.model, self._limit: MAX_TOKENS, **options}
         response = self._kept.create(messages=[{"role": "user", "content": message}], **request)
-        return then(response, lambda answered: self.middleware.dialect.said(answered).text)
+        return map_response(response, lambda answered: self.middleware.dialect.said(answered).text)
 
     @property
     def memory(self) -> CognitiveStore:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, checked, cut_off
 from adjourn.host import open_at
-from adjourn.models import Completion, Request, client_model
+from adjourn.models import Completion, SamplingRequest, client_model
 from adjourn.store import Store
 
 
@@ -26,13 +26,13 @@ class Sampling:
         self._store = store
         self._seconds = seconds
         with self._opened() as opened:
-            client_model.sampler_of(opened, self._root)  # says at once when there is nobody to ask
+            client_model.sampling_client(opened, self._root)  # says at once when there is nobody to ask
 
     def __str__(self) -> str:
         return f"mcp:{self.model}" if self.model else "mcp"
 
     def complete(self, system: str, prompt: str) -> Completion:
-        request = Request(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
+        request = SamplingRequest(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
         with self._opened() as opened:
             answer = client_model.ask(opened, self._root, request, seconds=self._seconds)
         if answer.stop == "maxTokens":

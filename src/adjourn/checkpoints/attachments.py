@@ -82,13 +82,15 @@ def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
     data = checkpoint.data
     if not data.record:
         return Knowledge()
-    from adjourn.knowledge.cognition import Pages  # noqa: PLC0415  # few tasks have a record
-    from adjourn.knowledge.records import CRStore, exported  # noqa: PLC0415  # few tasks have one
+    from adjourn.knowledge.cognition import SessionRepository  # noqa: PLC0415  # few tasks have a record
+    from adjourn.knowledge.records import CRStore, export_record  # noqa: PLC0415  # few tasks have one
 
     try:
         version = CRStore(store).resolve(data.record)
-        lines = list(exported(CRStore(store), data.record, keys.private_key()))
-        mind = Pages(store).checkpoint(version.get("checkpointId", "")) if data.cognition else None
+        lines = list(export_record(CRStore(store), data.record, keys.private_key()))
+        mind = (
+            SessionRepository(store).checkpoint(version.get("checkpointId", "")) if data.cognition else None
+        )
     except NotFoundError:  # the checkpoint came from elsewhere, without them
         return Knowledge()
     return Knowledge(lines, mind if mind and digest(canonical(mind)) == data.cognition else None)
@@ -164,17 +166,17 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
             _taken_in(records, known.record, Fork(other, CRAuthor(id="adjourn", type="system"), now))
         return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
     if known.cognition is not None:
-        from adjourn.knowledge.cognition import CognitiveStore, Pages  # noqa: PLC0415  # few tasks have one
+        from adjourn.knowledge.cognition import CognitiveStore, SessionRepository  # noqa: PLC0415  # few tasks have one
 
-        if Pages(store).checkpoint(known.cognition["id"]) is None:
+        if SessionRepository(store).checkpoint(known.cognition["id"]) is None:
             CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
     return ""
 
 
 def _taken_in(records: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
-    from adjourn.knowledge.records import imported  # noqa: PLC0415
+    from adjourn.knowledge.records import import_record  # noqa: PLC0415
 
-    return imported(records, lines, (), fork).record
+    return import_record(records, lines, (), fork).record
 
 
 def _read(path: str, most: int) -> bytes:

@@ -125,14 +125,14 @@ def _known(task: Task) -> Known:
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
-    from adjourn.knowledge.cognition import Pages  # noqa: PLC0415  # few tasks have one
+    from adjourn.knowledge.cognition import SessionRepository  # noqa: PLC0415  # few tasks have one
     from adjourn.knowledge.records import CRStore  # noqa: PLC0415
 
     with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
         record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
     mind = None
     with suppress(AdjournError):  # nor one whose state of mind is lost
-        mind = Pages(task.store).checkpoint(record.get("checkpointId", ""))
+        mind = SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
     return Known(str(record["contentHash"]), digest(canonical(mind)) if mind is not None else "")
 
 

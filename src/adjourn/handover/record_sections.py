@@ -15,9 +15,9 @@ import msgspec
 from adjourn.checkpoints import Checkpoint, shown_size
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.knowledge.brief import brief
-from adjourn.knowledge.cognition import Pages
+from adjourn.knowledge.cognition import SessionRepository
 from adjourn.knowledge.model import COLLECTIONS, Tree
-from adjourn.knowledge.records import CRStore, record_of, tick
+from adjourn.knowledge.records import CRStore, expire_due, record_of
 from adjourn.store import Store
 from adjourn.text import one_line, preview
 
@@ -88,14 +88,14 @@ def _brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> str:
     if record is None:
         return cut_to(_MISSING.format(named), room) if named else ""
     records, warnings = CRStore(store), list[str]()
-    if named and records.lines.find(named) is None:
+    if named and records.versions.find(named) is None:
         warnings.append(f"the version that the checkpoint names, {named}, is not in this store")
     try:
         mind = _mind(store, record)
     except AdjournError as error:
         mind = None
         warnings.append(f"what was noted of facts, questions and goals cannot be read: {error.message}")
-    due = tick(record, now)  # written when somebody resumes or decides; it is so now
+    due = expire_due(record, now)  # written when somebody resumes or decides; it is so now
     text = brief(
         due.record if due else record,
         mind,
@@ -120,7 +120,7 @@ def cut_to(text: str, room: int) -> str:
 def _mind(store: Store, record: Tree) -> Tree | None:
     """The state of mind that a record goes with."""
     name = record.get("checkpointId", "")
-    return Pages(store).checkpoint(name) if name else None
+    return SessionRepository(store).checkpoint(name) if name else None
 
 
 def _sections(record: Tree, mind: Tree | None) -> dict[str, list[Tree]]:

@@ -29,7 +29,7 @@ WATCH_SECONDS = 0.2
 _VALUE = re.compile(r"(asked|answered) ([0-9a-f]{64})(?: ([0-9]{1,15}))?")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the client's model is asked. `model` is a wish; the client chooses."""
 
     system: str
@@ -38,7 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it: the text, or in `error` why there is none. `stop` is why the model stopped, as MCP has it."""
 
     text: str = ""
@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Sampler(NamedTuple):
+class SamplingClient(NamedTuple):
     """A proxy whose client may be asked. `group` is the client's."""
 
     process: Process
@@ -71,7 +71,7 @@ def _letter(value: str | None) -> _Letter:
 # --- the proxy's side
 
 
-def offer(store: Store, root: str, sampler: Sampler) -> None:
+def offer(store: Store, root: str, sampler: SamplingClient) -> None:
     """Say that the client of this proxy may be asked. Clears away what dead proxies left."""
     for found, name in _offers(store, root):
         if process.lives(found.process) is False:
@@ -100,19 +100,19 @@ def questions(store: Store, root: str, own: Process, at: int) -> list[str]:
     return found
 
 
-def take(store: Store, name: str) -> Request | None:
+def take(store: Store, name: str) -> SamplingRequest | None:
     """A question; None when it cannot be read."""
     letter = _letter(store.ref(name))
     data = store.get_blob(letter.document) if letter.state == "asked" else None
     if data is None or len(data) > MAX_DOCUMENT:
         return None
     try:
-        return msgspec.json.decode(data, type=Request)
+        return msgspec.json.decode(data, type=SamplingRequest)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def reply(store: Store, name: str, answer: Answer) -> None:
+def reply(store: Store, name: str, answer: SamplingAnswer) -> None:
     """Put the answer in the place of the question, if anybody still waits for it."""
     asked = store.ref(name)
     letter = _letter(asked)
@@ -140,7 +140,7 @@ def erase(store: Store, name: str) -> None:
 # --- the side that asks
 
 
-def sampler_of(store: Store, root: str) -> Sampler:
+def sampling_client(store: Store, root: str) -> SamplingClient:
     """Whom to ask: the client that this process descends from, else another one here. Raises `ModelError`."""
     living = [found for found, _ in _offers(store, root) if process.lives(found.process)]
     if not living:
@@ -150,10 +150,10 @@ def sampler_of(store: Store, root: str) -> Sampler:
 
 
 def ask(
-    store: Store, root: str, request: Request, *, seconds: float, clock: Callable[[], int] = now
-) -> Answer:
+    store: Store, root: str, request: SamplingRequest, *, seconds: float, clock: Callable[[], int] = now
+) -> SamplingAnswer:
     """The client's answer. Raises `ModelError` when there is none in time, or the client goes."""
-    sampler = sampler_of(store, root)
+    sampler = sampling_client(store, root)
     document = _unique(request)
     if len(document) > MAX_DOCUMENT:
         raise ModelError(f"the question has more than {MAX_DOCUMENT:,} bytes", "ask with less")
@@ -166,7 +166,7 @@ def ask(
         erase(store, name)
 
 
-def _awaited(store: Store, root: str, sampler: Sampler, name: str, seconds: float) -> Answer:
+def _awaited(store: Store, root: str, sampler: SamplingClient, name: str, seconds: float) -> SamplingAnswer:
     end = time.monotonic() + seconds
     client = sampler.client or "the client"
     while time.monotonic() < end:
@@ -185,11 +185,11 @@ def _awaited(store: Store, root: str, sampler: Sampler, name: str, seconds: floa
     )
 
 
-def _read(data: bytes | None) -> Answer:
+def _read(data: bytes | None) -> SamplingAnswer:
     try:
-        return msgspec.json.decode(data or b"", type=Answer)
+        return msgspec.json.decode(data or b"", type=SamplingAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Answer(error="what it answered is lost")
+        return SamplingAnswer(error="what it answered is lost")
 
 
 def _nobody(clients: list[tuple[str, str]]) -> ModelError:
@@ -238,13 +238,13 @@ def _prefix(root: str, own: Process) -> str:
     return f"sampling/{_workspace(root)}/{own}/"
 
 
-def _offers(store: Store, root: str) -> Iterator[tuple[Sampler, str]]:
+def _offers(store: Store, root: str) -> Iterator[tuple[SamplingClient, str]]:
     prefix = f"sampler/{_workspace(root)}/"
     for name, value in store.refs(prefix).items():
         with suppress(ValueError):  # a name of another make is left alone
             host, pid, started = name.removeprefix(prefix).rsplit("/", 2)
             group, _, client = value.partition(" ")
-            yield Sampler(Process(host, int(pid), int(started)), group, client), name
+            yield SamplingClient(Process(host, int(pid), int(started)), group, client), name
 
 
 def _drop(store: Store, name: str) -> None:
@@ -252,7 +252,7 @@ def _drop(store: Store, name: str) -> None:
         store.swap(name, None, expect=store.ref(name))
 
 
-def _unique(document: Request | Answer) -> bytes:
+def _unique(document: SamplingRequest | SamplingAnswer) -> bytes:
     """A document that no other is equal to, so that it can be erased."""
     fields = msgspec.to_builtins(document) | {"id": ids.session_id()}
     return msgspec.json.encode(fields)

@@ -16,7 +16,7 @@ from adjourn.aex import examine, refused_of, render, safe_name
 from adjourn.errors import InvalidError, StoreError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import create_file, make_folder
-from adjourn.models.draft_prompt import again, system_prompt
+from adjourn.models.draft_prompt import retry_prompt, system_prompt
 from adjourn.models.model import Completion, Model
 from adjourn.policy import Contract
 
@@ -73,7 +73,7 @@ def draft(
         if made.valid:
             break
         faults = "\n".join(render(found, made.text) for found in made.refused[:_MAX_FAULTS])
-        prompt = again(request, made.text, faults)
+        prompt = retry_prompt(request, made.text, faults)
     return made
 
 

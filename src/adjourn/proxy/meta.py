@@ -18,7 +18,7 @@ from adjourn.mcp import Message, frames
 from adjourn.policy import spellings
 from adjourn.proxy import record_tools
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.text import in_all, visible_json, visible_line, without_secrets
+from adjourn.text import redact_json, visible_json, visible_line, without_secrets
 
 Arguments = dict[str, Any]
 
@@ -185,7 +185,7 @@ class MetaTools:
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
         self._report.event("meta.handled", tool=name)
-        text = visible_json(msgspec.json.format(msgspec.json.encode(in_all(answer)), indent=2).decode())
+        text = visible_json(msgspec.json.format(msgspec.json.encode(redact_json(answer)), indent=2).decode())
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
     def _checkpoint(self, arguments: Arguments) -> Any:
@@ -213,7 +213,7 @@ class MetaTools:
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
         resumed = resume.resume(self._desk, name)
         session = resumed.session
-        agent_notes.let_due(session)
+        agent_notes.expire_due_items(session)
         ledger = session.task.refresh()
         return resume.answer(
             self._desk.store,

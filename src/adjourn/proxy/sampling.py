@@ -17,7 +17,7 @@ import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.mcp import Message, frames
-from adjourn.models import Answer, Request, client_model
+from adjourn.models import SamplingAnswer, SamplingRequest, client_model
 from adjourn.proxy.connection import Connection
 
 MAX_OPEN = 8
@@ -54,7 +54,7 @@ class ClientSampling:
         try:
             if not self._offered:
                 client_model.offer(
-                    store, root, client_model.Sampler(own, self._desk.group, self._desk.client)
+                    store, root, client_model.SamplingClient(own, self._desk.group, self._desk.client)
                 )
                 self._offered = True
             with self._lock:
@@ -75,7 +75,7 @@ class ClientSampling:
     def _put(self, name: str) -> None:
         request = client_model.take(self._desk.store, name)
         if request is None:
-            client_model.reply(self._desk.store, name, Answer(error="the question cannot be read"))
+            client_model.reply(self._desk.store, name, SamplingAnswer(error="the question cannot be read"))
             return
         self._count += 1
         request_id = f"{self._nonce}{self._count}"
@@ -93,7 +93,7 @@ class ClientSampling:
                 self._reply(name, _answer(message.body))
         return True
 
-    def _reply(self, name: str, answer: Answer) -> None:
+    def _reply(self, name: str, answer: SamplingAnswer) -> None:
         self._wire.report.event("sampling.answered", answer.error or "the client's model has answered")
         try:
             client_model.reply(self._desk.store, name, answer)
@@ -109,7 +109,7 @@ class ClientSampling:
                 self._wire.report.event("store.error", str(error))
 
 
-def _params(request: Request) -> dict[str, Any]:
+def _params(request: SamplingRequest) -> dict[str, Any]:
     content = {"type": "text", "text": request.prompt}
     params: dict[str, Any] = {
         "messages": [{"role": "user", "content": content}],
@@ -132,18 +132,18 @@ class _Result(msgspec.Struct):
     stopReason: str = ""  # noqa: N815  # the wire's name
 
 
-def _answer(body: dict[str, Any]) -> Answer:
+def _answer(body: dict[str, Any]) -> SamplingAnswer:
     """What a client's answer says, read strictly."""
     if "result" not in body:
         error = body.get("error")
         why = error.get("message") if isinstance(error, dict) else None
-        return Answer(error=why[:_SHOWN] if isinstance(why, str) and why else "it was refused")
+        return SamplingAnswer(error=why[:_SHOWN] if isinstance(why, str) and why else "it was refused")
     try:
         result = msgspec.convert(body["result"], _Result)
     except msgspec.ValidationError as error:
-        return Answer(error=f"what it answered is no message: {error}"[:_SHOWN])
+        return SamplingAnswer(error=f"what it answered is no message: {error}"[:_SHOWN])
     blocks = result.content if isinstance(result.content, list) else [result.content]
     text = "".join(block.text for block in blocks if block.type == "text")
     if len(text) > MAX_ANSWER:
-        return Answer(error=f"the answer has more than {MAX_ANSWER:,} characters")
-    return Answer(text=text, model=result.model[:_SHOWN], stop=result.stopReason[:_SHOWN])
+        return SamplingAnswer(error=f"the answer has more than {MAX_ANSWER:,} characters")
+    return SamplingAnswer(text=text, model=result.model[:_SHOWN], stop=result.stopReason[:_SHOWN])

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from adjourn.log import timestamp
-from adjourn.text import in_all, visible_json, visible_line, without_secrets
+from adjourn.text import redact_json, visible_json, visible_line, without_secrets
 
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""
@@ -63,7 +63,9 @@ class StderrLog:
         if self._json:
             told = data or ({"message": text} if text else {})
             stamp = timestamp(when // 1_000_000)
-            said = msgspec.json.encode({"event": event, "data": in_all(told), "timestamp": stamp}).decode()
+            said = msgspec.json.encode(
+                {"event": event, "data": redact_json(told), "timestamp": stamp}
+            ).decode()
             return visible_json(said).encode() + b"\n"
         shown = text or " ".join([f"{key}={value}" for key, value in data.items()])
         if prose:

@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.text.quoting import clean, one_line, quoted
-    from adjourn.text.redact import beginning, in_all, preview, without_secrets
+    from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import check_text, count_keys, fold_key
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
 
@@ -16,11 +16,11 @@ __all__ = [
     "clean",
     "count_keys",
     "fold_key",
-    "in_all",
     "is_seen",
     "one_line",
     "preview",
     "quoted",
+    "redact_json",
     "visible_json",
     "visible_line",
     "visible_lines",
@@ -36,7 +36,7 @@ if not TYPE_CHECKING:
             "clean": "quoting",
             "count_keys": "strict_json",
             "fold_key": "strict_json",
-            "in_all": "redact",
+            "redact_json": "redact",
             "is_seen": "terminal",
             "one_line": "quoting",
             "preview": "redact",

@@ -56,13 +56,13 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def in_all(value: Any) -> Any:
+def redact_json(value: Any) -> Any:
     """A JSON value with every text in it, names too, without secrets."""
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, dict):
-        return {in_all(name): in_all(item) for name, item in value.items()}
-    return [in_all(item) for item in value] if isinstance(value, list | tuple) else value
+        return {redact_json(name): redact_json(item) for name, item in value.items()}
+    return [redact_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # --- shapes

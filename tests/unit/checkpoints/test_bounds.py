@@ -23,7 +23,7 @@ from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundE
 from adjourn.handover.resume import import_folder, locate
 from adjourn.host.workspace import read_lines
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.transfer import imported
+from adjourn.knowledge.records.transfer import import_record
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
 from unit.checkpoints.test_checkpoint import Machine
@@ -190,7 +190,7 @@ def test_a_hostile_record_costs_little(tmp_path: Path) -> None:
         _record(str(path), "0" * 64)
     path.write_bytes(b"[" + b"{}," * LINES + b"{}]\n")
     with within(2 * ROOM), pytest.raises(InvalidError):
-        imported(CRStore(MemoryStore()), read_lines(str(path), 64 * MEBIBYTE, 32 * MEBIBYTE), ())
+        import_record(CRStore(MemoryStore()), read_lines(str(path), 64 * MEBIBYTE, 32 * MEBIBYTE), ())
 
 
 def test_a_hostile_session_file_costs_little(tmp_path: Path) -> None:

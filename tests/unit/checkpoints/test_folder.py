@@ -24,7 +24,7 @@ from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.folder_writing import write, write_into
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys, workspace
-from adjourn.knowledge.records.agent_notes import Decided, Note, add
+from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import Event, decode, encode
@@ -718,7 +718,7 @@ def test_a_kill_leaves_what_was_known_with_its_version(one: Machine) -> None:
     session = desk.session()
     made = []
     for fact in ("the token is checked twice", "once is enough"):
-        add(session, Note(facts=(fact,), decisions=(Decided(decision=fact),)))
+        add(session, AgentNote(facts=(fact,), decisions=(NotedDecision(decision=fact),)))
         made.append(create(session.task, "fix-auth", sitting=session))
         if len(made) == 1:
             write(one.store, made[0], str(one.root))

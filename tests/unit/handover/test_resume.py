@@ -35,7 +35,7 @@ from adjourn.handover.resume import (
 )
 from adjourn.host import keys
 from adjourn.host.process import Process
-from adjourn.knowledge.records.agent_notes import Note, add
+from adjourn.knowledge.records.agent_notes import AgentNote, add
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain
@@ -555,7 +555,7 @@ def test_two_ways_at_once_are_a_conflict(one: Machine, two: Machine) -> None:
     other = two.desk("second")
     two.resume(other)
     two.work(other, "tests.run")
-    add(other.session(), Note(facts=("only known there",)))
+    add(other.session(), AgentNote(facts=("only known there",)))
     two.save(other)
     carried(two, one)
     trusting(one, two)

@@ -38,7 +38,7 @@ from adjourn.handover.resume import import_folder, locate, take_in_later
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder
-from adjourn.knowledge.records.agent_notes import Decided, Note, add
+from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.policy.destructive import DEFAULT
 from adjourn.retention import gc
 from adjourn.retention.prune import Rules, plan, prune
@@ -103,7 +103,7 @@ def paid_for(machine: Machine) -> tuple[Session, folder_verification.VerifiedFol
     session = Session(task, POLICY, Sitting(HERE, "g1"))
     session.open()
     finish(session, call(session, pay()))
-    add(session, Note(facts=("it is paid once",), decisions=(Decided(decision="pay"),)))
+    add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
     made = make(task, str(machine.root), "paid", budget=None, sitting=session)
     assert made.folder
     return session, folder_verification.verify(str(machine.folder("paid")))

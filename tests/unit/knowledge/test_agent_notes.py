@@ -27,8 +27,8 @@ from adjourn.knowledge.records.agent_notes import (
     MAX_KEPT,
     MAX_OPTIONS,
     MAX_STATEMENT,
-    Note,
-    Question,
+    AgentNote,
+    AgentQuestion,
 )
 from adjourn.proxy import record_tools
 from adjourn.verification.verify import verify_task
@@ -50,7 +50,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-def add(machine: Machine, desk: Any, **said: Any) -> agent_notes.Noted:
+def add(machine: Machine, desk: Any, **said: Any) -> agent_notes.NoteResult:
     return agent_notes.add(desk.session(), agent_notes.read_note(said))
 
 
@@ -103,7 +103,7 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     """The state of mind was written and the record was not: the next note names it all."""
     desk = machine.desk()
     add(machine, desk, facts=["one"])
-    agent_notes._remember(desk.session().task, Note(facts=("two",)), {})
+    agent_notes._remember(desk.session().task, AgentNote(facts=("two",)), {})
     assert len(section(machine, desk.task_id(), "facts")) == 1
     add(machine, desk, learnings=[{"content": "three"}])
     assert len(section(machine, desk.task_id(), "facts")) == 2
@@ -174,7 +174,9 @@ json_values = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from([*Note.__struct_fields__, *Question.__struct_fields__, "x"]), json_values)
+    st.dictionaries(
+        st.sampled_from([*AgentNote.__struct_fields__, *AgentQuestion.__struct_fields__, "x"]), json_values
+    )
 )
 def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
     """Whatever a client sends, it is a note or question, or an `InvalidError`."""
@@ -211,8 +213,8 @@ def test_a_session_that_was_fenced_off_writes_nothing(machine: Machine) -> None:
     machine.desk("g2", task="t", take_over=True).session()
     before = CRStore(machine.store).of_task("t")
     for write in (
-        lambda: agent_notes.add(session, Note(facts=("two",))),
-        lambda: agent_notes.ask(session, Question(question="two?")),
+        lambda: agent_notes.add(session, AgentNote(facts=("two",))),
+        lambda: agent_notes.ask(session, AgentQuestion(question="two?")),
     ):
         with pytest.raises(HeldError):
             write()
@@ -255,14 +257,18 @@ def test_what_is_no_question_is_refused(machine: Machine, arguments: dict[str, A
 
 def test_the_schemas_say_what_is_read() -> None:
     """Names, choices and bounds of the tools' inputs are those of what reads them."""
-    for tool, read in (("adjourn.note", Note), ("adjourn.ask", Question), ("adjourn.record", Wanted)):
+    for tool, read in (
+        ("adjourn.note", AgentNote),
+        ("adjourn.ask", AgentQuestion),
+        ("adjourn.record", Wanted),
+    ):
         schema = record_tools.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
     note = record_tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
-    for name, kind in (("decisions", agent_notes.Decided), ("learnings", agent_notes.Learned)):
+    for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
         item = note[name]["items"]
         assert set(item["properties"]) == set(kind.__struct_fields__)
         definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]

@@ -17,7 +17,7 @@ from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, for
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.interventions import consumption_key
-from adjourn.knowledge.records.versions import Verification
+from adjourn.knowledge.records.versions import ChainVerification
 from strategies_cognition import (
     ANN,
     BOB,
@@ -311,10 +311,10 @@ def test_a_chain_that_does_not_hold_is_said() -> None:
     record = sample()
     assert "chain verified: not looked at" in brief(record, None, now=NOW)
     assert "chain verified: yes, 3 versions" in brief(
-        record, None, now=NOW, verified=Verification(3, "ab" * 32)
+        record, None, now=NOW, verified=ChainVerification(3, "ab" * 32)
     )
     bad = brief(
-        record, None, now=NOW, verified=Verification(1, "", "cd" * 32, "hash-mismatch"), budget_bytes=0
+        record, None, now=NOW, verified=ChainVerification(1, "", "cd" * 32, "hash-mismatch"), budget_bytes=0
     )
     assert "chain verified: no: hash-mismatch at cdcdcdcdcdcd" in bad
     assert "the record's chain does not hold (hash-mismatch)" in sections(bad)["WARNINGS"]

@@ -20,7 +20,7 @@ from adjourn.errors import (
 )
 from adjourn.knowledge.cognition import CognitiveStore, transitions
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS
-from adjourn.knowledge.cognition.repository import Pages
+from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree, same, view
 from adjourn.store import MemoryStore, SqliteStore, Store
@@ -95,7 +95,7 @@ def test_checkpoints_are_kept_as_differences(store: Store) -> None:
     """A small change of a large state takes a fraction of its bytes, up to twenty in a row; then it is whole again."""
     memory = opened(store)
     memory.change(with_nodes(*(node(f"n{n}", description="x" * 200) for n in range(100))))
-    pages, places, made = Pages(store), [], []
+    pages, places, made = SessionRepository(store), [], []
     for number in range(MAX_DIFFS + 3):
         memory.update_from_response(f"FACT: {number}")
         made.append(memory.create_checkpoint(f"c{number}"))
@@ -284,7 +284,7 @@ def test_what_rests_on_a_deleted_checkpoint_stays(store: Store) -> None:
     for number in range(6):
         memory.update_from_response(f"FACT: {number}")
         made.append(memory.create_checkpoint(f"c{number}"))
-    blobs = [place.blob for one in made if (place := Pages(store)._find(one["id"]))]
+    blobs = [place.blob for one in made if (place := SessionRepository(store)._find(one["id"]))]
     for gone in (2, 0, 3):
         memory.delete_checkpoint(made[gone]["id"])
         assert memory.get_checkpoint(made[gone]["id"]) is None
@@ -315,13 +315,13 @@ def test_what_was_changed_in_the_store_is_found(what: str, tmp_path: Path) -> No
     first = memory.create_checkpoint("first")
     memory.update_from_response("FACT: a")
     second = memory.create_checkpoint("second")
-    place = Pages(store)._find(second["id"])
+    place = SessionRepository(store)._find(second["id"])
     assert place is not None
     assert place.base == first["id"]
     if what == "gone":
         store.forget(place.blob)
     elif what in ("place", "base"):
-        other = Pages(store)._find(first["id"] if what == "place" else second["id"])
+        other = SessionRepository(store)._find(first["id"] if what == "place" else second["id"])
         assert other is not None
         value = store.ref(f"snapshot/{first['id'] if what == 'place' else second['id']}")
         name = f"snapshot/{second['id'] if what == 'place' else first['id']}"

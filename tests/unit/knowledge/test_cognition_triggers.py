@@ -13,12 +13,12 @@ from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.checkpoints import fork_branch, new_session
 from adjourn.knowledge.cognition.triggers import (
     TRIGGERS,
-    Occasion,
-    Watched,
-    decided,
-    occasions,
-    together,
-    watching,
+    FiredTrigger,
+    TriggerState,
+    combined_label,
+    fired_by_record,
+    fired_triggers,
+    trigger_state,
 )
 from adjourn.knowledge.model.documents import MAX_TEXT, Tree
 from strategies_cognition import NOW, node, sample
@@ -31,14 +31,14 @@ def session(*nodes: Tree) -> Tree:
 
 
 def fired(before: Tree, after: Tree, **more: Any) -> list[str]:
-    return [found.trigger for found in occasions(before, after, watching(before), **more)[0]]
+    return [found.trigger for found in fired_triggers(before, after, trigger_state(before), **more)[0]]
 
 
 def follow(*sessions: Tree) -> list[list[str]]:
     """What fires from each session to the next, with what is watched handed on."""
-    watched, found = watching(sessions[0]), list[list[str]]()
+    watched, found = trigger_state(sessions[0]), list[list[str]]()
     for before, after in pairwise(sessions):
-        now, watched = occasions(before, after, watched)
+        now, watched = fired_triggers(before, after, watched)
         found.append([str(one.trigger) for one in now])
     return found
 
@@ -46,8 +46,8 @@ def follow(*sessions: Tree) -> list[list[str]]:
 def test_a_change_of_phase() -> None:
     """The phase of the last node counts; the first node is a change, the removal of all is none."""
     planning, execution = node("n1"), node("n2", phase="execution")
-    (found,) = occasions(session(planning), session(planning, execution))[0]
-    assert found == Occasion("phase_change", "Phase: execution", "Entering execution phase")
+    (found,) = fired_triggers(session(planning), session(planning, execution))[0]
+    assert found == FiredTrigger("phase_change", "Phase: execution", "Entering execution phase")
     assert fired(session(), session(planning)) == ["phase_change"]
     assert fired(session(planning), session()) == []
     assert fired(session(planning), session(planning, node("n2"))) == []
@@ -59,8 +59,8 @@ def test_a_tool_call_that_completes() -> None:
     binding = {"toolName": "shell", "inputs": {}, "inputsComplete": True}
     active = node("n1", type="tool-call", status="active", toolBinding=binding, label="run the tests")
     done = {**active, "status": "completed"}
-    (found,) = occasions(session(active), session(done))[0]
-    assert found == Occasion("tool_complete", "Tool: shell", "Completed run the tests")
+    (found,) = fired_triggers(session(active), session(done))[0]
+    assert found == FiredTrigger("tool_complete", "Tool: shell", "Completed run the tests")
     assert fired(session(done), session({**done, "label": "x"})) == []
     assert fired(session(active), session({**active, "status": "failed"})) == []
     assert fired(session(node("n1", status="active")), session(node("n1", status="completed"))) == []
@@ -72,12 +72,12 @@ def test_a_decision_that_is_made() -> None:
     assert fired(session(asked), session({**asked, "status": "completed"})) == ["decision_made"]
     record = sample()
     tentative = {**record, "decisions": [{**record["decisions"][0], "status": "tentative"}]}
-    assert decided(tentative, record) == [
-        Occasion("decision_made", "Decision: use SQLite", "use SQLite is accepted")
+    assert fired_by_record(tentative, record) == [
+        FiredTrigger("decision_made", "Decision: use SQLite", "use SQLite is accepted")
     ]
-    assert decided(record, record) == []
-    assert decided({**record, "decisions": []}, tentative) == []
-    assert decided({**record, "decisions": []}, record) == []
+    assert fired_by_record(record, record) == []
+    assert fired_by_record({**record, "decisions": []}, tentative) == []
+    assert fired_by_record({**record, "decisions": []}, record) == []
 
 
 def test_confidence_that_gets_high() -> None:
@@ -92,8 +92,8 @@ def test_confidence_that_gets_high() -> None:
 def test_a_new_branch() -> None:
     """A branch that was not there before; other changes of branches are none."""
     forked = fork_branch(EMPTY, "try", NOW, new_id="b2")
-    (found,) = occasions(EMPTY, forked)[0]
-    assert found == Occasion("branch_created", "Branch: try", "Created branch try")
+    (found,) = fired_triggers(EMPTY, forked)[0]
+    assert found == FiredTrigger("branch_created", "Branch: try", "Created branch try")
     assert fired(forked, {**forked, "currentBranchId": "main"}) == []
 
 
@@ -127,14 +127,14 @@ def test_several_at_once_are_one_checkpoint_that_names_all() -> None:
     binding = {"toolName": "shell", "inputs": {}, "inputsComplete": True}
     active = [node(f"n{n}", type="tool-call", status="active", toolBinding=binding) for n in range(3)]
     done = [{**one, "status": "completed", "confidence": 0.95} for one in active]
-    found = occasions(session(*active), session(*done))[0]
-    label, description = together(found)
+    found = fired_triggers(session(*active), session(*done))[0]
+    label, description = combined_label(found)
     assert label == "Tool: shell; Confidence: n0; Confidence: n1; Confidence: n2"
     assert all(
         f"Completed n{n}" in description and f"n{n} has confidence 0.95" in description for n in range(3)
     )
-    label, description = together(
-        [Occasion("tool_complete", f"Tool: {n}" * 99, "x\n" * 99) for n in range(999)]
+    label, description = combined_label(
+        [FiredTrigger("tool_complete", f"Tool: {n}" * 99, "x\n" * 99) for n in range(999)]
     )
     assert 0 < len(label) <= 200
     assert 0 < len(description) <= MAX_TEXT
@@ -155,7 +155,7 @@ def test_only_the_chosen_triggers_fire(trigger: Any) -> None:
     after = fork_branch(session(*nodes), "b", NOW, new_id="b")
     assert set(fired(before, after)) == set(TRIGGERS)
     assert set(fired(before, after, triggers=[trigger])) == {trigger}
-    assert occasions(before, after, triggers=[])[1].confident == {"n1", "n2"}
+    assert fired_triggers(before, after, triggers=[])[1].confident == {"n1", "n2"}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from([0, 0.5, 0.9, 1])), max_size=20))
@@ -176,4 +176,4 @@ def test_high_confidence_fires_at_most_once_a_node(moves: list[tuple[str, float]
 def test_what_completed_is_not_watched_any_more() -> None:
     """A completed node cannot fail again: it takes no room in what is watched."""
     before, after = session(node("n1", status="failed")), session(node("n1", status="completed"))
-    assert occasions(before, after, watching(before))[1] == Watched()
+    assert fired_triggers(before, after, trigger_state(before))[1] == TriggerState()

@@ -11,10 +11,10 @@ from adjourn.errors import RefusedError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore, current
-from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.knowledge.records.effects import Claim
-from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted
+from adjourn.knowledge.records.effects import EffectClaim
+from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted_count
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import Actor
@@ -32,7 +32,7 @@ PERSON = Actor("ann", "human")
 PLAIN = policy_of("allow payments.*", "allow notes.*")
 ONCE_TEXT = "policy p v1\nallow payments.*\nonce payments.* by invoice\n"
 GIVEN = {"invoice": "A-7", "amount": 1}
-PAY = Call("payments", "charge", GIVEN, key="invoice:A-7")
+PAY = EffectCall("payments", "charge", GIVEN, key="invoice:A-7")
 
 
 class Doors(World):
@@ -43,7 +43,7 @@ class Doors(World):
         self.records = CRStore(self.store, clock=self.clock)
         self.records.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT, cr_id="line")
 
-    def claim(self, call: Call = PAY, **more: Any) -> Claim:
+    def claim(self, call: EffectCall = PAY, **more: Any) -> EffectClaim:
         return self.records.effects.claim("line", call, AGENT, **more)
 
     def effects(self) -> list[Tree]:
@@ -82,8 +82,8 @@ def test_what_a_session_did_is_not_done_again(doors: Doors) -> None:
         "completed",
         "payments.charge",
     )
-    assert not doors.claim(Call("payments.charge", "tools/call", dict(reversed(GIVEN.items())))).run
-    assert doors.claim(Call("payments", "charge", GIVEN | {"amount": 2})).run
+    assert not doors.claim(EffectCall("payments.charge", "tools/call", dict(reversed(GIVEN.items())))).run
+    assert doors.claim(EffectCall("payments", "charge", GIVEN | {"amount": 2})).run
 
 
 @pytest.mark.parametrize("outcome", ["error", "tool-error"])
@@ -144,9 +144,9 @@ def test_what_a_rule_lets_happen_once_is_one_effect_for_the_library(doors: Doors
     session._texts = (ONCE_TEXT.encode(), b"")
     session.open()
     settle(session, one(session, call()), result=b'{"content":[]}')
-    again = doors.claim(Call("payments", "charge", GIVEN | {"amount": 2}, key="mine"))
+    again = doors.claim(EffectCall("payments", "charge", GIVEN | {"amount": 2}, key="mine"))
     assert (again.run, again.effect["outputs"]) == (False, {"content": []})
-    other = doors.claim(Call("payments", "charge", {"invoice": "A-8"}, key="other"))
+    other = doors.claim(EffectCall("payments", "charge", {"invoice": "A-8"}, key="other"))
     assert other.run
     assert reason_or_ask(one(session, call({"invoice": "A-8", "amount": 9}))) == "ask"
     doors.records.effects.complete(other, None, AGENT)
@@ -277,7 +277,7 @@ def test_a_record_is_bounded(doors: Doors) -> None:
     names = [effect["id"] for effect in record["toolEffects"]]
     assert len(names) == MAX_SETTLED + 2
     assert (record["toolEffects"][0]["outputs"], doubt.call in names) == ({"ok": 1}, True)
-    assert omitted(record) == 5
+    assert omitted_count(record) == 5
     assert doors.effects() == record["toolEffects"]
 
 

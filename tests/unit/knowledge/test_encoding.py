@@ -10,16 +10,16 @@ from hypothesis import given
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model import documents
-from adjourn.knowledge.model.documents import MAX_ITEMS, Part, Tree, load, same, write
+from adjourn.knowledge.model.documents import MAX_ITEMS, DocumentPart, Tree, load, same, write
 from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.knowledge.records import encoding
-from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.log.canonical import canonical
 from strategies import json_values
 from strategies_cognition import forks, sample
 
 
-class Anything(Part, frozen=True):
+class Anything(DocumentPart, frozen=True):
     """A type that knows no member."""
 
 
@@ -27,7 +27,7 @@ class Anything(Part, frozen=True):
 def test_what_follows_is_written_as_it_would_be_anew(fork: tuple[Tree, Tree, Tree]) -> None:
     """Whether parts are shared, alike or other, and over several steps: the bytes are those of `write`, and so is the tree."""
     base, a, b = fork
-    now = Written(write(base, ContinuationRecord), ContinuationRecord)
+    now = EncodedDocument(write(base, ContinuationRecord), ContinuationRecord)
     mixed = {**a, "learnings": [*b["learnings"], *base["learnings"]], "größer": 1.0, "tags": {"é": [1.0]}}
     for tree in (a, mixed, {**mixed, "größer": [1.0, {}], "learnings": a["learnings"]}, base, b):
         for given_tree in (tree, now.shared(copy.deepcopy(tree))):
@@ -40,7 +40,7 @@ def test_what_follows_is_written_as_it_would_be_anew(fork: tuple[Tree, Tree, Tre
 @given(json_values(), json_values())
 def test_any_value_follows_any_other(old: Any, new: Any) -> None:
     """What the type does not know is written canonically too, in a list as elsewhere."""
-    first = Written(canonical({"a": old, "b": [old, 1]}), Anything)
+    first = EncodedDocument(canonical({"a": old, "b": [old, 1]}), Anything)
     for tree in (
         {"a": new, "b": [old, 1, new]},
         {"a": old, "b": [new]},
@@ -53,7 +53,7 @@ def test_any_value_follows_any_other(old: Any, new: Any) -> None:
 
 def test_nothing_of_the_callers_is_kept() -> None:
     """A part that is handed in may be changed afterwards: what was written stays as it was."""
-    now = Written(canonical({"a": [], "b": 1}), Anything)
+    now = EncodedDocument(canonical({"a": [], "b": 1}), Anything)
     inner: Tree = {"x": [1]}
     after = now.follow({"a": [inner], "b": inner})
     inner["x"].append(2)
@@ -82,7 +82,7 @@ def test_nothing_of_the_callers_is_kept() -> None:
 def test_what_does_not_fit_is_refused_as_ever(name: str, value: Any, message: str) -> None:
     """The message is the one of `write`: path, value and remedy."""
     record = {**sample(), "mergeParentHashes": ["0" * 64], "later": [1], "conflicts": []}
-    now = Written(write(record, ContinuationRecord), ContinuationRecord)
+    now = EncodedDocument(write(record, ContinuationRecord), ContinuationRecord)
     with pytest.raises(InvalidError) as anew:
         write({**record, name: value}, ContinuationRecord)
     with pytest.raises(InvalidError) as caught:
@@ -96,7 +96,7 @@ def test_the_bounds_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     deep: Any = 1
     for _ in range(198):
         deep = [deep]
-    now = Written(b'{"a":[],"b":1}', Anything)
+    now = EncodedDocument(b'{"a":[],"b":1}', Anything)
     for value in (deep, [deep], [[deep]], [1, [deep]], [1, deep]):
         for name in ("a", "b"):
             tree = {**now.tree, name: value}

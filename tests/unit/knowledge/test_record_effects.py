@@ -12,15 +12,15 @@ from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.effect_lookup import Call
+from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.knowledge.records.effects import Claim
+from adjourn.knowledge.records.effects import EffectClaim
 from adjourn.store.memory import MemoryStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 ANN = CRAuthor(id="ann", type="human")
-PAY = Call("payments", "charge", {"amount": 100}, key="invoice:1")
-READ = Call("files", "read", {"path": "a"}, replayable=True)
+PAY = EffectCall("payments", "charge", {"amount": 100}, key="invoice:1")
+READ = EffectCall("files", "read", {"path": "a"}, replayable=True)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def record(store: CRStore) -> Tree:
     return store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT, cr_id="line")
 
 
-def claim(store: CRStore, call: Call = PAY, name: str = "line", **more: Any) -> Claim:
+def claim(store: CRStore, call: EffectCall = PAY, name: str = "line", **more: Any) -> EffectClaim:
     return store.effects.claim(name, call, AGENT, **more)
 
 
@@ -85,10 +85,10 @@ def test_a_key_of_another_call_is_refused(store: CRStore, record: Tree) -> None:
 
 def test_without_a_key_the_call_itself_is_the_key(store: CRStore, record: Tree) -> None:
     """The same tool, operation and inputs, in whatever order, are one effect; others are another."""
-    one = Call("files", "append", {"path": "a", "text": "x"})
-    assert one.idempotency_key == Call("files", "append", {"text": "x", "path": "a"}).idempotency_key
+    one = EffectCall("files", "append", {"path": "a", "text": "x"})
+    assert one.idempotency_key == EffectCall("files", "append", {"text": "x", "path": "a"}).idempotency_key
     store.effects.complete(claim(store, one), None, AGENT)
-    assert not claim(store, Call("files", "append", {"text": "x", "path": "a"})).run
+    assert not claim(store, EffectCall("files", "append", {"text": "x", "path": "a"})).run
     assert claim(store, one._replace(inputs={"path": "b", "text": "x"})).run
 
 
@@ -181,7 +181,7 @@ def test_forks_and_older_versions_share_the_effects_of_their_task(store: CRStore
 
 def test_of_many_who_claim_one_runs(store: CRStore, record: Tree) -> None:
     """Threads with stores of their own, at once."""
-    ran: list[Claim] = []
+    ran: list[EffectClaim] = []
 
     def work() -> None:
         try:
@@ -240,14 +240,14 @@ def test_an_answer_that_was_cut_off_before_the_record_knew_of_it_is_given(
 def test_an_effect_that_came_without_its_history_counts(store: CRStore, record: Tree) -> None:
     """A record that was carried here by itself tells of its effects: done is done, the rest is in doubt."""
     store.effects.complete(claim(store), {"ok": 1}, AGENT)
-    claim(store, Call("payments", "charge", {"amount": 7}, key="invoice:2"))
+    claim(store, EffectCall("payments", "charge", {"amount": 7}, key="invoice:2"))
     told = store.resolve("line")["toolEffects"]
     other = CRStore(MemoryStore())
     other.create({"task": {"id": "t1", "goal": "g"}, "toolEffects": told}, author=AGENT, cr_id="line")
     again = claim(other)
     assert (again.run, again.effect["outputs"]) == (False, {"ok": 1})
     with pytest.raises(RefusedError, match="must not be done twice"):
-        claim(other, Call("payments", "charge", {"amount": 7}, key="invoice:2"))
+        claim(other, EffectCall("payments", "charge", {"amount": 7}, key="invoice:2"))
     with pytest.raises(RefusedError, match="is of another call"):
         claim(other, PAY._replace(inputs={"amount": 1}))
 
@@ -262,11 +262,11 @@ def test_a_name_that_no_task_can_have_is_refused(store: CRStore) -> None:
 
 def test_the_way_back(store: CRStore, record: Tree) -> None:
     """Effects after a version: what to undo, the newest first, and what cannot be undone; failed ones are none."""
-    store.effects.complete(claim(store, Call("t", "before", {}, reversible=True)), None, AGENT)
+    store.effects.complete(claim(store, EffectCall("t", "before", {}, reversible=True)), None, AGENT)
     point = store.resolve("line")["contentHash"]
     for name, reversible in (("one", True), ("two", False), ("three", True)):
-        store.effects.complete(claim(store, Call("t", name, {}, reversible=reversible)), None, AGENT)
-    store.effects.fail(claim(store, Call("t", "four", {}, reversible=True)), "no", AGENT)
+        store.effects.complete(claim(store, EffectCall("t", name, {}, reversible=reversible)), None, AGENT)
+    store.effects.fail(claim(store, EffectCall("t", "four", {}, reversible=True)), "no", AGENT)
     plan = store.effects.compensation("line", point)
     assert [effect["operation"] for effect in plan.undo] == ["three", "one"]
     assert [effect["operation"] for effect in plan.irreversible] == ["two"]

@@ -15,7 +15,7 @@ from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
 from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord, CRAuthor, CREvent
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.proofs import read_proof
-from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, Lines
+from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, VersionStore
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
@@ -189,12 +189,12 @@ def test_unknown_names(store: CRStore) -> None:
 def test_an_update_adds_a_version_and_leaves_the_older_ones(store: CRStore) -> None:
     """Each version names the one before, and what was stored of the older ones stays the same bytes."""
     first = store.create(fields(), author=AGENT)
-    before = list(store.lines.versions(first["id"]))
+    before = list(store.versions.entries(first["id"]))
     second = store.update(first["id"], tagged(first, "x"), ANN)
     assert second["parentCRHash"] == first["contentHash"]
     assert second["sequence"] == 1
     assert (second["createdBy"], second["lastModifiedBy"]) == (tree_of(AGENT), tree_of(ANN))
-    assert list(store.lines.versions(first["id"], 0, 1)) == before
+    assert list(store.versions.entries(first["id"], 0, 1)) == before
     assert store.get_history(first["id"]) == [first, second]
 
 
@@ -259,9 +259,9 @@ def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore) ->
     """Between reading the head and writing, another store object writes: an update is refused, an intervention is made again."""
     made = store.create(fields(), author=AGENT)
     other = CRStore(store.store)
-    lines = store.lines
+    lines = store.versions
 
-    class Late(Lines):
+    class Late(VersionStore):
         """Lets somebody else write after the head was read."""
 
         raced = False
@@ -273,10 +273,10 @@ def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore) ->
                 other.update(made["id"], tagged(head, f"other {head['sequence']}"), AGENT)
             return super().append(*args, **named)
 
-    store.lines = Late(lines.store)
-    with pytest.raises(ConflictError, match="has gone on"):
+    store.versions = Late(lines.store)
+    with pytest.raises(ConflictError, match="changed since you read it"):
         store.update(made["id"], tagged(made, "mine"), ANN)
-    store.lines = Late(lines.store)
+    store.versions = Late(lines.store)
     answered = store.answer_question(made["id"], "q1", "this", ANN)
     assert answered["sequence"] == 3
     assert answered["metadata"]["tags"] == ["other 0", "other 1"]
@@ -294,7 +294,7 @@ def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(stor
     tags = other.update(made["id"], tagged(approved, "x"), AGENT)["metadata"]
     again = store.update(made["id"], {"metadata": tags}, AGENT)  # new, as far as the head in memory knows
     assert (again["sequence"], again["metadata"]) == (3, tags)
-    with pytest.raises(ConflictError, match="has gone on"):
+    with pytest.raises(ConflictError, match="changed since you read it"):
         store.update(made["id"], tagged(again, "y"), AGENT, expected_head=approved["contentHash"])
     assert (
         other.update(made["id"], tagged(again, "z"), AGENT, expected_head=again["contentHash"])["sequence"]
@@ -325,7 +325,7 @@ def test_a_fold_is_due_by_bytes_too(store: CRStore) -> None:
     made = store.create(fields(), author=AGENT)
     big = [{"id": f"l{n}", "type": "insight", "source": "observation", "content": "x" * 60_000, "learnedBy": BY_AGENT, "learnedAt": NOW, "affects": []} for n in range(FOLD_BYTES // 60_000 + 1)]  # fmt: skip
     store.update(made["id"], {"learnings": big}, AGENT)
-    fold = store.lines.fold(made["id"])
+    fold = store.versions.fold(made["id"])
     assert fold is not None
     assert fold.position == 1
 
@@ -681,7 +681,7 @@ def test_a_fork_proves_its_ancestors(store: CRStore) -> None:
 def test_versions_are_without_their_seal_in_the_store(store: CRStore) -> None:
     """What is stored is the canonical content that was hashed, and nothing else."""
     made = store.create(fields(), author=AGENT)
-    (stored,) = store.lines.versions(made["id"])
+    (stored,) = store.versions.entries(made["id"])
     assert stored.hash == made["contentHash"]
     assert set(store.resolve(made["id"])) - set(without(made, "contentHash", "merkleRoot")) == {
         "contentHash",
@@ -700,7 +700,7 @@ def test_what_is_shared_with_the_head_is_written_as_it_would_be_anew(fork: tuple
         updates = {name: record[name] for name in ("learnings", "executionSummary", "metadata")}
         updates |= {name: value for name, value in record.items() if name.startswith("x")}
         made = store.update(made["id"], copy.deepcopy(updates), AGENT)
-        stored = list(store.lines.versions(made["id"]))[-1]
+        stored = list(store.versions.entries(made["id"]))[-1]
         assert stored.data == canonical(without(made, "contentHash", "merkleRoot"))
         assert all(same(made[name], value) for name, value in updates.items() if value is not None)
     assert store.verify_chain(made["id"]).valid

@@ -11,7 +11,7 @@ from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidE
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.transfer import Fork, exported, imported
+from adjourn.knowledge.records.transfer import Fork, export_record, import_record
 from adjourn.log.canonical import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
@@ -40,18 +40,18 @@ def there() -> CRStore:
 
 
 def lines(store: CRStore, name: str = "line") -> list[bytes]:
-    return list(exported(store, name, KEY))
+    return list(export_record(store, name, KEY))
 
 
 def test_it_is_the_same_record_there(here: CRStore, there: CRStore) -> None:
     """Byte for byte, and importing it again adds nothing; what is newer is added."""
-    first = imported(there, lines(here), TRUSTED)
+    first = import_record(there, lines(here), TRUSTED)
     assert (first.added, first.record) == (2, here.resolve("line"))
-    assert list(there.lines.versions("line")) == list(here.lines.versions("line"))
-    assert imported(there, lines(here), TRUSTED).added == 0
+    assert list(there.versions.entries("line")) == list(here.versions.entries("line"))
+    assert import_record(there, lines(here), TRUSTED).added == 0
     tagged(here, "two")
-    assert imported(there, lines(here), TRUSTED).added == 1
-    assert imported(here, lines(there), TRUSTED).added == 0
+    assert import_record(there, lines(here), TRUSTED).added == 1
+    assert import_record(here, lines(there), TRUSTED).added == 0
     assert there.verify_chain("line").valid
     assert tagged(there, "three")["sequence"] == 3
 
@@ -60,7 +60,7 @@ def test_an_older_file_changes_nothing(here: CRStore, there: CRStore) -> None:
     """What is here already is ahead of it."""
     old = lines(here)
     newer = tagged(here, "two")
-    assert imported(here, old, TRUSTED).added == 0
+    assert import_record(here, old, TRUSTED).added == 0
     assert here.get("line") == newer
 
 
@@ -81,7 +81,7 @@ def test_any_changed_byte_of_the_file_is_refused(here: CRStore) -> None:
         changed = whole[:at] + bytes([whole[at] ^ random.randrange(1, 256)]) + whole[at + 1 :]
         there = CRStore(MemoryStore())
         try:
-            imported(there, changed.splitlines(keepends=True), TRUSTED)
+            import_record(there, changed.splitlines(keepends=True), TRUSTED)
         except AdjournError:
             assert there.ids() == []
             continue
@@ -91,12 +91,12 @@ def test_any_changed_byte_of_the_file_is_refused(here: CRStore) -> None:
 
 def test_a_stranger_is_told_and_a_forged_signature_refused(here: CRStore, there: CRStore) -> None:
     """Whoever imports vouches for a signer that is not known; a known one's signature must hold."""
-    assert imported(there, lines(here), []).signer.startswith("ed25519:")
+    assert import_record(there, lines(here), []).signer.startswith("ed25519:")
     *versions, last = lines(here)
     signed = json.loads(last)
-    signed["signature"] = json.loads(list(exported(here, "line", bytes(32)))[-1])["signature"]
+    signed["signature"] = json.loads(list(export_record(here, "line", bytes(32)))[-1])["signature"]
     with pytest.raises(IntegrityError, match="is not what"):
-        imported(CRStore(MemoryStore()), [*versions, canonical(signed)], TRUSTED)
+        import_record(CRStore(MemoryStore()), [*versions, canonical(signed)], TRUSTED)
 
 
 def test_what_is_no_such_file(here: CRStore, there: CRStore) -> None:
@@ -110,20 +110,20 @@ def test_what_is_no_such_file(here: CRStore, there: CRStore) -> None:
     }
     for message, given in broken.items():
         with pytest.raises(InvalidError, match=message):
-            imported(there, given, TRUSTED)
+            import_record(there, given, TRUSTED)
         assert there.ids() == []
     with pytest.raises(InvalidError):
-        imported(there, [], TRUSTED)
+        import_record(there, [], TRUSTED)
 
 
 def test_a_fork_needs_what_it_came_from(here: CRStore, there: CRStore) -> None:
     """Its lines alone are refused, with what to import first; so is a line without its beginning."""
     with pytest.raises(NotFoundError, match="import that record first"):
-        imported(there, lines(here)[1:], TRUSTED)
+        import_record(there, lines(here)[1:], TRUSTED)
     here.fork(here.resolve("line")["contentHash"], {"checkpointId": "c1"}, ANN, cr_id="fork")
     alone = [line for line in lines(here, "fork") if b'"fork"' in line]
     with pytest.raises(NotFoundError, match="import that record first"):
-        imported(there, alone, TRUSTED)
+        import_record(there, alone, TRUSTED)
 
 
 def test_a_file_is_taken_in_whole_or_not_at_all(here: CRStore, there: CRStore) -> None:
@@ -131,22 +131,22 @@ def test_a_file_is_taken_in_whole_or_not_at_all(here: CRStore, there: CRStore) -
     fork = here.fork(here.resolve("line")["contentHash"], {"checkpointId": "c1"}, ANN, cr_id="fork")
     changed = [line.replace(b'"c1"', b'"c2"') for line in lines(here, fork["id"])]
     with pytest.raises(IntegrityError, match="hash-mismatch"):
-        imported(there, changed, TRUSTED)
+        import_record(there, changed, TRUSTED)
     assert there.ids() == []
 
 
 def test_where_both_went_on(here: CRStore, there: CRStore) -> None:
     """A conflict, with the remedy: what the other says becomes a fork here, and merging has the true common ancestor."""
-    imported(there, lines(here), TRUSTED)
+    import_record(there, lines(here), TRUSTED)
     base = tagged_task = here.resolve("line")
     tagged(here, "ours")
     theirs = there.update("line", {"task": {**tagged_task["task"], "goal": "theirs"}}, ANN)
     with pytest.raises(ConflictError, match="--as"):
-        imported(here, lines(there), TRUSTED)
-    carried = imported(here, lines(there), TRUSTED, Fork("theirs", ANN, 5))
+        import_record(here, lines(there), TRUSTED)
+    carried = import_record(here, lines(there), TRUSTED, Fork("theirs", ANN, 5))
     assert (carried.record["id"], carried.record["task"]) == ("theirs", theirs["task"])
     result = here.merge("line", "theirs", "manual", author=ANN)
     assert result.base_hash == base["contentHash"]
     merged = here.resolve("line")
     assert (merged["task"]["goal"], merged["metadata"]["tags"]) == ("theirs", ["ours"])
-    assert imported(there, lines(here), TRUSTED, Fork("back", ANN, 6)).record["task"]["goal"] == "theirs"
+    assert import_record(there, lines(here), TRUSTED, Fork("back", ANN, 6)).record["task"]["goal"] == "theirs"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
 from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, RecordContent
-from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.versions import (
     ENVELOPE,
     Stored,
@@ -86,7 +86,7 @@ def test_the_hash_covers_all_but_the_seal(record: Tree) -> None:
 def test_the_quick_way_to_write_gives_the_same(record: Tree) -> None:
     """A version that follows another has the stored form that it has alone; what breaks a rule is refused the same."""
     head_hash, content = store_form(record)
-    written = Written(content, RecordContent)
+    written = EncodedDocument(content, RecordContent)
     made = next_version(sealed(Stored(head_hash, content)), {**written.tree, "x-new": 1.0}, AGENT, NOW)
     assert made is not None
     stored, after = following(written, made)

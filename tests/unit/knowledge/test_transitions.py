@@ -14,7 +14,7 @@ from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.cognition.invariants import check_record, require
 from adjourn.knowledge.cognition.transitions import (
     EDGES,
-    Step,
+    Transition,
     check_invariant,
     derived_id,
     move_goal,
@@ -27,7 +27,7 @@ from adjourn.knowledge.model.documents import MAX_ID, Tree, view, without, write
 from adjourn.knowledge.model.record import CRAuthor, RecordContent
 from adjourn.knowledge.records import interventions as use
 from adjourn.knowledge.records.decisions import contest_decision, override_decision, settle_decision
-from adjourn.knowledge.records.expiry import tick
+from adjourn.knowledge.records.expiry import expire_due
 from adjourn.knowledge.records.updating import update_record
 from strategies_cognition import AGENT, ANN, NOW, goal, node, records, sample, state
 
@@ -55,7 +55,7 @@ def with_(record: Tree, collection: str, **members: Any) -> Tree:
     return result
 
 
-def holds(step: Step) -> Tree:
+def holds(step: Transition) -> Tree:
     """The record of a step, which is a record that holds."""
     write(without(step.record, "contentHash"), RecordContent)
     require(check_record(step.record))
@@ -179,15 +179,15 @@ def test_options_bind(record: Tree) -> None:
 def test_the_time_of_a_question_is_up_at_its_time(record: Tree) -> None:
     """At expiresAt it is expired and cannot be answered; a moment before it can."""
     asked = with_(record, "questionsForUser", expiresAt=LATER, priority="high")
-    assert tick(asked, LATER - 1) is None
+    assert expire_due(asked, LATER - 1) is None
     holds(use.answer_question(asked, "q1", "x", PERSON, LATER - 1))
     with pytest.raises(RefusedError, match="has expired"):
         use.answer_question(asked, "q1", "x", PERSON, LATER)
-    step = tick(asked, LATER)
+    step = expire_due(asked, LATER)
     assert step is not None
     assert [question["status"] for question in holds(step)["questionsForUser"]] == ["expired"]
     assert [event.type for event in step.events] == ["question-expired"]
-    assert tick(step.record, LATER + 1) is None
+    assert expire_due(step.record, LATER + 1) is None
     assert "question q1 is unanswered" not in use.obstacles(step.record, "p1"), (
         "it releases its resume points"
     )
@@ -195,7 +195,7 @@ def test_the_time_of_a_question_is_up_at_its_time(record: Tree) -> None:
 
 def test_an_expired_blocking_question_keeps_blocking_through_the_one_in_its_place(record: Tree) -> None:
     """A new question is raised, once; only its answer releases the resume point."""
-    step = tick(with_(record, "questionsForUser", expiresAt=LATER), LATER)
+    step = expire_due(with_(record, "questionsForUser", expiresAt=LATER), LATER)
     assert step is not None
     after = holds(step)
     old, new = after["questionsForUser"]
@@ -209,7 +209,7 @@ def test_an_expired_blocking_question_keeps_blocking_through_the_one_in_its_plac
         "question q1 is unanswered",
         f"question {new['id']} is unanswered",
     ]
-    assert tick(after, LATER + 10**9) is None
+    assert expire_due(after, LATER + 10**9) is None
     answered = holds(use.answer_question(after, new["id"], "x", PERSON, LATER))
     assert use.obstacles(answered, "p1") == ["blocker b1 is active"]
 
@@ -310,11 +310,11 @@ def late(record: Tree, **members: Any) -> Tree:
 
 def test_time_is_up_at_the_time(free: Tree) -> None:
     """createdAt + timeoutMs is the time; without a start or a limit a point waits for ever; a late one cannot be decided."""
-    assert tick(late(free), LATER - 1) is None
-    assert tick(late(free), LATER) is not None
-    assert tick(free, LATER * 2) is None
+    assert expire_due(late(free), LATER - 1) is None
+    assert expire_due(late(free), LATER) is not None
+    assert expire_due(free, LATER * 2) is None
     assert (
-        tick({**free, "resumePoints": [without(late(free)["resumePoints"][0], "createdAt")]}, LATER * 2)
+        expire_due({**free, "resumePoints": [without(late(free)["resumePoints"][0], "createdAt")]}, LATER * 2)
         is None
     )
     with pytest.raises(RefusedError, match="the time of resume point p1 is up"):
@@ -323,7 +323,7 @@ def test_time_is_up_at_the_time(free: Tree) -> None:
 
 def test_time_out_abort(free: Tree) -> None:
     """The point is denied by the system and the task has failed."""
-    step = tick(late(free, onTimeout="abort"), LATER)
+    step = expire_due(late(free, onTimeout="abort"), LATER)
     assert step is not None
     after = holds(step)
     assert (after["resumePoints"][0]["approvalStatus"], after["resumePoints"][0]["deniedBy"]["type"]) == (
@@ -338,13 +338,13 @@ def test_time_out_abort(free: Tree) -> None:
 
 def test_time_out_escalate(free: Tree) -> None:
     """The point stays pending and one question is raised, once; a person's decision answers it, an agent's is refused."""
-    step = tick(late(free, onTimeout="escalate", requiredAuthority="agent"), LATER)
+    step = expire_due(late(free, onTimeout="escalate", requiredAuthority="agent"), LATER)
     assert step is not None
     after = holds(step)
     (question,) = after["questionsForUser"]
     assert (question["type"], question["priority"], question["status"]) == ("approval", "blocking", "open")
     assert after["resumePoints"][0]["approvalStatus"] == "pending"
-    assert tick(after, LATER + 10**9) is None
+    assert expire_due(after, LATER + 10**9) is None
     with pytest.raises(RefusedError, match=f"question {question['id']} is unanswered"):
         use.approve_resume_point(after, "p1", ROBOT, LATER)
     approved = holds(use.approve_resume_point(after, "p1", PERSON, LATER))
@@ -358,12 +358,14 @@ def test_time_out_escalate(free: Tree) -> None:
 @pytest.mark.parametrize("safe", [True, False])
 def test_time_out_continue(free: Tree, safe: bool) -> None:
     """It goes on by itself only under the rule of automatic approval; else a person is asked."""
-    step = tick(late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER)
+    step = expire_due(
+        late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER
+    )
     assert step is not None
     after = holds(step)
     assert after["resumePoints"][0]["approvalStatus"] == ("auto-approved" if safe else "pending")
     assert len(after["questionsForUser"]) == (0 if safe else 1)
-    person = tick(late(free, onTimeout="continue", safeToAutoExecute=True), LATER)
+    person = expire_due(late(free, onTimeout="continue", safeToAutoExecute=True), LATER)
     assert person is not None
     assert person.record["resumePoints"][0]["approvalStatus"] == "pending", "it is a person's to decide"
 
@@ -372,20 +374,20 @@ def test_time_out_retry(free: Tree) -> None:
     """The clock starts anew three times; then a person is asked."""
     now, after = LATER, late(free, onTimeout="retry")
     for attempt in (1, 2, 3):
-        step = tick(after, now)
+        step = expire_due(after, now)
         assert step is not None
         after = holds(step)
         assert after["resumePoints"][0]["attempts"] == attempt
-        assert tick(after, now + 999) is None
+        assert expire_due(after, now + 999) is None
         now += 1000
-    step = tick(after, now)
+    step = expire_due(after, now)
     assert step is not None
     assert step.events[0].detail == {"action": "escalate"}
 
 
 def test_a_task_that_is_over_times_out_no_more(free: Tree) -> None:
     """Points of a completed or failed task are left as they are."""
-    assert tick(move_task(late(free, onTimeout="abort"), "failed", NOW), LATER) is None
+    assert expire_due(move_task(late(free, onTimeout="abort"), "failed", NOW), LATER) is None
 
 
 def test_an_approval_is_used_once(free: Tree) -> None:
@@ -589,10 +591,10 @@ def test_the_clock_leaves_a_record_that_holds(record: Tree, now: int) -> None:
     """Whatever is due in any record, what comes of it holds, and is due no more."""
     for item in record["resumePoints"]:
         item["timeoutMs"] = max(1, item.get("timeoutMs", 0) - NOW)
-    step = tick(record, now)
+    step = expire_due(record, now)
     if step is not None:
         holds(step)
-        assert tick(step.record, now) is None
+        assert expire_due(step.record, now) is None
 
 
 def test_made_ids_fit() -> None:

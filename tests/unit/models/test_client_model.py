@@ -14,12 +14,12 @@ from adjourn.host import process
 from adjourn.host.clock import now
 from adjourn.host.process import Process, group_of
 from adjourn.models import client_model
-from adjourn.models.client_model import Answer, Request, Sampler
+from adjourn.models.client_model import SamplingAnswer, SamplingClient, SamplingRequest
 from adjourn.models.model import ModelError
 from adjourn.store import Store, open_store
 
 ROOT = "/srv/here"
-REQUEST = Request(system="s", prompt="p", model="small", max_tokens=5)
+REQUEST = SamplingRequest(system="s", prompt="p", model="small", max_tokens=5)
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def gone() -> Process:
     return Process(process.host(), child.pid, 1)
 
 
-def _offered(store: Store, group: str = "g", client: str = "tester 1") -> Sampler:
-    sampler = Sampler(process.current(), group, client)
+def _offered(store: Store, group: str = "g", client: str = "tester 1") -> SamplingClient:
+    sampler = SamplingClient(process.current(), group, client)
     client_model.offer(store, ROOT, sampler)
     return sampler
 
 
-def _answered(store: Store, sampler: Sampler, answer: Answer) -> threading.Thread:
+def _answered(store: Store, sampler: SamplingClient, answer: SamplingAnswer) -> threading.Thread:
     """Answers the first question, as a proxy does."""
 
     def work() -> None:
@@ -68,7 +68,7 @@ def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytes
 
     monkeypatch.setattr(store, "put_blob", keep)
     sampler = _offered(store)
-    answer = Answer(text="t", model="m", stop="endTurn")
+    answer = SamplingAnswer(text="t", model="m", stop="endTurn")
     thread = _answered(store, sampler, answer)
     assert client_model.ask(store, ROOT, REQUEST, seconds=10) == answer
     thread.join()
@@ -79,7 +79,7 @@ def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytes
 
 def test_a_refusal_is_told_with_the_client_and_its_reason(store: Store) -> None:
     """As an error of the model."""
-    _answered(store, _offered(store), Answer(error="not now"))
+    _answered(store, _offered(store), SamplingAnswer(error="not now"))
     with pytest.raises(ModelError, match="tester 1 did not let its model answer: not now"):
         client_model.ask(store, ROOT, REQUEST, seconds=10)
 
@@ -100,24 +100,24 @@ def test_a_client_that_withdraws_is_not_waited_for(store: Store) -> None:
     with pytest.raises(ModelError, match="has gone"):
         client_model.ask(store, ROOT, REQUEST, seconds=10)
     with pytest.raises(ModelError, match="no client is connected"):
-        client_model.sampler_of(store, ROOT)
+        client_model.sampling_client(store, ROOT)
 
 
 def test_only_living_clients_of_this_workspace_are_asked(store: Store, gone: Process) -> None:
     """A dead one is none, nor one of another workspace; the client that one was started by comes first."""
-    client_model.offer(store, "/srv/elsewhere", Sampler(process.current(), "g", "other"))
-    client_model.offer(store, ROOT, Sampler(gone, "g", "dead"))
+    client_model.offer(store, "/srv/elsewhere", SamplingClient(process.current(), "g", "other"))
+    client_model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
     with pytest.raises(ModelError):
-        client_model.sampler_of(store, ROOT)
+        client_model.sampling_client(store, ROOT)
     mine = Process(process.host(), os.getppid(), process.started(os.getppid()) or 0)
-    client_model.offer(store, ROOT, Sampler(process.current(), "a", "any"))
-    client_model.offer(store, ROOT, Sampler(mine, group_of(process.parent(), ROOT), "own"))
-    assert client_model.sampler_of(store, ROOT).client == "own"
+    client_model.offer(store, ROOT, SamplingClient(process.current(), "a", "any"))
+    client_model.offer(store, ROOT, SamplingClient(mine, group_of(process.parent(), ROOT), "own"))
+    assert client_model.sampling_client(store, ROOT).client == "own"
 
 
 def test_what_a_dead_proxy_left_is_cleared_away(store: Store, gone: Process) -> None:
     """With the next offer: its own, its questions and their documents; and so is a question whose time is over."""
-    client_model.offer(store, ROOT, Sampler(gone, "g", "dead"))
+    client_model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
     prefix = next(iter(store.refs("sampler/"))).replace("sampler/", "sampling/")
     document = store.put_blob(b"{}")
     store.swap(f"{prefix}/q", f"asked {document} {now() + 60_000}", expect=None)
@@ -139,7 +139,7 @@ def test_what_is_no_question_is_none(store: Store, value: str) -> None:
     store.swap(name, value, expect=None)
     assert client_model.questions(store, ROOT, sampler.process, now()) == []
     assert client_model.take(store, name) is None
-    client_model.reply(store, name, Answer(error="cannot be read"))
+    client_model.reply(store, name, SamplingAnswer(error="cannot be read"))
     assert store.ref(name) == value
     client_model.erase(store, name)
 
@@ -159,6 +159,6 @@ def test_a_late_answer_is_dropped(store: Store) -> None:
     """Where nobody waits any more, nothing is written."""
     sampler = _offered(store)
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
-    client_model.reply(store, name, Answer(text="late"))
+    client_model.reply(store, name, SamplingAnswer(text="late"))
     assert store.refs("sampling/") == {}
     assert sampler.client == "tester 1"

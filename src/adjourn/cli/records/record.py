@@ -63,7 +63,7 @@ def show(context: CommandContext, name: str, *, as_json: bool) -> None:
     """
     store = records_at(context)
     found = find_version(store, name)
-    is_head = store.lines.at(found["id"]).hash == found["contentHash"]
+    is_head = store.versions.head_position(found["id"]).hash == found["contentHash"]
     now = current(context.store, found) if is_head else found
     if as_json:
         since = [effect for effect in now["toolEffects"] if effect not in found["toolEffects"]]

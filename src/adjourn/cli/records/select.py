@@ -11,7 +11,7 @@ from adjourn.cli.shared.context import CommandContext, person
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.knowledge.cognition import COLLECTION
 from adjourn.knowledge.model import CRAuthor, Tree
-from adjourn.knowledge.records import CRStore, checked, sealed
+from adjourn.knowledge.records import CRStore, sealed, verified_version
 from adjourn.log import timestamp
 
 
@@ -77,8 +77,11 @@ def short_names(ids: list[str]) -> list[str]:
 
 def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
     """The last versions of a record, oldest first, without their roots."""
-    end = store.lines.at(cr_id).seq + 1
-    return [sealed(checked(entry, cr_id)) for entry in store.lines.versions(cr_id, max(0, end - count), end)]
+    end = store.versions.head_position(cr_id).seq + 1
+    return [
+        sealed(verified_version(entry, cr_id))
+        for entry in store.versions.entries(cr_id, max(0, end - count), end)
+    ]
 
 
 def items(store: CRStore, kind: str) -> list[Item]:
@@ -132,11 +135,11 @@ def written(record: Tree, **more: object) -> dict[str, object]:
 
 def _at(store: CRStore, cr_id: str, sequence: int) -> Tree:
     head = store.resolve(cr_id)
-    first = next(store.lines.versions(cr_id, 0, 1))
+    first = next(store.versions.entries(cr_id, 0, 1))
     start = store.resolve(first.hash)["sequence"]
     if not start <= sequence <= head["sequence"]:
         raise NotFoundError(
             f"record {cr_id} has no version {sequence}", f"it has versions {start} to {head['sequence']}"
         )
-    stored = next(store.lines.versions(cr_id, sequence - start, sequence - start + 1))
+    stored = next(store.versions.entries(cr_id, sequence - start, sequence - start + 1))
     return store.resolve(stored.hash)

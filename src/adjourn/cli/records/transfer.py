@@ -19,8 +19,8 @@ from adjourn.knowledge.records import (
     CRStore,
     Fork,
     SignedRecordHead,
-    exported,
-    imported,
+    export_record,
+    import_record,
     read_proof,
 )
 from adjourn.log import fingerprint
@@ -135,7 +135,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     cr_id = find_id(store, name)
     path = target or f"{os.path.basename(cr_id)}.record.jsonl"
     write_file(
-        os.path.dirname(path) or ".", os.path.basename(path), exported(store, cr_id, keys.private_key())
+        os.path.dirname(path) or ".", os.path.basename(path), export_record(store, cr_id, keys.private_key())
     )
     head = store.resolve(cr_id)
     if as_json:
@@ -168,7 +168,7 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
     trusted = keys.trusted()
     store = CRStore(context.make_store(), clock=context.clock)
     as_fork = Fork(fork, author(), context.now) if fork else None
-    made = imported(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
+    made = import_record(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
     names = [name for name, public in trusted.items() if fingerprint(public) == made.signer]
     signer = names[0] if names else ""
     if as_json:

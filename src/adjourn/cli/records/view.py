@@ -15,7 +15,7 @@ from adjourn.cli.records.select import stamp
 from adjourn.cli.shared.output import cut, facts, safe, say, width
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.model import COLLECTIONS, CRChange, CRConflict, CRDiff, Tree, parts_of
-from adjourn.knowledge.records import OPERATION, THROUGH, omitted
+from adjourn.knowledge.records import OPERATION, THROUGH, omitted_count
 
 _TITLES = {
     "task": "Mission",
@@ -101,7 +101,7 @@ def say_record(record: Tree, now: int) -> None:
             say(f"\n{_TITLES[part]}", "bold")
             for line in lines:
                 say(cut(f"  {line}", width()))
-        if part == "toolEffects" and (rest := omitted(record)):
+        if part == "toolEffects" and (rest := omitted_count(record)):
             say(f"  and {rest:,} older ones that are settled; `adjourn log` has all")
     for conflict in record.get("conflicts", ()):
         say(f"\nunresolved: {safe(conflict['path'])}", "red")

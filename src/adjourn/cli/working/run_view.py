@@ -26,7 +26,7 @@ from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp
 from adjourn.store import Head
 from adjourn.tasks import Approval, Task, answer, settle_doubt
-from adjourn.text import in_all
+from adjourn.text import redact_json
 
 if TYPE_CHECKING:
     from adjourn.adapters import Exporter
@@ -72,7 +72,7 @@ class Printer:
             self._kept.writelines(self._early)
 
     def event(self, name: str, data: dict[str, Any]) -> None:
-        data = in_all(data)
+        data = redact_json(data)
         told = {"event": name, "data": data, "timestamp": timestamp(now())}
         span = os.urandom(8).hex()
         if self._exporter is not None:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief import knowledge_sections, resume_sections
-from adjourn.knowledge.brief.context import Item, Matter
+from adjourn.knowledge.brief.context import BriefContext, Item
 from adjourn.knowledge.model import Tree
-from adjourn.knowledge.records.versions import Verification, empty_record
+from adjourn.knowledge.records.versions import ChainVerification, empty_record
 from adjourn.text import quoted
 
 BUDGET_BYTES = 32 * 1024
@@ -62,7 +62,7 @@ def brief(
     checkpoint: Tree | None,
     *,
     now: int,
-    verified: Verification | None = None,
+    verified: ChainVerification | None = None,
     budget_bytes: int = BUDGET_BYTES,
     consumed: Container[str] = (),
     warnings: Sequence[str] = (),
@@ -100,16 +100,16 @@ def _tokens(text: str) -> int:
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
-def _matter(record: Tree | None, checkpoint: Tree | None, now: int, consumed: Container[str]) -> Matter:
+def _matter(record: Tree | None, checkpoint: Tree | None, now: int, consumed: Container[str]) -> BriefContext:
     if record is None and checkpoint is None:
         raise InvalidError("there is nothing to resume from", "give a record, a checkpoint, or both")
     told = record or empty_record({"id": "", "goal": ""})
-    return Matter(told, checkpoint, now, consumed, has_record=record is not None)
+    return BriefContext(told, checkpoint, now, consumed, has_record=record is not None)
 
 
 def _sections(
-    matter: Matter,
-    verified: Verification | None,
+    matter: BriefContext,
+    verified: ChainVerification | None,
     warnings: Sequence[str],
     calls: tuple[int, int] | None,
 ) -> list[_Section]:

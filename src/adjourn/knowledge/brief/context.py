@@ -1,6 +1,6 @@
 """What a brief is about, and the words that its sections share.
 
-Owns: `Matter`. Must never: choose what is told.
+Owns: `BriefContext`. Must never: choose what is told.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MINUTE = 60_000
 _LAST_TIME = 253_402_300_799_999
 
 
-class Matter(NamedTuple):
+class BriefContext(NamedTuple):
     """What a brief is about. Without a record, `record` is an empty one."""
 
     record: Tree
@@ -63,7 +63,7 @@ def when(milliseconds: int) -> str:
     return timestamp(milliseconds) if milliseconds <= _LAST_TIME else "after the year 9999"
 
 
-def lasting(milliseconds: int) -> str:
+def duration(milliseconds: int) -> str:
     for unit, size in (("day", 24 * HOUR), ("hour", HOUR), ("minute", _MINUTE), ("second", 1000)):
         if milliseconds >= 2 * size or unit == "second":
             number = milliseconds // size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adjourn.knowledge.brief.context import Item, Matter, author_of, lasting, when
+from adjourn.knowledge.brief.context import BriefContext, Item, author_of, duration, when
 from adjourn.knowledge.brief.resume_sections import node_item
 from adjourn.knowledge.cognition.transitions import is_unanswered
 from adjourn.knowledge.model import Tree, by_id
@@ -19,7 +19,7 @@ _RANKS = ("blocking", "critical", "high", "medium", "low")
 # --- 7, 8, 9: what was done, decided, and must stay
 
 
-def counts(matter: Matter) -> Iterator[Item]:
+def counts(matter: BriefContext) -> Iterator[Item]:
     summary = matter.record["executionSummary"]
     if matter.has_record:
         steps = f"{summary['stepsCompleted']} steps completed, {summary['stepsFailed']} failed"
@@ -29,7 +29,7 @@ def counts(matter: Matter) -> Iterator[Item]:
         yield (f"{completed} of {len(matter.nodes)} nodes completed",)
 
 
-def progress(matter: Matter) -> list[Item]:
+def progress(matter: BriefContext) -> list[Item]:
     """What is under way, what failed, what is to come; then what was done, the newest first."""
     order = ("active", "paused", "failed", "pending", "deferred", "completed")
     nodes = sorted(_newest(matter.nodes), key=lambda node: order.index(node["status"]))
@@ -40,7 +40,7 @@ def progress(matter: Matter) -> list[Item]:
     ]
 
 
-def decisions(matter: Matter) -> tuple[list[Item], list[Item]]:
+def decisions(matter: BriefContext) -> tuple[list[Item], list[Item]]:
     """(open, settled). An open one is told with all its sides."""
     newest = sorted(matter.record["decisions"], key=lambda decision: -decision["madeAt"])
     by_status = {
@@ -73,7 +73,7 @@ def _contested(decision: Tree) -> Item:
     return (first, *(line for side in sides for line in side))
 
 
-def constraints(matter: Matter) -> Iterator[Item]:
+def constraints(matter: BriefContext) -> Iterator[Item]:
     for item in matter.record["invariants"]:
         scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
         yield (f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}",)
@@ -85,7 +85,7 @@ def constraints(matter: Matter) -> Iterator[Item]:
 # --- 10, 11: what is known, and what is not
 
 
-def knowledge(matter: Matter) -> list[Item]:
+def knowledge(matter: BriefContext) -> list[Item]:
     """A person's answers, facts, what was learned, assumptions, beliefs; the surer and the newer first."""
     known, facts = matter.known, by_id(matter.known["facts"])
     return [
@@ -124,7 +124,7 @@ def _belief(belief: Tree, facts: dict[str, Tree]) -> Item:
     return (first, *(f"evidence: {text}" for text in evidence))
 
 
-def questions(matter: Matter) -> Iterator[Item]:
+def questions(matter: BriefContext) -> Iterator[Item]:
     asked = [one for one in matter.record["questionsForUser"] if is_unanswered(matter.record, one)]
     for question in sorted(asked, key=_rank):
         options = (f"options: {'; '.join(question['options'])}",) if question.get("options") else ()
@@ -143,7 +143,7 @@ def questions(matter: Matter) -> Iterator[Item]:
 # --- 12, 13: goals, and what is left to spend
 
 
-def goals(matter: Matter) -> Iterator[tuple[Item, int]]:
+def goals(matter: BriefContext) -> Iterator[tuple[Item, int]]:
     """Goals and their depth in the tree: the root's first, then those under no other; the higher priority first."""
     items = by_id(matter.graph["goals"])
     root = matter.graph["rootIntentId"]
@@ -160,7 +160,7 @@ def goals(matter: Matter) -> Iterator[tuple[Item, int]]:
         waiting += [(part, depth + 1) for part in reversed(_by_priority(items, goal["subGoalIds"]))]
 
 
-def budget(matter: Matter, calls: tuple[int, int] | None) -> Iterator[Item]:
+def budget(matter: BriefContext, calls: tuple[int, int] | None) -> Iterator[Item]:
     summary, metadata = matter.record["executionSummary"], matter.record["metadata"]
     if calls is not None:
         used, allowed = calls
@@ -170,7 +170,7 @@ def budget(matter: Matter, calls: tuple[int, int] | None) -> Iterator[Item]:
     metrics = matter.checkpoint["metrics"] if matter.checkpoint else summary
     elapsed = max(summary["elapsedMs"], metrics["elapsedMs"])
     if elapsed:
-        yield (f"time: {lasting(elapsed)}",)
+        yield (f"time: {duration(elapsed)}",)
     if metadata.get("estimatedRemainingWork"):
         yield (f"remaining work: {metadata['estimatedRemainingWork']}",)
 

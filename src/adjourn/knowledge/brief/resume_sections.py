@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adjourn.knowledge.brief.context import Item, Matter, author_of, lasting, when
+from adjourn.knowledge.brief.context import BriefContext, Item, author_of, duration, when
 from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
 from adjourn.knowledge.model import Tree, by_id
 from adjourn.knowledge.records.interventions import obstacles, usable_resume_points, who
-from adjourn.knowledge.records.versions import Verification
+from adjourn.knowledge.records.versions import ChainVerification
 from adjourn.log.canonical import canonical
 from adjourn.text import one_line
 
@@ -32,7 +32,7 @@ def node_item(node: Tree, before: str) -> Item:
 # --- 1, 2: what this is, and what to beware of
 
 
-def header(matter: Matter, verified: Verification | None) -> Iterator[Item]:
+def header(matter: BriefContext, verified: ChainVerification | None) -> Iterator[Item]:
     record, checkpoint = matter.record, matter.checkpoint
     if checkpoint:
         yield (f"checkpoint {checkpoint['id']}: {checkpoint['label']} (branch {checkpoint['branchId']})",)
@@ -44,7 +44,9 @@ def header(matter: Matter, verified: Verification | None) -> Iterator[Item]:
         yield (f"chain verified: {_verified(verified)}",)
 
 
-def warnings(matter: Matter, verified: Verification | None, given: Sequence[str]) -> Iterator[Item]:
+def warnings(
+    matter: BriefContext, verified: ChainVerification | None, given: Sequence[str]
+) -> Iterator[Item]:
     record, hours = matter.record, (matter.now - matter.written_at) / HOUR
     if verified is not None and not verified.valid:
         yield (f"the record's chain does not hold ({verified.reason}): do not rely on it, and tell a person",)
@@ -70,7 +72,7 @@ def warnings(matter: Matter, verified: Verification | None, given: Sequence[str]
 # --- 3, 4: where to go
 
 
-def mission(matter: Matter) -> Iterator[Item]:
+def mission(matter: BriefContext) -> Iterator[Item]:
     goals = by_id(matter.graph["goals"])
     root = goals.get(matter.graph["rootIntentId"], {})
     task = matter.record["task"]
@@ -78,7 +80,7 @@ def mission(matter: Matter) -> Iterator[Item]:
     yield from ((f"done when: {criterion}",) for criterion in task["successCriteria"])
 
 
-def next_step(matter: Matter) -> list[Item]:
+def next_step(matter: BriefContext) -> list[Item]:
     record = matter.record
     if record["task"]["status"] == "completed":
         return [("nothing: the task is completed",)]
@@ -98,7 +100,7 @@ def _steps(point: Tree) -> Item:
     )
 
 
-def _awaited(matter: Matter) -> Iterator[Item]:
+def _awaited(matter: BriefContext) -> Iterator[Item]:
     """Why no resume point can be used, and whose turn it is."""
     for point in matter.record["resumePoints"]:
         name = f"resume point {point['id']}: {point['label']}"
@@ -117,7 +119,7 @@ def _alternatives(point: Tree) -> Iterator[str]:
         yield f"instead, if {path['condition']}: {'; '.join(path['steps'])}"
 
 
-def _from_nodes(matter: Matter) -> list[Item]:
+def _from_nodes(matter: BriefContext) -> list[Item]:
     """Without resume points: what was being done, else what is next, else the mission."""
     for status in ("active", "paused", "pending"):
         found = [node for node in matter.nodes if node["status"] == status]
@@ -132,7 +134,7 @@ def _from_nodes(matter: Matter) -> list[Item]:
 # --- 5, 6: what is done, and what may be
 
 
-def do_not_repeat(matter: Matter) -> Iterator[Item]:
+def do_not_repeat(matter: BriefContext) -> Iterator[Item]:
     for effect in matter.record["toolEffects"]:
         if effect.get("status", "completed") != "completed" or _is_unnamed(effect):
             continue
@@ -142,7 +144,7 @@ def do_not_repeat(matter: Matter) -> Iterator[Item]:
             yield from ((f"exists: {text}",) for text in effect["sideEffects"])
 
 
-def verify_first(matter: Matter) -> Iterator[Item]:
+def verify_first(matter: BriefContext) -> Iterator[Item]:
     for effect in matter.record["toolEffects"]:
         error = (effect["error"],) if effect.get("error") else ()
         if effect.get("status") in ("claimed", "unknown"):
@@ -190,7 +192,7 @@ def _json(value: Tree) -> str:
     return one_line(canonical(value).decode())
 
 
-def _verified(verified: Verification | None) -> str:
+def _verified(verified: ChainVerification | None) -> str:
     if verified is None:
         return "not looked at"
     if verified.valid:
@@ -199,4 +201,4 @@ def _verified(verified: Verification | None) -> str:
 
 
 def _age(milliseconds: int) -> str:
-    return "in the future" if milliseconds < 0 else f"{lasting(milliseconds)} ago"
+    return "in the future" if milliseconds < 0 else f"{duration(milliseconds)} ago"

@@ -9,34 +9,47 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.knowledge.cognition.invariants import check_record, require
-    from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, Said, joined, then
+    from adjourn.knowledge.cognition.middleware import (
+        INTERVAL,
+        Middleware,
+        ModelReply,
+        join_prompts,
+        map_response,
+    )
     from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
-    from adjourn.knowledge.cognition.repository import Pages, head_of
+    from adjourn.knowledge.cognition.repository import SessionRepository, head_of
     from adjourn.knowledge.cognition.store import CognitiveStore
-    from adjourn.knowledge.cognition.transitions import COLLECTION, Happening, Step, derived_id, path_of, put
+    from adjourn.knowledge.cognition.transitions import (
+        COLLECTION,
+        RecordChange,
+        Transition,
+        derived_id,
+        path_of,
+        put,
+    )
 
 __all__ = [
     "COLLECTION",
     "INTERVAL",
     "CognitiveStore",
     "Collection",
-    "Happening",
     "Middleware",
-    "Pages",
-    "Said",
+    "ModelReply",
+    "RecordChange",
+    "SessionRepository",
     "Statement",
-    "Step",
     "Tag",
+    "Transition",
     "apply_reply",
     "check_record",
     "derived_id",
     "head_of",
-    "joined",
+    "join_prompts",
+    "map_response",
     "normalised",
     "path_of",
     "put",
     "require",
-    "then",
 ]
 
 if not TYPE_CHECKING:
@@ -46,23 +59,23 @@ if not TYPE_CHECKING:
             "COLLECTION": "transitions",
             "CognitiveStore": "store",
             "Collection": "replies",
-            "Happening": "transitions",
+            "RecordChange": "transitions",
             "INTERVAL": "middleware",
             "Middleware": "middleware",
-            "Pages": "repository",
-            "Said": "middleware",
+            "SessionRepository": "repository",
+            "ModelReply": "middleware",
             "Statement": "replies",
-            "Step": "transitions",
+            "Transition": "transitions",
             "Tag": "replies",
             "apply_reply": "replies",
             "check_record": "invariants",
             "derived_id": "transitions",
             "head_of": "repository",
-            "joined": "middleware",
+            "join_prompts": "middleware",
             "normalised": "replies",
             "path_of": "transitions",
             "put": "transitions",
             "require": "invariants",
-            "then": "middleware",
+            "map_response": "middleware",
         },
     )

@@ -32,7 +32,7 @@ class Validity(NamedTuple):
     warnings: list[str]
 
 
-class Restored(NamedTuple):
+class RestoredSession(NamedTuple):
     """The session that goes on from a checkpoint, and what to look at first."""
 
     success: bool
@@ -170,7 +170,7 @@ def restore_checkpoint(
     record: Tree | None = None,
     new_session_id: str,
     move_head: bool = False,
-) -> Restored:
+) -> RestoredSession:
     """The session that goes on from a checkpoint. `InvalidError` when it is not valid.
 
     Where the checkpoint is not the head of its branch, the session goes on on a new branch `restore-<id>`; with
@@ -199,7 +199,7 @@ def restore_checkpoint(
         "workingState": {name: checkpoint[name] for name in _WORKING},
         "totalMetrics": {**metrics, "resumeCount": metrics["resumeCount"] + 1},
     }
-    return Restored(True, restored, warnings, forked)
+    return RestoredSession(True, restored, warnings, forked)
 
 
 def _branches(

@@ -26,7 +26,7 @@ Response = Any
 Call = Callable[[Request], Response]
 
 
-class Said(NamedTuple):
+class ModelReply(NamedTuple):
     """What a response says, and the tokens that it took (0: not told)."""
 
     text: str
@@ -44,7 +44,7 @@ class Dialect(Protocol):
         """The request with other texts in their places, and one more at the end of the system prompt (empty: none)."""
         ...
 
-    def said(self, response: Response) -> Said:
+    def said(self, response: Response) -> ModelReply:
         """What a response says."""
         ...
 
@@ -57,22 +57,22 @@ class Plain:
         return [system] if isinstance(system, str) else []
 
     def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
-        return {**request, "system": joined(*prompts, added)}
+        return {**request, "system": join_prompts(*prompts, added)}
 
-    def said(self, response: object) -> Said:
+    def said(self, response: object) -> ModelReply:
         if not isinstance(response, str):
             raise UsageError(
                 f"the answer is {type(response).__name__}, not a text", "give a dialect that reads it"
             )
-        return Said(response)
+        return ModelReply(response)
 
 
-def joined(*texts: str) -> str:
+def join_prompts(*texts: str) -> str:
     """Parts of a system prompt as one."""
     return "\n\n".join(text for text in texts if text)
 
 
-def then(response: Response, function: Callable[[Any], Any]) -> Any:
+def map_response(response: Response, function: Callable[[Any], Any]) -> Any:
     """`function` of a response; where the response is an awaitable, an awaitable of that."""
     if not isawaitable(response):
         return function(response)
@@ -109,7 +109,7 @@ class Middleware:
 
     def __call__(self, request: Request, call: Call) -> Response:
         """The response of `call`; an awaitable of it where `call` gives one."""
-        return then(call(self._prepared(request)), self._taken)
+        return map_response(call(self._prepared(request)), self._taken)
 
     def wrap(self, call: Call) -> Call:
         """`call` with the middleware round it."""

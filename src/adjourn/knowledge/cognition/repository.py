@@ -19,8 +19,18 @@ from msgspec import UNSET, UnsetType
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.cognition.checkpoints import create_checkpoint
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
-from adjourn.knowledge.cognition.triggers import Watched, watching
-from adjourn.knowledge.model import CognitiveSession, Id, Ids, Part, Sha256, Tree, tree_of, view, without
+from adjourn.knowledge.cognition.triggers import TriggerState, trigger_state
+from adjourn.knowledge.model import (
+    CognitiveSession,
+    DocumentPart,
+    Id,
+    Ids,
+    Sha256,
+    Tree,
+    tree_of,
+    view,
+    without,
+)
 from adjourn.log import digest
 from adjourn.log.canonical import canonical
 from adjourn.store import EMPTY, Entry, Head, Store
@@ -29,7 +39,7 @@ _WORKING_STATE = "working-state"
 _WORKING = ("nodes", "epistemicState", "intentGraph")
 
 
-class Place(Part, frozen=True, kw_only=True):
+class SnapshotLocation(DocumentPart, frozen=True, kw_only=True):
     """Where a snapshot is: its blob, and the checkpoint it is a difference against, which has `depth` - 1 of them below it."""
 
     session: Id
@@ -38,27 +48,27 @@ class Place(Part, frozen=True, kw_only=True):
     depth: int = 0
 
 
-class _Page(Part, frozen=True, kw_only=True):
+class _SessionEntry(DocumentPart, frozen=True, kw_only=True):
     """A session after a change. `session` is without its working state and its checkpoints; `made` are new checkpoints."""
 
     session: dict[str, Any]
-    working: Place
+    working: SnapshotLocation
     failed: Ids = ()
     confident: Ids = ()
     resumed_from: Id | UnsetType = UNSET
     made: Ids = ()
 
 
-class Kept(NamedTuple):
+class StoredSession(NamedTuple):
     """A session as it is kept at a head. Of its checkpoints, it has the last one of its branch."""
 
     session: Tree
-    watched: Watched
+    watched: TriggerState
     resumed_from: str
     at: Head
 
 
-class Pages:
+class SessionRepository:
     """The sessions of one store."""
 
     def __init__(self, store: Store) -> None:
@@ -70,7 +80,7 @@ class Pages:
             name.removeprefix("cognition/") for name in self.store.streams() if name.startswith("cognition/")
         ]
 
-    def open(self, session_id: str) -> Kept | None:
+    def open(self, session_id: str) -> StoredSession | None:
         """A session at its head; None where there is none of that id. Raises `IntegrityError`."""
         at = self.store.head(_stream(session_id))
         if at == EMPTY:
@@ -79,11 +89,11 @@ class Pages:
         if page is None:
             raise IntegrityError(f"the last page of session {session_id} is missing", _RESTORE)
         session = self._session(page)
-        watched = watching(session)
-        watched = Watched(watched.failed.union(page.failed), watched.confident.union(page.confident))
-        return Kept(session, watched, page.resumed_from or "", at)
+        watched = trigger_state(session)
+        watched = TriggerState(watched.failed.union(page.failed), watched.confident.union(page.confident))
+        return StoredSession(session, watched, page.resumed_from or "", at)
 
-    def save(self, kept: Kept, made: Sequence[Tree] = ()) -> Kept:
+    def save(self, kept: StoredSession, made: Sequence[Tree] = ()) -> StoredSession:
         """Write a session over the head that it says, with new checkpoints where some were made, the last one last.
 
         Raises `ConflictError` where another process went on with it: nothing is written then.
@@ -97,8 +107,8 @@ class Pages:
             as_checkpoint(session), session["checkpoints"].get(head_of(session)), base_depth=depth
         )
         blobs.append(snapshot.data)
-        known = watching(session)
-        page = _Page(
+        known = trigger_state(session)
+        page = _SessionEntry(
             session=without(session, "workingState", "checkpoints"),
             working=_place(snapshot, session["id"]),
             failed=tuple(sorted(kept.watched.failed - known.failed)),
@@ -181,18 +191,18 @@ class Pages:
             for branch in page.session["branches"].values()
         }
 
-    def _pages(self, session_id: str, start: int = 0, stop: int | None = None) -> Iterator[_Page]:
+    def _pages(self, session_id: str, start: int = 0, stop: int | None = None) -> Iterator[_SessionEntry]:
         for entry in self.store.read(_stream(session_id), start, stop):
             if not isinstance(entry.data, bytes) or digest(entry.data) != entry.hash:
                 raise IntegrityError(f"a page of session {session_id} was changed in the store", _RESTORE)
             try:
-                yield msgspec.json.decode(entry.data, type=_Page)
+                yield msgspec.json.decode(entry.data, type=_SessionEntry)
             except msgspec.DecodeError as error:
                 raise IntegrityError(
                     f"not a page of session {session_id}: {error}", "update adjourn"
                 ) from error
 
-    def _session(self, page: _Page) -> Tree:
+    def _session(self, page: _SessionEntry) -> Tree:
         base_id = page.working.base or ""
         base = self.checkpoint(base_id) if base_id else None
         working = self._snapshot(_WORKING_STATE, page.working)
@@ -226,12 +236,12 @@ class Pages:
         refs[_ref(made["id"])] = _written(_place(snapshot, session["id"]))
         return snapshot.depth
 
-    def _find(self, checkpoint_id: str) -> Place | None:
+    def _find(self, checkpoint_id: str) -> SnapshotLocation | None:
         value = self.store.ref(_ref(checkpoint_id))
         if value is None:
             return None
         try:
-            return msgspec.json.decode(value, type=Place)
+            return msgspec.json.decode(value, type=SnapshotLocation)
         except msgspec.DecodeError as error:
             raise IntegrityError(f"the place of checkpoint {checkpoint_id} was changed", _RESTORE) from error
 
@@ -241,7 +251,7 @@ class Pages:
             raise IntegrityError(f"checkpoint {checkpoint_id} is missing", _RESTORE)
         return place.depth if place else depths[checkpoint_id]
 
-    def _snapshot(self, name: str, place: Place) -> Snapshot:
+    def _snapshot(self, name: str, place: SnapshotLocation) -> Snapshot:
         data = self.store.get_blob(place.blob)
         if data is None:
             raise IntegrityError(f"the bytes of {name} are missing", _RESTORE)
@@ -265,13 +275,13 @@ def as_checkpoint(session: Tree) -> Tree:
     return draft
 
 
-def _place(snapshot: Snapshot, session_id: str) -> Place:
-    return Place(
+def _place(snapshot: Snapshot, session_id: str) -> SnapshotLocation:
+    return SnapshotLocation(
         session=session_id, blob=digest(snapshot.data), base=snapshot.base or UNSET, depth=snapshot.depth
     )
 
 
-def _written(place: Place) -> str:
+def _written(place: SnapshotLocation) -> str:
     return msgspec.json.encode(place).decode()
 
 

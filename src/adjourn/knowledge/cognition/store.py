@@ -14,19 +14,19 @@ from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.host import now
 from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
-from adjourn.knowledge.cognition.checkpoints import Restored
+from adjourn.knowledge.cognition.checkpoints import RestoredSession
 from adjourn.knowledge.cognition.invariants import check_working_state, require
 from adjourn.knowledge.cognition.replies import apply_reply, parse_reply
-from adjourn.knowledge.cognition.repository import Kept, Pages, as_checkpoint, head_of
+from adjourn.knowledge.cognition.repository import SessionRepository, StoredSession, as_checkpoint, head_of
 from adjourn.knowledge.cognition.triggers import (
     THRESHOLD,
     TRIGGERS,
-    Occasion,
+    FiredTrigger,
     Trigger,
-    Watched,
-    decided,
-    occasions,
-    together,
+    TriggerState,
+    combined_label,
+    fired_by_record,
+    fired_triggers,
 )
 from adjourn.knowledge.model import (
     CognitiveCheckpoint,
@@ -67,7 +67,7 @@ class CognitiveStore:
         for trigger in triggers:
             if trigger not in TRIGGERS:
                 raise UsageError(f"no trigger is called {trigger!r}", "there are: " + ", ".join(TRIGGERS))
-        self._pages = Pages(store)
+        self._pages = SessionRepository(store)
         self._triggers = triggers
         self._threshold = threshold
         self._clock = clock
@@ -85,7 +85,7 @@ class CognitiveStore:
         """What to look at first since the last restore."""
         if kept is None:
             begun = checkpoints.new_session(session_id, clock(), session_id=session_id, goal=goal)
-            kept = Kept(begun, Watched(), "", EMPTY)
+            kept = StoredSession(begun, TriggerState(), "", EMPTY)
         else:
             kept = kept._replace(session=_counted(kept.session, resumeCount=1))
         self._kept = kept
@@ -154,12 +154,12 @@ class CognitiveStore:
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
         """Take the checkpoint that a change of the work's Continuation Record is an occasion for; None where it is none."""
-        found = [one for one in decided(before, after) if one.trigger in self._triggers]
-        return self.create_checkpoint(*together(found)) if found else None
+        found = [one for one in fired_by_record(before, after) if one.trigger in self._triggers]
+        return self.create_checkpoint(*combined_label(found)) if found else None
 
     def restore_from_checkpoint(
         self, checkpoint: str | Tree, *, record: Tree | None = None, move_head: bool = False
-    ) -> Restored:
+    ) -> RestoredSession:
         """Go on from a checkpoint, of this session or another; a tree that the store does not have is kept in it.
 
         Raises `NotFoundError` for an unknown id, `InvalidError` for what cannot be restored.
@@ -228,14 +228,14 @@ class CognitiveStore:
     def _write(
         self,
         session: Tree,
-        due: Sequence[Occasion] = (),
+        due: Sequence[FiredTrigger] = (),
         *,
-        kept: Kept | None = None,
+        kept: StoredSession | None = None,
         made: Sequence[Tree] = (),
         triggers: Collection[Trigger] = TRIGGERS,
     ) -> None:
         """Write a change, with the checkpoint that it is an occasion for."""
-        found, watched = occasions(
+        found, watched = fired_triggers(
             self.session,
             session,
             self._kept.watched,
@@ -243,7 +243,7 @@ class CognitiveStore:
             threshold=self._threshold,
         )
         if found or due:
-            session, checkpoint = self._checkpoint(session, *together([*due, *found]))
+            session, checkpoint = self._checkpoint(session, *combined_label([*due, *found]))
             made = [*made, checkpoint]
         self._save((kept or self._kept)._replace(session=session, watched=watched), made)
 
@@ -257,7 +257,7 @@ class CognitiveStore:
             tokenizer=self._tokenizer,
         )
 
-    def _save(self, kept: Kept, made: Sequence[Tree]) -> None:
+    def _save(self, kept: StoredSession, made: Sequence[Tree]) -> None:
         saved = self._pages.save(kept, made)
         head = head_of(saved.session)
         last = {name: tree for name, tree in saved.session["checkpoints"].items() if name == head}
@@ -294,8 +294,8 @@ class CognitiveStore:
         return session
 
 
-def _automatic(number: int) -> Occasion:
-    return Occasion("automatic", f"Auto-checkpoint #{number}", "Automatic periodic checkpoint")
+def _automatic(number: int) -> FiredTrigger:
+    return FiredTrigger("automatic", f"Auto-checkpoint #{number}", "Automatic periodic checkpoint")
 
 
 def _counted(session: Tree, **more: int) -> Tree:

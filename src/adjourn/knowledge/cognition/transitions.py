@@ -73,7 +73,7 @@ COLLECTION = {
 }
 
 
-class Happening(NamedTuple):
+class RecordChange(NamedTuple):
     """What subscribers are told of: the type, the path and the details of a CREvent."""
 
     type: EventType
@@ -81,11 +81,11 @@ class Happening(NamedTuple):
     detail: Any = None
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """What a transition makes of a record, and what it tells. The record's envelope is the old one."""
 
     record: Tree
-    events: tuple[Happening, ...]
+    events: tuple[RecordChange, ...]
 
 
 def require_edge(kind: str, name: str, old: str, new: str) -> None:
@@ -196,16 +196,20 @@ def set_task(record: Tree, status: str, now: int) -> Tree:
     return {**record, "task": moved}
 
 
-def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAuthor, now: int) -> Step:
+def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAuthor, now: int) -> Transition:
     """An obstacle is gone."""
     blocker = find(record, "blocker", blocker_id)
     require_edge("blocker", blocker_id, blocker["status"], "resolved")
     resolved = {**blocker, "status": "resolved", **signed("resolved", author, now), "resolution": resolution}
     after = with_blocking(record, put(record, "blocker", resolved), now)
-    return Step(after, (Happening("updated", path_of("blocker", blocker_id), {"resolution": resolution}),))
+    return Transition(
+        after, (RecordChange("updated", path_of("blocker", blocker_id), {"resolution": resolution}),)
+    )
 
 
-def check_invariant(record: Tree, invariant_id: str, status: str, now: int, *, evidence: str = "") -> Step:
+def check_invariant(
+    record: Tree, invariant_id: str, status: str, now: int, *, evidence: str = ""
+) -> Transition:
     """An invariant was looked at. A hard one that is newly violated is told."""
     invariant = find(record, "invariant", invariant_id)
     if status != invariant["status"]:
@@ -214,19 +218,20 @@ def check_invariant(record: Tree, invariant_id: str, status: str, now: int, *, e
     if evidence:
         checked["evidence"] = evidence
     after = put(record, "invariant", checked)
-    return Step(
-        after, tuple(violations(record, after)) or (Happening("updated", path_of("invariant", invariant_id)),)
+    return Transition(
+        after,
+        tuple(violations(record, after)) or (RecordChange("updated", path_of("invariant", invariant_id)),),
     )
 
 
-def violations(before: Tree, after: Tree) -> Iterator[Happening]:
+def violations(before: Tree, after: Tree) -> Iterator[RecordChange]:
     """The hard invariants that are violated now and were not before."""
     known = by_id(before["invariants"])
     for invariant in after["invariants"]:
         old = known.get(invariant["id"])
         if _is_broken(invariant) and not (old and _is_broken(old)):
             path = path_of("invariant", invariant["id"])
-            yield Happening("invariant-violated", path, {"description": invariant["description"]})
+            yield RecordChange("invariant-violated", path, {"description": invariant["description"]})
 
 
 def signed(verb: str, author: CRAuthor, now: int) -> Tree:

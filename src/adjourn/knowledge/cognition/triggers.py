@@ -27,7 +27,7 @@ MAX_LABEL = 200
 MAX_DESCRIPTION = 60_000
 
 
-class Occasion(NamedTuple):
+class FiredTrigger(NamedTuple):
     """Why a checkpoint is due, and what it would be called. `automatic`: because of the number of requests."""
 
     trigger: Trigger | Literal["automatic"]
@@ -35,50 +35,50 @@ class Occasion(NamedTuple):
     description: str
 
 
-class Watched(NamedTuple):
+class TriggerState(NamedTuple):
     """What a change cannot tell by itself: the ids of nodes that have failed, and of those whose confidence was high."""
 
     failed: frozenset[str] = frozenset()
     confident: frozenset[str] = frozenset()
 
 
-def occasions(
+def fired_triggers(
     before: Tree,
     after: Tree,
-    watched: Watched = Watched(),  # noqa: B008  # a constant
+    watched: TriggerState = TriggerState(),  # noqa: B008  # a constant
     *,
     triggers: Collection[Trigger] = TRIGGERS,
     threshold: float = THRESHOLD,
-) -> tuple[list[Occasion], Watched]:
+) -> tuple[list[FiredTrigger], TriggerState]:
     """The occasions in a change from one session to another, and what to watch from now on.
 
-    Start with what `watching` says of the first session, and hand on what comes out.
+    Start with what `trigger_state` says of the first session, and hand on what comes out.
     """
     found = [
         *_phase(before, after),
         *_nodes(before, after, watched, threshold),
         *_branches(before, after),
     ]
-    now = watching(after, threshold)
+    now = trigger_state(after, threshold)
     completed = {node["id"] for node in after["workingState"]["nodes"] if node["status"] == "completed"}
-    kept = Watched((watched.failed | now.failed) - completed, watched.confident | now.confident)
+    kept = TriggerState((watched.failed | now.failed) - completed, watched.confident | now.confident)
     return [occasion for occasion in found if occasion.trigger in triggers], kept
 
 
-def watching(session: Tree, threshold: float = THRESHOLD) -> Watched:
+def trigger_state(session: Tree, threshold: float = THRESHOLD) -> TriggerState:
     """What is to be watched in a session of which nothing else is known."""
     nodes = session["workingState"]["nodes"]
-    return Watched(
+    return TriggerState(
         frozenset(node["id"] for node in nodes if node["status"] == "failed"),
         frozenset(node["id"] for node in nodes if node["confidence"] >= threshold),
     )
 
 
-def decided(before: Tree, after: Tree) -> list[Occasion]:
+def fired_by_record(before: Tree, after: Tree) -> list[FiredTrigger]:
     """The occasions in a change of a Continuation Record."""
     old = by_id(before["decisions"])
     return [
-        Occasion(
+        FiredTrigger(
             "decision_made", f"Decision: {one['description']}", f"{one['description']} is {one['status']}"
         )
         for one in after["decisions"]
@@ -86,7 +86,7 @@ def decided(before: Tree, after: Tree) -> list[Occasion]:
     ]
 
 
-def together(found: Sequence[Occasion]) -> tuple[str, str]:
+def combined_label(found: Sequence[FiredTrigger]) -> tuple[str, str]:
     """The label and the description of the one checkpoint that several occasions make."""
     labels, descriptions = (
         "; ".join(dict.fromkeys(map(one_line, texts)))
@@ -95,16 +95,16 @@ def together(found: Sequence[Occasion]) -> tuple[str, str]:
     return one_line(labels, MAX_LABEL), one_line(descriptions, MAX_DESCRIPTION)
 
 
-def _phase(before: Tree, after: Tree) -> Iterator[Occasion]:
+def _phase(before: Tree, after: Tree) -> Iterator[FiredTrigger]:
     phase, old = (
         session["workingState"]["nodes"][-1]["phase"] if session["workingState"]["nodes"] else ""
         for session in (after, before)
     )
     if phase and phase != old:
-        yield Occasion("phase_change", f"Phase: {phase}", f"Entering {phase} phase")
+        yield FiredTrigger("phase_change", f"Phase: {phase}", f"Entering {phase} phase")
 
 
-def _nodes(before: Tree, after: Tree, watched: Watched, threshold: float) -> Iterator[Occasion]:
+def _nodes(before: Tree, after: Tree, watched: TriggerState, threshold: float) -> Iterator[FiredTrigger]:
     old = by_id(before["workingState"]["nodes"])
     nodes = after["workingState"]["nodes"]
     failed = {_attempt(node) for node in nodes if node["status"] == "failed"}
@@ -115,19 +115,21 @@ def _nodes(before: Tree, after: Tree, watched: Watched, threshold: float) -> Ite
         if node["status"] == "completed" and not (was and was["status"] == "completed"):
             if node["type"] == "tool-call":
                 tool = node.get("toolBinding", {}).get("toolName", label)
-                yield Occasion("tool_complete", f"Tool: {tool}", f"Completed {label}")
+                yield FiredTrigger("tool_complete", f"Tool: {tool}", f"Completed {label}")
             if node["type"] == "decision":
-                yield Occasion("decision_made", f"Decision: {label}", f"Decided {label}")
+                yield FiredTrigger("decision_made", f"Decision: {label}", f"Decided {label}")
             if (
                 node["id"] in watched.failed
                 or (was and was["status"] == "failed")
                 or _attempt(node) in failed
             ):
-                yield Occasion("error_recovery", f"Recovered: {label}", f"Completed {label} after a failure")
+                yield FiredTrigger(
+                    "error_recovery", f"Recovered: {label}", f"Completed {label} after a failure"
+                )
         was_confident = node["id"] in watched.confident or (was and was["confidence"] >= threshold)
         if node["confidence"] >= threshold and not was_confident:
             said = f"{label} has confidence {node['confidence']:g}"
-            yield Occasion("high_confidence", f"Confidence: {label}", said)
+            yield FiredTrigger("high_confidence", f"Confidence: {label}", said)
 
 
 def _attempt(node: Tree) -> tuple[str, str] | str:
@@ -137,7 +139,9 @@ def _attempt(node: Tree) -> tuple[str, str] | str:
     return f"only {node['id']}"
 
 
-def _branches(before: Tree, after: Tree) -> Iterator[Occasion]:
+def _branches(before: Tree, after: Tree) -> Iterator[FiredTrigger]:
     for name, branch in after["branches"].items():
         if name not in before["branches"]:
-            yield Occasion("branch_created", f"Branch: {branch['name']}", f"Created branch {branch['name']}")
+            yield FiredTrigger(
+                "branch_created", f"Branch: {branch['name']}", f"Created branch {branch['name']}"
+            )

@@ -9,7 +9,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from adjourn.knowledge.model.documents import MAX_ITEMS, Confidence, Count, Id, Ids, Part, Text, Texts, Time
+from adjourn.knowledge.model.documents import (
+    MAX_ITEMS,
+    Confidence,
+    Count,
+    DocumentPart,
+    Id,
+    Ids,
+    Text,
+    Texts,
+    Time,
+)
 
 NodeType = Literal["intent", "decision", "reasoning", "tool-call", "observation", "reflection", "checkpoint"]
 NodePhase = Literal["setup", "exploration", "planning", "execution", "verification", "reflection"]
@@ -17,14 +27,14 @@ NodeStatus = Literal["pending", "active", "paused", "completed", "failed", "defe
 GoalStatus = Literal["active", "achieved", "abandoned", "deferred"]
 
 
-class RejectedTool(Part, frozen=True, kw_only=True):
+class RejectedTool(DocumentPart, frozen=True, kw_only=True):
     """A tool that was considered and not taken."""
 
     tool_name: Text
     reason: Text
 
 
-class ToolBinding(Part, frozen=True, kw_only=True):
+class ToolBinding(DocumentPart, frozen=True, kw_only=True):
     """A tool call in the making: which tool, what is known of its inputs, what else was considered."""
 
     tool_name: Text
@@ -33,7 +43,7 @@ class ToolBinding(Part, frozen=True, kw_only=True):
     rejected_alternatives: Annotated[tuple[RejectedTool, ...], Meta(max_length=MAX_ITEMS)] | UnsetType = UNSET
 
 
-class CognitiveNode(Part, frozen=True, kw_only=True):
+class CognitiveNode(DocumentPart, frozen=True, kw_only=True):
     """One step of reasoning."""
 
     id: Id
@@ -56,7 +66,7 @@ class CognitiveNode(Part, frozen=True, kw_only=True):
     branch_id: Id
 
 
-class Fact(Part, frozen=True, kw_only=True):
+class Fact(DocumentPart, frozen=True, kw_only=True):
     """Something verified, and where it comes from: a tool's output, the user, an inference."""
 
     id: Id
@@ -65,7 +75,7 @@ class Fact(Part, frozen=True, kw_only=True):
     confidence: Confidence
 
 
-class Assumption(Part, frozen=True, kw_only=True):
+class Assumption(DocumentPart, frozen=True, kw_only=True):
     """Something taken for true; `validatedAt` says when it was verified."""
 
     id: Id
@@ -73,7 +83,7 @@ class Assumption(Part, frozen=True, kw_only=True):
     validated_at: Time | UnsetType = UNSET
 
 
-class OpenQuestion(Part, frozen=True, kw_only=True):
+class OpenQuestion(DocumentPart, frozen=True, kw_only=True):
     """Something unresolved, and the nodes that wait for the answer."""
 
     id: Id
@@ -82,7 +92,7 @@ class OpenQuestion(Part, frozen=True, kw_only=True):
     blocks_nodes: Ids
 
 
-class Belief(Part, frozen=True, kw_only=True):
+class Belief(DocumentPart, frozen=True, kw_only=True):
     """A conclusion with the ids of the facts that support it."""
 
     id: Id
@@ -91,7 +101,7 @@ class Belief(Part, frozen=True, kw_only=True):
     evidence: Ids
 
 
-class EpistemicState(Part, frozen=True, kw_only=True):
+class EpistemicState(DocumentPart, frozen=True, kw_only=True):
     """What the agent knows and does not know."""
 
     facts: Annotated[tuple[Fact, ...], Meta(max_length=MAX_ITEMS)]
@@ -100,7 +110,7 @@ class EpistemicState(Part, frozen=True, kw_only=True):
     beliefs: Annotated[tuple[Belief, ...], Meta(max_length=MAX_ITEMS)]
 
 
-class Goal(Part, frozen=True, kw_only=True):
+class Goal(DocumentPart, frozen=True, kw_only=True):
     """Something to be reached. A higher `priority` is more important."""
 
     id: Id
@@ -111,14 +121,14 @@ class Goal(Part, frozen=True, kw_only=True):
     priority: float
 
 
-class IntentGraph(Part, frozen=True, kw_only=True):
+class IntentGraph(DocumentPart, frozen=True, kw_only=True):
     """Goals and their parts; `rootIntentId` names the original request."""
 
     goals: Annotated[tuple[Goal, ...], Meta(max_length=MAX_ITEMS)]
     root_intent_id: Id
 
 
-class WorkingState(Part, frozen=True, kw_only=True):
+class WorkingState(DocumentPart, frozen=True, kw_only=True):
     """What a session has in mind at this moment."""
 
     nodes: Annotated[tuple[CognitiveNode, ...], Meta(max_length=MAX_ITEMS)]
@@ -126,7 +136,7 @@ class WorkingState(Part, frozen=True, kw_only=True):
     intent_graph: IntentGraph
 
 
-class CheckpointMetrics(Part, frozen=True, kw_only=True):
+class CheckpointMetrics(DocumentPart, frozen=True, kw_only=True):
     """Figures at the time of the checkpoint."""
 
     total_nodes: Count
@@ -147,7 +157,7 @@ class CognitiveCheckpoint(WorkingState, frozen=True, kw_only=True):
     metrics: CheckpointMetrics
 
 
-class Branch(Part, frozen=True, kw_only=True):
+class Branch(DocumentPart, frozen=True, kw_only=True):
     """A line of checkpoints. The next one of the branch gets `headCheckpointId` as its parent."""
 
     id: Id
@@ -159,7 +169,7 @@ class Branch(Part, frozen=True, kw_only=True):
     status: Literal["active", "merged", "abandoned"]
 
 
-class TotalMetrics(Part, frozen=True, kw_only=True):
+class TotalMetrics(DocumentPart, frozen=True, kw_only=True):
     """Figures over the whole of a session."""
 
     resume_count: Count = 0
@@ -169,7 +179,7 @@ class TotalMetrics(Part, frozen=True, kw_only=True):
     elapsed_ms: Count = 0
 
 
-class CognitiveSession(Part, frozen=True, kw_only=True):
+class CognitiveSession(DocumentPart, frozen=True, kw_only=True):
     """A line of work with its branches, its checkpoints and its present state."""
 
     id: Id
@@ -185,7 +195,7 @@ class CognitiveSession(Part, frozen=True, kw_only=True):
     total_metrics: TotalMetrics
 
 
-class NodeChange(Part, frozen=True, kw_only=True):
+class NodeChange(DocumentPart, frozen=True, kw_only=True):
     """The members of a node that are other than in the base; `unset` names those that are gone."""
 
     id: Id
@@ -193,7 +203,7 @@ class NodeChange(Part, frozen=True, kw_only=True):
     unset: Ids | UnsetType = UNSET
 
 
-class CheckpointDiff(Part, frozen=True, kw_only=True):
+class CheckpointDiff(DocumentPart, frozen=True, kw_only=True):
     """A checkpoint as what differs from its base (spec/record.md, section 8).
 
     `…Removed` names the items that are gone, `…Order` gives the order where it is not that of the base with the new

@@ -41,7 +41,7 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Confidence = Annotated[float, Meta(description="0 to 1")]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DocumentPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all types. An optional field is UNSET when it is absent; null is refused, for it would change the hash."""
 
 
@@ -49,12 +49,12 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 
-def read(data: bytes | str, kind: type[Part]) -> Tree:
+def read(data: bytes | str, kind: type[DocumentPart]) -> Tree:
     """The tree in a JSON text from outside, checked against `kind`."""
     return accept(parse(data, kind), kind)
 
 
-def parse(data: bytes | str, kind: type[Part]) -> Tree:
+def parse(data: bytes | str, kind: type[DocumentPart]) -> Tree:
     """What a JSON text from outside holds, unchecked but for its form: no name twice, not too large, not too deep."""
     import json  # noqa: PLC0415  # only what comes from outside needs it
 
@@ -70,14 +70,14 @@ def parse(data: bytes | str, kind: type[Part]) -> Tree:
     return value
 
 
-def accept(value: Mapping[str, Any] | Part, kind: type[Part]) -> Tree:
+def accept(value: Mapping[str, Any] | DocumentPart, kind: type[DocumentPart]) -> Tree:
     """A tree of one's own: the value in canonical numbers, checked against `kind`. The value is not kept."""
     return load(write(value, kind))
 
 
-def write(value: Mapping[str, Any] | Part, kind: type[Part]) -> bytes:
+def write(value: Mapping[str, Any] | DocumentPart, kind: type[DocumentPart]) -> bytes:
     """The canonical bytes of a value that fits `kind`."""
-    data = canonical(tree_of(value) if isinstance(value, Part) else value)
+    data = canonical(tree_of(value) if isinstance(value, DocumentPart) else value)
     if len(data) > MAX_DOCUMENT_BYTES:
         raise _too_large(len(data), kind)
     try:
@@ -101,7 +101,7 @@ def view(tree: Mapping[str, Any], kind: type[T]) -> T:
         raise _explained(error, tree, kind) from error
 
 
-def tree_of(part: Part) -> Tree:
+def tree_of(part: DocumentPart) -> Tree:
     """The tree that a typed value stands for."""
     return load(msgspec.json.encode(part))
 
@@ -182,7 +182,7 @@ def _explained(error: msgspec.ValidationError, value: Any, kind: Any) -> Invalid
 
 def _inner(expected: Any, step: str, value: Any) -> tuple[str | int, Any]:
     """The next step of a path, and the type of what is there."""
-    if isinstance(expected, type) and issubclass(expected, Part):
+    if isinstance(expected, type) and issubclass(expected, DocumentPart):
         return step, next(
             field.type for field in msgspec.structs.fields(expected) if field.encode_name == step
         )

@@ -14,9 +14,9 @@ from adjourn.knowledge.model.documents import (
     MAX_ITEMS,
     Confidence,
     Count,
+    DocumentPart,
     Id,
     Ids,
-    Part,
     Sha256,
     Text,
     Texts,
@@ -44,7 +44,7 @@ VERSION = "1.0"
 """What this package writes as a record's `version`. A reader refuses a higher major number and takes a higher minor one."""
 
 
-class CRAuthor(Part, frozen=True, kw_only=True):
+class CRAuthor(DocumentPart, frozen=True, kw_only=True):
     """Who did something: a person, an agent or the system."""
 
     id: Id
@@ -54,7 +54,7 @@ class CRAuthor(Part, frozen=True, kw_only=True):
     session_id: Id | UnsetType = UNSET
 
 
-class CRTask(Part, frozen=True, kw_only=True):
+class CRTask(DocumentPart, frozen=True, kw_only=True):
     """What is to be reached, and how far it is."""
 
     id: Id
@@ -65,7 +65,7 @@ class CRTask(Part, frozen=True, kw_only=True):
     completed_at: Time | UnsetType = UNSET
 
 
-class CRAction(Part, frozen=True, kw_only=True):
+class CRAction(DocumentPart, frozen=True, kw_only=True):
     """One thing that was done."""
 
     description: Text
@@ -73,7 +73,7 @@ class CRAction(Part, frozen=True, kw_only=True):
     outcome: Literal["success", "failure", "partial"]
 
 
-class CRExecutionSummary(Part, frozen=True, kw_only=True):
+class CRExecutionSummary(DocumentPart, frozen=True, kw_only=True):
     """What has been done and spent so far."""
 
     steps_completed: Count
@@ -83,7 +83,7 @@ class CRExecutionSummary(Part, frozen=True, kw_only=True):
     actions: Annotated[tuple[CRAction, ...], Meta(max_length=MAX_ITEMS)]
 
 
-class CRVariant(Part, frozen=True, kw_only=True):
+class CRVariant(DocumentPart, frozen=True, kw_only=True):
     """One side of a decision on which there is, or was, more than one."""
 
     author: CRAuthor
@@ -93,7 +93,7 @@ class CRVariant(Part, frozen=True, kw_only=True):
     status: DecisionStatus | UnsetType = UNSET
 
 
-class CRDecision(Part, frozen=True, kw_only=True):
+class CRDecision(DocumentPart, frozen=True, kw_only=True):
     """A choice, its reason, and who may change it. A contested one is not settled: its variants stand side by side."""
 
     id: Id
@@ -107,7 +107,7 @@ class CRDecision(Part, frozen=True, kw_only=True):
     overridable_by: tuple[Authority, ...]
 
 
-class CRLearning(Part, frozen=True, kw_only=True):
+class CRLearning(DocumentPart, frozen=True, kw_only=True):
     """Something that the work has taught."""
 
     id: Id
@@ -120,7 +120,7 @@ class CRLearning(Part, frozen=True, kw_only=True):
     affects: Ids
 
 
-class CRQuestion(Part, frozen=True, kw_only=True):
+class CRQuestion(DocumentPart, frozen=True, kw_only=True):
     """Something that a person is asked, and the resume points that wait for it."""
 
     id: Id
@@ -139,7 +139,7 @@ class CRQuestion(Part, frozen=True, kw_only=True):
     skipped_reason: Text | UnsetType = UNSET
 
 
-class CRBlocker(Part, frozen=True, kw_only=True):
+class CRBlocker(DocumentPart, frozen=True, kw_only=True):
     """An obstacle, and the resume points behind it."""
 
     id: Id
@@ -156,14 +156,14 @@ class CRBlocker(Part, frozen=True, kw_only=True):
     resolution: Text | UnsetType = UNSET
 
 
-class CRAlternative(Part, frozen=True, kw_only=True):
+class CRAlternative(DocumentPart, frozen=True, kw_only=True):
     """What to do instead, and when."""
 
     condition: Text
     steps: Texts
 
 
-class CRResumePoint(Part, frozen=True, kw_only=True):
+class CRResumePoint(DocumentPart, frozen=True, kw_only=True):
     """A gate: when work may go on, on whose authority, and what follows. An approval is used once (`consumedAt`)."""
 
     id: Id
@@ -188,7 +188,7 @@ class CRResumePoint(Part, frozen=True, kw_only=True):
     consumed_at: Time | UnsetType = UNSET
 
 
-class CRToolEffect(Part, frozen=True, kw_only=True):
+class CRToolEffect(DocumentPart, frozen=True, kw_only=True):
     """A side effect of a tool. It is claimed before the tool runs; without `status` it is completed."""
 
     id: Id
@@ -206,21 +206,21 @@ class CRToolEffect(Part, frozen=True, kw_only=True):
     error: Text | UnsetType = UNSET
 
 
-class CREffectsThrough(Part, frozen=True, kw_only=True):
+class CREffectsThrough(DocumentPart, frozen=True, kw_only=True):
     """Which events of the task `toolEffects` tells of: those up to the position `seq`, with `count` effects, of which old ones are left out."""
 
     seq: Count
     count: Count
 
 
-class CRCheck(Part, frozen=True, kw_only=True):
+class CRCheck(DocumentPart, frozen=True, kw_only=True):
     """How an invariant can be checked. A command is never run unless the caller brings a runner."""
 
     kind: Literal["command", "expression", "manual"]
     value: Text
 
 
-class CRInvariant(Part, frozen=True, kw_only=True):
+class CRInvariant(DocumentPart, frozen=True, kw_only=True):
     """Something that must remain true."""
 
     id: Id
@@ -235,7 +235,7 @@ class CRInvariant(Part, frozen=True, kw_only=True):
     evidence: Text | UnsetType = UNSET
 
 
-class CRMetadata(Part, frozen=True, kw_only=True):
+class CRMetadata(DocumentPart, frozen=True, kw_only=True):
     """For sorting and planning."""
 
     tags: Texts
@@ -243,7 +243,7 @@ class CRMetadata(Part, frozen=True, kw_only=True):
     estimated_remaining_work: Text | UnsetType = UNSET
 
 
-class CRConflict(Part, frozen=True, kw_only=True):
+class CRConflict(DocumentPart, frozen=True, kw_only=True):
     """Where two sides of a merge say different things, what the base and each of them says, and what was made of it.
 
     A value that is absent on a side is left out.
@@ -256,7 +256,7 @@ class CRConflict(Part, frozen=True, kw_only=True):
     resolution: Resolution
 
 
-class RecordContent(Part, frozen=True, kw_only=True):
+class RecordContent(DocumentPart, frozen=True, kw_only=True):
     """What a record's hash covers: all of it but `contentHash` and `merkleRoot`. `id` names the line of versions."""
 
     id: Id
@@ -296,7 +296,7 @@ COLLECTIONS = (
 """The parts of a record that are lists of items with an id."""
 
 
-class CREvent(Part, frozen=True, kw_only=True):
+class CREvent(DocumentPart, frozen=True, kw_only=True):
     """What subscribers are told after a version was written."""
 
     type: EventType
@@ -309,7 +309,7 @@ class CREvent(Part, frozen=True, kw_only=True):
     detail: Any = UNSET
 
 
-class CRChange(Part, frozen=True, kw_only=True):
+class CRChange(DocumentPart, frozen=True, kw_only=True):
     """One difference. The path names an item of a collection by its id."""
 
     path: Text
@@ -318,7 +318,7 @@ class CRChange(Part, frozen=True, kw_only=True):
     after: Any = UNSET
 
 
-class CRCounts(Part, frozen=True, kw_only=True):
+class CRCounts(DocumentPart, frozen=True, kw_only=True):
     """How many items of a collection differ."""
 
     added: Count = 0
@@ -326,7 +326,7 @@ class CRCounts(Part, frozen=True, kw_only=True):
     modified: Count = 0
 
 
-class CRDiff(Part, frozen=True, kw_only=True):
+class CRDiff(DocumentPart, frozen=True, kw_only=True):
     """How record B differs from record A."""
 
     cr_id_a: Id
@@ -339,7 +339,7 @@ class CRDiff(Part, frozen=True, kw_only=True):
     summary: dict[str, CRCounts]
 
 
-class CRMergeResult(Part, frozen=True, kw_only=True):
+class CRMergeResult(DocumentPart, frozen=True, kw_only=True):
     """What came of a merge. `success` is false while a conflict is unresolved; `merged` then has the base's value there."""
 
     success: bool

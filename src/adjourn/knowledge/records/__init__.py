@@ -11,10 +11,10 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.records.effect_lookup import Call, current
-    from adjourn.knowledge.records.effects import Claim, Effects
-    from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted
-    from adjourn.knowledge.records.expiry import tick
+    from adjourn.knowledge.records.effect_lookup import EffectCall, current
+    from adjourn.knowledge.records.effects import EffectClaim, Effects
+    from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted_count
+    from adjourn.knowledge.records.expiry import expire_due
     from adjourn.knowledge.records.proofs import (
         ConsistencyProof,
         InclusionProof,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     )
     from adjourn.knowledge.records.store import CRStore
     from adjourn.knowledge.records.task_record import record_of
-    from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, exported, imported
-    from adjourn.knowledge.records.version_log import checked
+    from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, export_record, import_record
+    from adjourn.knowledge.records.version_log import verified_version
     from adjourn.knowledge.records.versions import sealed
 
 __all__ = [
@@ -32,22 +32,22 @@ __all__ = [
     "OPERATION",
     "THROUGH",
     "CRStore",
-    "Call",
-    "Claim",
     "ConsistencyProof",
+    "EffectCall",
+    "EffectClaim",
     "Effects",
     "Fork",
     "InclusionProof",
     "SignedRecordHead",
-    "checked",
     "current",
-    "exported",
-    "imported",
-    "omitted",
+    "expire_due",
+    "export_record",
+    "import_record",
+    "omitted_count",
     "read_proof",
     "record_of",
     "sealed",
-    "tick",
+    "verified_version",
 ]
 
 if not TYPE_CHECKING:
@@ -55,8 +55,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "CRStore": "store",
-            "Call": "effect_lookup",
-            "Claim": "effects",
+            "EffectCall": "effect_lookup",
+            "EffectClaim": "effects",
             "ConsistencyProof": "proofs",
             "Effects": "effects",
             "Fork": "transfer",
@@ -65,14 +65,14 @@ if not TYPE_CHECKING:
             "OPERATION": "effects_model",
             "SignedRecordHead": "proofs",
             "THROUGH": "effects_model",
-            "checked": "version_log",
+            "verified_version": "version_log",
             "current": "effect_lookup",
-            "exported": "transfer",
-            "imported": "transfer",
-            "omitted": "effects_model",
+            "export_record": "transfer",
+            "import_record": "transfer",
+            "omitted_count": "effects_model",
             "read_proof": "proofs",
             "record_of": "task_record",
             "sealed": "versions",
-            "tick": "expiry",
+            "expire_due": "expiry",
         },
     )

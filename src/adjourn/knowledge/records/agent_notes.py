@@ -22,10 +22,10 @@ from adjourn.errors import ConflictError, InvalidError
 from adjourn.knowledge.cognition import (
     CognitiveStore,
     Collection,
-    Pages,
+    SessionRepository,
     Statement,
-    Step,
     Tag,
+    Transition,
     apply_reply,
     head_of,
     normalised,
@@ -53,7 +53,7 @@ Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
 Sayings = Annotated[tuple[Saying, ...], Meta(max_length=MAX_AT_ONCE)]
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NotedDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A choice that was made, and why."""
 
     decision: Saying
@@ -61,7 +61,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     status: Literal["accepted", "tentative", "rejected"] = "accepted"
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that the work has taught."""
 
     content: Saying
@@ -70,18 +70,18 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     confidence: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is noted in one call: the input of `adjourn.note`."""
 
     facts: Sayings = ()
     assumptions: Sayings = ()
     questions: Sayings = ()
     goals: Sayings = ()
-    decisions: Annotated[tuple[Decided, ...], Meta(max_length=MAX_AT_ONCE)] = ()
-    learnings: Annotated[tuple[Learned, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    decisions: Annotated[tuple[NotedDecision, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    learnings: Annotated[tuple[NotedLearning, ...], Meta(max_length=MAX_AT_ONCE)] = ()
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person is asked: the input of `adjourn.ask`."""
 
     question: Saying
@@ -90,37 +90,39 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     priority: Literal["blocking", "high", "medium", "low"] = "medium"
 
 
-Input = TypeVar("Input", Note, Question)
+Input = TypeVar("Input", AgentNote, AgentQuestion)
 
 
-class Noted(NamedTuple):
+class NoteResult(NamedTuple):
     """The record after a note, and how many things of each kind were new."""
 
     record: Tree
     added: dict[str, int]
 
 
-class Asked(NamedTuple):
+class AskResult(NamedTuple):
     """The record after a question, and the question in it: a new one, or the one that said the same."""
 
     record: Tree
     question: Tree
 
 
-def read_note(arguments: Mapping[str, Any]) -> Note:
+def read_note(arguments: Mapping[str, Any]) -> AgentNote:
     """A note from outside. Raises `InvalidError` for what is none, and for one that says nothing."""
-    note = _read(arguments, Note)
-    if note == Note():
-        raise InvalidError("nothing is noted", f"give one or more of {', '.join(Note.__struct_fields__)}")
+    note = _read(arguments, AgentNote)
+    if note == AgentNote():
+        raise InvalidError(
+            "nothing is noted", f"give one or more of {', '.join(AgentNote.__struct_fields__)}"
+        )
     return note
 
 
-def read_question(arguments: Mapping[str, Any]) -> Question:
+def read_question(arguments: Mapping[str, Any]) -> AgentQuestion:
     """A question from outside. Raises `InvalidError`."""
-    return _read(arguments, Question)
+    return _read(arguments, AgentQuestion)
 
 
-def add(session: Session, note: Note) -> Noted:
+def add(session: Session, note: AgentNote) -> NoteResult:
     """Add what is noted to the task's record, which is begun where there is none. What is known in the same words is not added again.
 
     Raises `HeldError` when another client has the task, `InvalidError` when there would be too much.
@@ -128,35 +130,37 @@ def add(session: Session, note: Note) -> Noted:
     session.hold()
     records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
     record = _own(records, session.task, author)
-    noted(record, note, author, session.task.clock())  # what is refused is refused before anything is written
+    changed_by_note(
+        record, note, author, session.task.clock()
+    )  # what is refused is refused before anything is written
     added = dict[str, int]()
     _remember(session.task, note, added)
 
     def said(before: Tree, at: int) -> Tree:
-        members = noted(before, note, author, at)
+        members = changed_by_note(before, note, author, at)
         added.update({name: len(items) - len(before[name]) for name, items in members.items()})
         return members | _newest_of_mind(session.task)
 
     after = _change(records, record["id"], said, author)
-    return Noted(after, {name: count for name, count in added.items() if count})
+    return NoteResult(after, {name: count for name, count in added.items() if count})
 
 
-def ask(session: Session, question: Question) -> Asked:
+def ask(session: Session, question: AgentQuestion) -> AskResult:
     """Put a question for a person into the task's record. One that says the same and is open, or answered, is given back."""
     session.hold()
     records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
     record = _own(records, session.task, author)
 
     def said(before: Tree, at: int) -> Tree:
-        return {} if asked_before(before, question) else asked(before, question, at)
+        return {} if find_question(before, question) else added_question(before, question, at)
 
     after = _change(records, record["id"], said, author)
-    found = asked_before(after, question)
+    found = find_question(after, question)
     assert found is not None  # it was there, or was just put there
-    return Asked(after, found)
+    return AskResult(after, found)
 
 
-def let_due(session: Session) -> None:
+def expire_due_items(session: Session) -> None:
     """Let what is due in the task's record take effect: who resumes goes on from what is so now (`state.timing`)."""
     found = record_of(session.task.store, session.task.id)
     if found is not None:
@@ -171,7 +175,7 @@ def author_of(session: Session) -> CRAuthor:
 # --- what becomes of a record
 
 
-def noted(record: Tree, note: Note, author: CRAuthor, now: int) -> Tree:
+def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -> Tree:
     """The members of a record that a note changes, as they are then."""
     by = tree_of(author)
     decisions = Collection(record["decisions"], "description", "decision")
@@ -201,7 +205,7 @@ def noted(record: Tree, note: Note, author: CRAuthor, now: int) -> Tree:
     return {name: _bounded(name, record, of.items) for name, of in changed.items() if of.changed}
 
 
-def asked(record: Tree, question: Question, now: int) -> Tree:
+def added_question(record: Tree, question: AgentQuestion, now: int) -> Tree:
     """The member of a record that a new question changes, as it is then."""
     questions = record["questionsForUser"]
     item = {
@@ -218,7 +222,7 @@ def asked(record: Tree, question: Question, now: int) -> Tree:
     return {"questionsForUser": _bounded("questionsForUser", record, [*questions, item])}
 
 
-def asked_before(record: Tree, question: Question) -> Tree | None:
+def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
     """The newest question of a record that says the same, and is open or answered."""
     text = normalised(question.question)
     same_words = (
@@ -229,7 +233,7 @@ def asked_before(record: Tree, question: Question) -> Tree | None:
     return next(same_words, None)
 
 
-def statements(note: Note) -> list[Statement]:
+def statements(note: AgentNote) -> list[Statement]:
     """The part of a note that is about the state of mind, as statements of a reply."""
     told: tuple[tuple[Tag, tuple[str, ...]], ...] = (
         ("FACT", note.facts),
@@ -272,13 +276,13 @@ def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
 
 
 def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], author: CRAuthor) -> Tree:
-    def operation(record: Tree, at: int) -> Step:
+    def operation(record: Tree, at: int) -> Transition:
         return update_record(record, said(record, at), author, at)
 
     return records.act(name, operation, author)
 
 
-def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
+def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
     """Add a note to the state of mind, where it is about that, and take a checkpoint of it."""
     about = statements(note)
     if not about:
@@ -298,7 +302,7 @@ def _remember(task: Task, note: Note, added: dict[str, int]) -> None:
 
 def _newest_of_mind(task: Task) -> Tree:
     """The member of a record that names its state of mind. A sister proxy may have made a newer one than this: it has both notes."""
-    kept = Pages(task.store).open(task.id)
+    kept = SessionRepository(task.store).open(task.id)
     head = head_of(kept.session) if kept else ""
     return {"checkpointId": head} if head else {}
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from itertools import chain
 
 from adjourn.errors import IntegrityError
-from adjourn.knowledge.records.version_log import Lines
-from adjourn.knowledge.records.versions import Link, Verification, link_of, verify_versions
+from adjourn.knowledge.records.version_log import VersionStore
+from adjourn.knowledge.records.versions import ChainVerification, Link, link_of, verify_versions
 from adjourn.store import Entry
 
 _NOT_THIS = "the fold is of another version"
@@ -19,68 +19,68 @@ _AFTER_A_GAP = 512
 """How far to look, one by one, for the version that shows a gap."""
 
 
-def verify_line(
-    lines: Lines, record: str, *, expected_head: str | None = None, expected_root: str | None = None
-) -> Verification:
+def verify_log(
+    versions: VersionStore, record: str, *, expected_head: str | None = None, expected_root: str | None = None
+) -> ChainVerification:
     """Walk the line, and those it was forked from, oldest first (`versions.verify_versions`)."""
-    at = lines.at(record)
-    parts = lines.whole(record, at.seq + 1)
+    at = versions.head_position(record)
+    parts = versions.segments(record, at.seq + 1)
     try:
-        versions = chain.from_iterable(lines.versions(name, 0, stop) for name, stop in parts)
+        entries = chain.from_iterable(versions.entries(name, 0, stop) for name, stop in parts)
         found = verify_versions(
-            versions,
-            roots=_roots(lines, parts),
+            entries,
+            roots=_roots(versions, parts),
             expected_head=expected_head,
             expected_root=expected_root,
         )
     except (IntegrityError, TypeError, UnicodeDecodeError):  # something cannot be read, or has another type
-        found = verify_versions(_present(lines, parts))
+        found = verify_versions(_present(versions, parts))
     if not found.valid:
         return found
     if found.checked < sum(stop for _, stop in parts):
-        return Verification(found.checked, found.head, at.hash, "sequence-gap")
-    fold = lines.fold(record)
-    if fold is None and lines.has_fold(record):
-        return Verification(found.checked, found.head, found.head, "merkle-mismatch")
-    if fold is not None and fold.position > lines.at(record).seq:
-        return Verification(found.checked, found.head, found.head, "head-mismatch")
+        return ChainVerification(found.checked, found.head, at.hash, "sequence-gap")
+    fold = versions.fold(record)
+    if fold is None and versions.has_fold(record):
+        return ChainVerification(found.checked, found.head, found.head, "merkle-mismatch")
+    if fold is not None and fold.position > versions.head_position(record).seq:
+        return ChainVerification(found.checked, found.head, found.head, "head-mismatch")
     return found
 
 
-def _roots(lines: Lines, parts: Sequence[tuple[str, int]]) -> dict[int, str]:
+def _roots(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> dict[int, str]:
     """The root of each line's fold, by the sequence of the version that it was made at."""
     roots = {}
     before = 0
     for record, stop in parts:
-        fold = lines.fold(record)
+        fold = versions.fold(record)
         if fold is not None and fold.position < stop:
-            for entry in lines.versions(record, fold.position, fold.position + 1):
+            for entry in versions.entries(record, fold.position, fold.position + 1):
                 root = fold.frontier().root().hex()
                 roots[before + fold.position] = root if fold.hash == entry.hash else _NOT_THIS
         before += stop
     return roots
 
 
-def _present(lines: Lines, parts: Sequence[tuple[str, int]]) -> Iterator[Entry]:
+def _present(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> Iterator[Entry]:
     """What can be read, up to the first version after one that cannot: it shows the gap."""
     for record, stop in parts:
         position = 0
         try:
-            for entry in lines.versions(record, 0, stop):
+            for entry in versions.entries(record, 0, stop):
                 # SQLite takes any type in any column: what was made another one is not what was hashed.
                 yield entry if type(entry.data) is bytes else Entry(str(entry.hash), b"")
                 position += 1
         except (IntegrityError, TypeError, UnicodeDecodeError):
             for at in dict.fromkeys([*range(position, min(position + _AFTER_A_GAP, stop)), stop - 1]):
                 with suppress(IntegrityError, TypeError, UnicodeDecodeError):
-                    yield from lines.versions(record, at, at + 1)
+                    yield from versions.entries(record, at, at + 1)
 
 
 class Ancestry:
     """The parents of versions, read a line at a time: for walks over many of them."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, versions: VersionStore) -> None:
+        self._versions = versions
         self._links: dict[str, Link] = {}
 
     def parents(self, content_hash: str) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ class Ancestry:
 
     def _link(self, content_hash: str) -> Link | None:
         if content_hash not in self._links:
-            place = self._lines.find(content_hash)
+            place = self._versions.find(content_hash)
             if place is None:
                 return None
-            for entry in self._lines.versions(place.record, 0, place.position + 1):
+            for entry in self._versions.entries(place.record, 0, place.position + 1):
                 self._links[entry.hash] = link_of(entry.data)
         return self._links[content_hash]

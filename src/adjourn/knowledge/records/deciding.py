@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from adjourn.errors import ConflictError, InvalidError, RefusedError
-from adjourn.knowledge.cognition import Step, transitions
+from adjourn.knowledge.cognition import Transition, transitions
 from adjourn.knowledge.model import CRAuthor, Tree
 from adjourn.knowledge.records import decisions, expiry, interventions, merge
 from adjourn.knowledge.records.effects import Effects
@@ -20,7 +20,7 @@ from adjourn.knowledge.records.interventions import SYSTEM
 from adjourn.log import digest
 from adjourn.store import Store
 
-Operation = Callable[[Tree, int], Step]
+Operation = Callable[[Tree, int], Transition]
 """What becomes of a record at a time."""
 
 
@@ -45,9 +45,11 @@ class Deciding:
 
     def tick(self, cr_id: str) -> Tree | None:
         """Let what is due take effect: questions that expire, resume points that time out. None when nothing is due."""
-        if expiry.tick(self.resolve(cr_id), self._clock()) is None:
+        if expiry.expire_due(self.resolve(cr_id), self._clock()) is None:
             return None
-        return self.act(cr_id, lambda record, at: expiry.tick(record, at) or Step(record, ()), SYSTEM)
+        return self.act(
+            cr_id, lambda record, at: expiry.expire_due(record, at) or Transition(record, ()), SYSTEM
+        )
 
     def answer_question(
         self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import Literal
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.knowledge.cognition.transitions import Happening, Step, find, path_of, put, require_edge, signed
+from adjourn.knowledge.cognition.transitions import (
+    RecordChange,
+    Transition,
+    find,
+    path_of,
+    put,
+    require_edge,
+    signed,
+)
 from adjourn.knowledge.model import CRAuthor, Tree, tree_of, without
 from adjourn.knowledge.records.interventions import who
 from adjourn.log.canonical import canonical
@@ -16,7 +24,7 @@ from adjourn.log.canonical import canonical
 
 def override_decision(
     record: Tree, decision_id: str, new_decision: str, author: CRAuthor, now: int, *, rationale: str = ""
-) -> Step:
+) -> Transition:
     """Put another decision in the place of one. The old text stays as a variant; what it affects is to be revisited."""
     decision = find(record, "decision", decision_id)
     _require_override(decision, author)
@@ -29,13 +37,13 @@ def override_decision(
         "status": "accepted",
     }
     detail = {"revisit": decision["affects"]}
-    told = Happening("decision-overridden", path_of("decision", decision_id), detail)
-    return Step(put(record, "decision", changed), (told,))
+    told = RecordChange("decision-overridden", path_of("decision", decision_id), detail)
+    return Transition(put(record, "decision", changed), (told,))
 
 
 def contest_decision(
     record: Tree, decision_id: str, decision_text: str, author: CRAuthor, now: int, *, rationale: str
-) -> Step:
+) -> Transition:
     """Put another view beside a decision; anyone may. From then on it is not settled."""
     decision = find(record, "decision", decision_id)
     variants = decision.get("variants", [])
@@ -44,8 +52,8 @@ def contest_decision(
         variants = with_variants(variants, variant_of(decision))
     view = {"author": tree_of(author), "decision": decision_text, "rationale": rationale, "madeAt": now}
     changed = {**decision, "status": "contested", "variants": with_variants(variants, view)}
-    told = Happening("decision-contested", path_of("decision", decision_id), {"decision": decision_text})
-    return Step(put(record, "decision", changed), (told,))
+    told = RecordChange("decision-contested", path_of("decision", decision_id), {"decision": decision_text})
+    return Transition(put(record, "decision", changed), (told,))
 
 
 def settle_decision(
@@ -56,7 +64,7 @@ def settle_decision(
     now: int,
     *,
     variant: int | None = None,
-) -> Step:
+) -> Transition:
     """Move a decision on. A contested one needs a right to override, and may take the text of one of its variants."""
     decision = find(record, "decision", decision_id)
     require_edge("decision", decision_id, decision["status"], status)
@@ -77,10 +85,10 @@ def settle_decision(
         }
         if decision["status"] != "contested":  # what a contested one says is among its variants
             changed["variants"] = with_variants(variants, variant_of(decision))
-    told = Happening(
+    told = RecordChange(
         "updated", path_of("decision", decision_id), {"status": status, "revisit": decision["affects"]}
     )
-    return Step(put(record, "decision", changed), (told,))
+    return Transition(put(record, "decision", changed), (told,))
 
 
 def require_decider(decision: Tree, author: CRAuthor) -> None:

@@ -26,7 +26,7 @@ _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
 """Of the bytes of an event: whether it may tell something of an effect."""
 
 
-class Call(NamedTuple):
+class EffectCall(NamedTuple):
     """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
 
     A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
@@ -55,7 +55,7 @@ class Call(NamedTuple):
         return arguments_digest(self.inputs)
 
 
-class Found(NamedTuple):
+class FoundEffect(NamedTuple):
     """An effect as it is known: the call that has it, and how that stands. `free`: nobody has claimed it.
 
     `keyed` is that it was found by the claim's own key, `writes` that the chain does not know of it yet.
@@ -74,20 +74,22 @@ def current(store: Store, record: Tree) -> Tree:
         task = check_task_id(record["task"]["id"])
     except InvalidError:  # no task of a chain can have that name
         return record
-    return effects_model.folded(record, _events(store, task, effects_model.through(record) + 1))
+    return effects_model.fold_events(
+        record, _events(store, task, effects_model.last_folded_position(record) + 1)
+    )
 
 
 def _events(store: Store, task: str, start: int) -> Iterator[Event]:
-    for entry in following(store, task, start, store.head(task)):
-        if any(tells in entry.data for tells in _TELLS):
+    for claimed_effect in following(store, task, start, store.head(task)):
+        if any(tells in claimed_effect.data for tells in _TELLS):
             with suppress(InvalidError):  # of a later format: it tells nothing that is understood here
-                yield decode(entry.data)
+                yield decode(claimed_effect.data)
 
 
 # --- looking for an effect
 
 
-def names_of(task: Task, ledger: Ledger, call: Call) -> list[str]:
+def names_of(task: Task, ledger: Ledger, call: EffectCall) -> list[str]:
     """The names of an effect in the refs of its task: that of its key first.
 
     What is not replayable has further ones, which a proxy looks for: those of the `once` rules that it came under, and that of the call itself.
@@ -101,7 +103,7 @@ def names_of(task: Task, ledger: Ledger, call: Call) -> list[str]:
     )
 
 
-def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
+def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
     """The names by the `once` rules of the task's last policy, and of its contract, as far as their own texts state them."""
     for text_digest in (ledger.policy, ledger.contract):
         text = (task.store.get_blob(text_digest) if text_digest else None) or b""
@@ -112,34 +114,34 @@ def _ruled(task: Task, ledger: Ledger, call: Call) -> Iterator[str]:
             yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))
 
 
-def look_up(task: Task, ledger: Ledger, call: Call, names: Sequence[str]) -> Found | None:
+def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) -> FoundEffect | None:
     """What the chain knows of an effect; None where that is nothing. A name of the call itself is for the proxy to look at."""
     known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
     for state in ("open", "done", "doubt"):
         for claim in known:
             let_again = state == "doubt" and claim.call not in ledger.doubts  # by a person, as another call
             if claim.state == state and not let_again:
-                return Found(claim.call, claim.state, keyed=claim.key == names[0])
+                return FoundEffect(claim.call, claim.state, keyed=claim.key == names[0])
     if call.replayable:
         return None
     for one in (*ledger.open_calls.values(), *ledger.doubts.values()):
         if one.session and (one.tool, one.digest) == (call.name, call.digest):
-            return Found(one.call, "doubt" if one.call in ledger.doubts else "open")
+            return FoundEffect(one.call, "doubt" if one.call in ledger.doubts else "open")
     done = _done_by_others(task, ledger, call)
-    return Found(done, "done") if done else None
+    return FoundEffect(done, "done") if done else None
 
 
-def _done_by_others(task: Task, ledger: Ledger, call: Call) -> str:
+def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
     """The last call through a door of the task that did the same: tool and arguments. Reads the chain."""
     if not ledger.calls_used:
         return ""
     done = ""
     wanted: dict[str, bytes] = {"": call.digest.encode()}
-    for entry in following(task.store, task.id, 0, task.head):
-        if not any(needle in entry.data for needle in wanted.values()):
+    for claimed_effect in following(task.store, task.id, 0, task.head):
+        if not any(needle in claimed_effect.data for needle in wanted.values()):
             continue
         with suppress(InvalidError):
-            event = decode(entry.data)
+            event = decode(claimed_effect.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.ToolAllowed) and data.effectful and event.session:
                 if (data.tool, data.digest) == (call.name, call.digest):
@@ -151,23 +153,23 @@ def _done_by_others(task: Task, ledger: Ledger, call: Call) -> str:
     return done
 
 
-def told(record: Tree, call: Call) -> Found | None:
+def found_in_record(record: Tree, call: EffectCall) -> FoundEffect | None:
     """An effect that the record tells of and the chain does not: the record came without its chain."""
     for effect in record["toolEffects"]:
         if effect.get("idempotencyKey") != call.idempotency_key or "settledBy" in effect:
             continue
         status = effect.get("status", "completed")
         if status == "completed":
-            return Found(effect["id"], "done", keyed=True)
+            return FoundEffect(effect["id"], "done", keyed=True)
         if status != "failed" or not effect["isReplayable"]:
-            return Found(effect["id"], "doubt", keyed=True, writes=True)
+            return FoundEffect(effect["id"], "doubt", keyed=True, writes=True)
     return None
 
 
 # --- what is known of it
 
 
-def entry(found: Found, call: Call) -> Tree:
+def claimed_effect(found: FoundEffect, call: EffectCall) -> Tree:
     """What a record says of an effect that was just claimed."""
     return {
         "id": found.call,
@@ -178,7 +180,7 @@ def entry(found: Found, call: Call) -> Tree:
     }
 
 
-def _details(call: Call) -> Tree:
+def _details(call: EffectCall) -> Tree:
     return {
         "toolName": call.tool,
         "operation": call.operation,
@@ -190,7 +192,7 @@ def _details(call: Call) -> Tree:
     }
 
 
-def full(task: Task, record: Tree, found: Found, call: Call) -> Tree:
+def complete_effect(task: Task, record: Tree, found: FoundEffect, call: EffectCall) -> Tree:
     """All that is known of an effect that was found."""
     effect = by_id(record["toolEffects"]).get(found.call) or from_chain(task, found.call)
     if (
@@ -212,7 +214,7 @@ def from_chain(task: Task, call: str) -> Tree:
         for one in following(task.store, task.id, 0, task.head)
         if needle in one.data or b'"event":"session.' in one.data
     )
-    found = by_id(effects_model.folded({"toolEffects": []}, told_of)["toolEffects"])
+    found = by_id(effects_model.fold_events({"toolEffects": []}, told_of)["toolEffects"])
     if call not in found:
         raise IntegrityError(
             f"call {call[:80]} is not in the history of task {task.id}", "run `adjourn verify`"
@@ -225,7 +227,7 @@ def is_own(effect: Tree) -> bool:
     return "session" not in effect
 
 
-def is_of(effect: Tree, call: Call) -> bool:
+def is_of(effect: Tree, call: EffectCall) -> bool:
     """Whether an effect that was claimed here is that of a call. Whoever names one of a session by its key means that one."""
     same = (effects_model.name_of(effect), effects_model.digest_of(effect)) == (call.name, call.digest)
     return same or not is_own(effect)

@@ -5,7 +5,7 @@ Owns: the steps that bring a record up to the chain, and that question. Must nev
 
 from __future__ import annotations
 
-from adjourn.knowledge.cognition import Happening, Step, derived_id, path_of, put
+from adjourn.knowledge.cognition import RecordChange, Transition, derived_id, path_of, put
 from adjourn.knowledge.model import CRAuthor, Tree, by_id, same
 from adjourn.knowledge.records import effect_lookup, effects_model, interventions
 from adjourn.log.canonical import canonical
@@ -15,40 +15,40 @@ DONE, NOT_DONE = "done", "not done"
 """The answers to the question about an effect in doubt."""
 
 
-def brought_up(store: Store, record: Tree, at: int) -> Step:
+def update_effects(store: Store, record: Tree, at: int) -> Transition:
     """A record with what its task's chain says, and questions answered that a person has answered there."""
     after = effect_lookup.current(store, record)
     before = by_id(record["toolEffects"])
     changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
-    step = Step(after, tuple(_told(one) for one in changed))
+    step = Transition(after, tuple(_told(one) for one in changed))
     for effect in changed:
         by = effect.get("settledBy", {})
-        asked = by_id(step.record["questionsForUser"]).get(question_id(effect), {})
-        if by.get("type") == "human" and asked.get("status") == "open":
+        ask_about_effect = by_id(step.record["questionsForUser"]).get(question_id(effect), {})
+        if by.get("type") == "human" and ask_about_effect.get("status") == "open":
             answer = DONE if effect["status"] == "completed" else NOT_DONE
             person = CRAuthor(id=by["id"], type="human")
-            said = interventions.answer_question(step.record, asked["id"], answer, person, at)
-            step = Step(said.record, (*step.events, *said.events))
+            said = interventions.answer_question(step.record, ask_about_effect["id"], answer, person, at)
+            step = Transition(said.record, (*step.events, *said.events))
     return step
 
 
-def entered(store: Store, record: Tree, at: int, effect: Tree) -> Step:
+def add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record with all that is known of an effect, where it has no more than its event; how that stands, the chain says."""
-    step = brought_up(store, record, at)
+    step = update_effects(store, record, at)
     known = by_id(step.record["toolEffects"]).get(effect["id"])
     if known is None or (effects_model.is_call(known) and known["status"] in effects_model.UNSETTLED):
         return _recorded(step, effect) if effect_lookup.is_own(effect) else step
     return step
 
 
-def noted(store: Store, record: Tree, at: int, effect: Tree) -> Step:
+def record_effect(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record with an effect as it is now."""
-    return _recorded(brought_up(store, record, at), effect)
+    return _recorded(update_effects(store, record, at), effect)
 
 
-def asked(store: Store, record: Tree, at: int, effect: Tree) -> Step:
+def ask_about_effect(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record that asks a person whether an effect happened."""
-    step = entered(store, record, at, effect)
+    step = add_claim(store, record, at, effect)
     name = question_id(effect)
     if name in by_id(step.record["questionsForUser"]):
         return step
@@ -68,8 +68,8 @@ def asked(store: Store, record: Tree, at: int, effect: Tree) -> Step:
         "priority": "blocking",
         "askedAt": at,
     }
-    told = Happening("updated", path_of("question", name))
-    return Step(put(step.record, "question", item), (*step.events, told))
+    told = RecordChange("updated", path_of("question", name))
+    return Transition(put(step.record, "question", item), (*step.events, told))
 
 
 def question_id(effect: Tree) -> str:
@@ -77,10 +77,10 @@ def question_id(effect: Tree) -> str:
     return derived_id("effect", f"{effect['id']}.{effect['executedAt']}")
 
 
-def _recorded(step: Step, effect: Tree) -> Step:
-    return Step(put(step.record, "effect", effect), (*step.events, _told(effect)))
+def _recorded(step: Transition, effect: Tree) -> Transition:
+    return Transition(put(step.record, "effect", effect), (*step.events, _told(effect)))
 
 
-def _told(effect: Tree) -> Happening:
+def _told(effect: Tree) -> RecordChange:
     detail = {"toolName": effect["toolName"], "status": effect.get("status", "completed")}
-    return Happening("effect-recorded", path_of("effect", effect["id"]), detail)
+    return RecordChange("effect-recorded", path_of("effect", effect["id"]), detail)

@@ -18,10 +18,10 @@ from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
-from adjourn.knowledge.cognition import Step
+from adjourn.knowledge.cognition import Transition
 from adjourn.knowledge.model import CRAuthor, Tree, by_id, view
 from adjourn.knowledge.records import effect_lookup, effect_projection, effects_model, interventions
-from adjourn.knowledge.records.effect_lookup import Call, Found
+from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.log import Actor, digest, kinds
 from adjourn.log.canonical import canonical
@@ -36,7 +36,7 @@ Probe = Callable[[Tree], bool | None]
 """Looks whether an effect happened; None where that cannot be told."""
 
 
-class Claim(NamedTuple):
+class EffectClaim(NamedTuple):
     """`run`: run the tool now, and settle. Else it was done before, and `effect` has the `outputs`, where they were kept."""
 
     run: bool
@@ -59,7 +59,9 @@ class Effects:
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
-    def claim(self, cr_id: str, call: Call, author: CRAuthor, *, probe: Probe | None = None) -> Claim:
+    def claim(
+        self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None
+    ) -> EffectClaim:
         """Claim an effect, or learn that it happened. `RefusedError` where that is not known, or the key is another call's.
 
         What happened through a proxy of the task counts too, and a proxy knows what is claimed here.
@@ -68,19 +70,19 @@ class Effects:
         task = self._task(record)
         found = self._found(task, record, call, author)
         if found.state == "free":
-            effect = effect_lookup.entry(found, call)
-            self._act(effect_projection.entered, cr_id, effect, author)
-            return Claim(run=True, record=cr_id, effect=effect)
-        effect = effect_lookup.full(task, record, found, call)
+            effect = effect_lookup.claimed_effect(found, call)
+            self._act(effect_projection.add_claim, cr_id, effect, author)
+            return EffectClaim(run=True, record=cr_id, effect=effect)
+        effect = effect_lookup.complete_effect(task, record, found, call)
         if found.keyed and not effect_lookup.is_of(effect, call):
             raise RefusedError(
                 f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']}, with other inputs",
                 "use a key of its own for another effect",
             )
         if found.state == "done":
-            return Claim(run=False, record=cr_id, effect=effect)
+            return EffectClaim(run=False, record=cr_id, effect=effect)
         if effect["isReplayable"]:
-            return Claim(run=True, record=cr_id, effect=effect)
+            return EffectClaim(run=True, record=cr_id, effect=effect)
         if found.state == "open":
             raise RefusedError(
                 f"call {found.call} for the same effect is under way in another session",
@@ -90,7 +92,7 @@ class Effects:
         return self.claim(cr_id, call, author)
 
     def complete(
-        self, claim: Claim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0
+        self, claim: EffectClaim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0
     ) -> Tree:
         """The tool has answered: the effect happened. Returns the record."""
         given = {} if outputs is None else {"outputs": dict(outputs)}
@@ -100,9 +102,9 @@ class Effects:
         )
         self._settle(claim, settled, author, kept)
         done = {**claim.effect, **given, "status": "completed", "durationMs": took_ms}
-        return self._act(effect_projection.noted, claim.record, done, author)
+        return self._act(effect_projection.record_effect, claim.record, done, author)
 
-    def fail(self, claim: Claim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
+    def fail(self, claim: EffectClaim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
         """The tool has said that nothing happened. Where that is not sure, do not settle.
 
         To the task, what is not replayable is in doubt then: only a person lets it be tried again.
@@ -113,7 +115,7 @@ class Effects:
         settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
         self._settle(claim, settled, author)
         failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
-        return self._act(effect_projection.noted, claim.record, failed, author)
+        return self._act(effect_projection.record_effect, claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
         """Effects of which nobody knows whether they happened: to be looked at first."""
@@ -138,7 +140,7 @@ class Effects:
     def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
         """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
         return self._store.act(
-            cr_id, lambda record, at: effect_projection.brought_up(self._store.store, record, at), author
+            cr_id, lambda record, at: effect_projection.update_effects(self._store.store, record, at), author
         )
 
     def answered(self, record: Tree, question_id: str) -> Tree:
@@ -156,16 +158,18 @@ class Effects:
 
     # --- the table
 
-    def _found(self, task: Task, record: Tree, call: Call, author: CRAuthor) -> Found:
+    def _found(self, task: Task, record: Tree, call: EffectCall, author: CRAuthor) -> FoundEffect:
         """What the chain knows of an effect. Where that is nothing it is claimed, in the same step."""
-        new = Found(str(uuid4()), "free", writes=True)
+        new = FoundEffect(str(uuid4()), "free", writes=True)
         found = [new]
         changes: dict[str, str | None] = {}
 
         def build(ledger: Ledger) -> list[Fact]:
             names = effect_lookup.names_of(task, ledger, call)
             known = (
-                effect_lookup.look_up(task, ledger, call, names) or effect_lookup.told(record, call) or new
+                effect_lookup.look_up(task, ledger, call, names)
+                or effect_lookup.found_in_record(record, call)
+                or new
             )
             found[:] = [known._replace(stamp=task.stamp)]
             changes.clear()
@@ -200,7 +204,7 @@ class Effects:
                 asked = by_id(record["questionsForUser"]).get(name, {})
                 if record["task"]["id"] == task and "answer" in asked:
                     return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
-        self._act(effect_projection.asked, cr_id, effect, author)
+        self._act(effect_projection.ask_about_effect, cr_id, effect, author)
         raise RefusedError(
             f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
             f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
@@ -220,11 +224,13 @@ class Effects:
         return effect_lookup.current(self._store.store, self._store.resolve(cr_id))
 
     def _act(
-        self, step: Callable[[Store, Tree, int, Tree], Step], cr_id: str, effect: Tree, author: CRAuthor
+        self, step: Callable[[Store, Tree, int, Tree], Transition], cr_id: str, effect: Tree, author: CRAuthor
     ) -> Tree:
         return self._store.act(cr_id, lambda record, at: step(self._store.store, record, at, effect), author)
 
-    def _settle(self, claim: Claim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b"") -> None:
+    def _settle(
+        self, claim: EffectClaim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b""
+    ) -> None:
         task = self._task(self._store.resolve(claim.record))
         changes: dict[str, str | None] = {}
 
@@ -241,7 +247,7 @@ class Effects:
         )
 
 
-def _intent(name: str, call: Call, names: Sequence[str]) -> kinds.ToolAllowed:
+def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllowed:
     """That a call is about to be made. What is replayable does no harm twice, as if it had no effect."""
     return kinds.ToolAllowed(
         arguments=preview(call.inputs),

@@ -29,7 +29,7 @@ _OUTCOMES: dict[str, EffectStatus] = {
 }
 
 
-def folded(record: Tree, events: Iterable[Event]) -> Tree:
+def fold_events(record: Tree, events: Iterable[Event]) -> Tree:
     """The record with what the events after `effectsThrough` make of its effects. The same record, where that is nothing."""
     before: Tree = record.get(THROUGH, {"seq": -1, "count": 0})
     fold = _Fold(record["toolEffects"], before["count"])
@@ -43,12 +43,12 @@ def folded(record: Tree, events: Iterable[Event]) -> Tree:
     return {**record, "toolEffects": effects, THROUGH: {"seq": seq, "count": fold.count}}
 
 
-def through(record: Tree) -> int:
+def last_folded_position(record: Tree) -> int:
     """The position of the last event that a record's effects know."""
     return int(record[THROUGH]["seq"]) if THROUGH in record else -1
 
 
-def omitted(record: Tree) -> int:
+def omitted_count(record: Tree) -> int:
     """How many effects of the task a record leaves out, because they are settled and older than those it shows."""
     return max(0, record[THROUGH]["count"] - len(record["toolEffects"])) if THROUGH in record else 0
 

@@ -1,6 +1,6 @@
 """A tree that was written, and those that follow it: only what has changed is made canonical and checked anew.
 
-Owns: `Written`. Must never: write other bytes than `documents.write` does, or keep an object of its caller's.
+Owns: `EncodedDocument`. Must never: write other bytes than `documents.write` does, or keep an object of its caller's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, MAX_ITEMS, Part, Tree, bare, load, write
+from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, MAX_ITEMS, DocumentPart, Tree, bare, load, write
 from adjourn.log.canonical import canonical
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -22,7 +22,7 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 Decoder = msgspec.json.Decoder[Any]
 
 
-class Written:
+class EncodedDocument:
     """A tree of `kind`, and its canonical bytes: `content`, which may be taken apart to be used again.
 
     Code that makes another tree of `tree` shares its parts, and changes and hands out none of them.
@@ -30,7 +30,7 @@ class Written:
 
     __slots__ = ("_items", "_members", "content", "kind", "tree")
 
-    def __init__(self, content: bytes, kind: type[Part], tree: Tree | None = None) -> None:
+    def __init__(self, content: bytes, kind: type[DocumentPart], tree: Tree | None = None) -> None:
         """Of canonical bytes that fit `kind`, as `documents.write` gives them."""
         self.content = content
         self.kind = kind
@@ -44,13 +44,13 @@ class Written:
         """The values, with the items of this tree in the place of those that say the same: what is shared is not written anew."""
         return {name: self._shared(name, value) for name, value in values.items()}
 
-    def follow(self, tree: Mapping[str, Any]) -> Written:
+    def follow(self, tree: Mapping[str, Any]) -> EncodedDocument:
         """`tree`, written. Raises `InvalidError`. The parts that it has in common with this one are looked for by identity."""
         added = tree.keys() - self.tree.keys()
         if len(tree) - len(added) < len(self.tree) or (added and not all(map(str.isascii, tree))):
             # A member is gone, which may be one that must be there; or the order of members is to be found anew.
-            return Written(write(tree, self.kind), self.kind)
-        made = Written(b"", self.kind, dict(self.tree))
+            return EncodedDocument(write(tree, self.kind), self.kind)
+        made = EncodedDocument(b"", self.kind, dict(self.tree))
         made._members, made._items = dict(self._members or self._taken_apart()), dict(self._items)
         try:
             for name, value in tree.items():
@@ -66,7 +66,7 @@ class Written:
             write(tree, self.kind)
         return made
 
-    def _put(self, name: str, value: Any, before: Written) -> None:
+    def _put(self, name: str, value: Any, before: EncodedDocument) -> None:
         """Take a member in that is not the one of the tree before."""
         whole, each = _decoders(self.kind).get(name, (None, None))
         old = before.tree.get(name)
@@ -132,7 +132,7 @@ def _named(name: str) -> bytes:
 
 
 @cache
-def _decoders(kind: type[Part]) -> dict[str, tuple[Decoder, Decoder | None]]:
+def _decoders(kind: type[DocumentPart]) -> dict[str, tuple[Decoder, Decoder | None]]:
     """What checks a member of `kind`, and what one item of it where it is a list."""
     found: dict[str, tuple[Decoder, Decoder | None]] = {}
     for field in msgspec.structs.fields(kind):

@@ -1,12 +1,19 @@
 """What the clock does to a record: questions expire, resume points time out (spec/record.md, section 7).
 
-Owns: `tick`. It is looked at lazily, before a record is resumed or decided on. Must never: read a clock, or open a gate that needs
+Owns: `expire_due`. It is looked at lazily, before a record is resumed or decided on. Must never: read a clock, or open a gate that needs
 a person.
 """
 
 from __future__ import annotations
 
-from adjourn.knowledge.cognition.transitions import Happening, Step, derived_id, path_of, put, with_blocking
+from adjourn.knowledge.cognition.transitions import (
+    RecordChange,
+    Transition,
+    derived_id,
+    path_of,
+    put,
+    with_blocking,
+)
 from adjourn.knowledge.model import Tree
 from adjourn.knowledge.records.interventions import (
     MAX_ATTEMPTS,
@@ -21,21 +28,21 @@ from adjourn.knowledge.records.interventions import (
 _LABEL = 200
 
 
-def tick(record: Tree, now: int) -> Step | None:
+def expire_due(record: Tree, now: int) -> Transition | None:
     """What is due at this time, as the system's; None when nothing is. Ticking again at the same time does nothing."""
-    events: list[Happening] = []
+    events: list[RecordChange] = []
     after = record
     for question in record["questionsForUser"]:
         if question["status"] == "open" and question.get("expiresAt", now + 1) <= now:
             after = _expired(after, question, now)
-            events.append(Happening("question-expired", path_of("question", question["id"])))
+            events.append(RecordChange("question-expired", path_of("question", question["id"])))
     after = with_blocking(record, after, now)
     for point in record["resumePoints"]:
         if after["task"]["status"] not in ("completed", "failed") and timed_out(after, point, now):
             after, action = _late(after, point, now)
             path = path_of("resume point", point["id"])
-            events.append(Happening("resume-point-timeout", path, {"action": action}))
-    return Step(after, tuple(events)) if events else None
+            events.append(RecordChange("resume-point-timeout", path, {"action": action}))
+    return Transition(after, tuple(events)) if events else None
 
 
 def _expired(record: Tree, question: Tree, now: int) -> Tree:

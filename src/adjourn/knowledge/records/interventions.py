@@ -11,8 +11,8 @@ from typing import Literal
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.cognition.transitions import (
-    Happening,
-    Step,
+    RecordChange,
+    Transition,
     broken_invariants,
     derived_id,
     find,
@@ -44,7 +44,7 @@ _ASKED_OF_PEOPLE = ("approval", "override", "scope-change")
 
 def answer_question(
     record: Tree, question_id: str, answer: str, author: CRAuthor, now: int, *, learn: bool = False
-) -> Step:
+) -> Transition:
     """Answer an open question; with `learn`, the answer becomes a learning too. Nothing else follows from it by itself."""
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "answered")
@@ -65,11 +65,11 @@ def answer_question(
     after = put(record, "question", answered)
     if learn:
         after = {**after, "learnings": [*after["learnings"], _learned(question, answer, author, now)]}
-    told = Happening("question-answered", path_of("question", question_id), {"answer": answer})
-    return Step(with_blocking(record, after, now), (told,))
+    told = RecordChange("question-answered", path_of("question", question_id), {"answer": answer})
+    return Transition(with_blocking(record, after, now), (told,))
 
 
-def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor, now: int) -> Step:
+def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
     """Go on without an answer. What is asked of people, only they can skip."""
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "skipped")
@@ -78,8 +78,8 @@ def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor,
     ):
         raise RefusedError(f"question {question_id} can be skipped by a person only", "let a person skip it")
     after = put(record, "question", {**question, "status": "skipped", "skippedReason": reason})
-    told = Happening("updated", path_of("question", question_id), {"skippedReason": reason})
-    return Step(with_blocking(record, after, now), (told,))
+    told = RecordChange("updated", path_of("question", question_id), {"skippedReason": reason})
+    return Transition(with_blocking(record, after, now), (told,))
 
 
 def _learned(question: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
@@ -119,7 +119,7 @@ def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
     ]
 
 
-def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int) -> Step:
+def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int) -> Transition:
     """Open a gate. Approving attests to its `when` and `preconditions`, which are prose.
 
     Once a point has timed out to a person, a person approves it, which answers the question that was raised then.
@@ -129,7 +129,7 @@ def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int
     return approved(record, point, "approved", author, now)
 
 
-def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Step:
+def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Transition:
     """Open a gate that needs nobody: safe to run by itself, not a person's to decide, and free."""
     point = _decidable(record, point_id, "auto-approved", None, now)
     if not may_run_by_itself(record, point):
@@ -140,7 +140,7 @@ def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Step:
     return approved(record, point, "auto-approved", SYSTEM, now)
 
 
-def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor, now: int) -> Step:
+def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
     """Close a gate for good. The alternative paths are told."""
     point = _decidable(record, point_id, "denied", author, now)
     return denied(record, point, reason, author, now)
@@ -148,22 +148,22 @@ def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor
 
 def approved(
     record: Tree, point: Tree, status: Literal["approved", "auto-approved"], author: CRAuthor, now: int
-) -> Step:
+) -> Transition:
     """The gate open, without asking whether it may be."""
     opened = {**point, "approvalStatus": status, **signed("approved", author, now)}
     after = _escalation_answered(put(record, "resume point", opened), point, "approved", author, now)
     detail = {"when": point["when"], "preconditions": point["preconditions"], "status": status}
-    told = Happening("resume-point-approved", path_of("resume point", point["id"]), detail)
-    return Step(with_blocking(record, after, now), (told,))
+    told = RecordChange("resume-point-approved", path_of("resume point", point["id"]), detail)
+    return Transition(with_blocking(record, after, now), (told,))
 
 
-def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -> Step:
+def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -> Transition:
     """The gate closed, without asking whether it may be."""
     closed = {**point, "approvalStatus": "denied", **signed("denied", author, now), "deniedReason": reason}
     after = _escalation_answered(put(record, "resume point", closed), point, "denied", author, now)
     detail = {"reason": reason, "alternativePaths": point.get("alternativePaths", [])}
-    told = Happening("resume-point-denied", path_of("resume point", point["id"]), detail)
-    return Step(with_blocking(record, after, now), (told,))
+    told = RecordChange("resume-point-denied", path_of("resume point", point["id"]), detail)
+    return Transition(with_blocking(record, after, now), (told,))
 
 
 def consumption_key(record: Tree, point_id: str) -> str:
@@ -171,7 +171,9 @@ def consumption_key(record: Tree, point_id: str) -> str:
     return f"{record['task']['id']}/{point_id}"
 
 
-def consume_resume_point(record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()) -> Step:
+def consume_resume_point(
+    record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()
+) -> Transition:
     """Its steps start: the approval is used up. `consumed` are the keys of all approvals of the task ever used."""
     point = find(record, "resume point", point_id)
     if point["approvalStatus"] not in ("approved", "auto-approved"):
@@ -182,8 +184,8 @@ def consume_resume_point(record: Tree, point_id: str, now: int, *, consumed: Con
         )
     _require_free(record, point_id, "used")
     after = put(record, "resume point", {**point, "consumedAt": now})
-    told = Happening("updated", path_of("resume point", point_id), {"consumedAt": now})
-    return Step(with_blocking(record, after, now), (told,))
+    told = RecordChange("updated", path_of("resume point", point_id), {"consumedAt": now})
+    return Transition(with_blocking(record, after, now), (told,))
 
 
 def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list[Tree]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from adjourn.knowledge.cognition.transitions import Happening, Step, set_task
+from adjourn.knowledge.cognition.transitions import RecordChange, Transition, set_task
 from adjourn.knowledge.model import (
     COLLECTIONS,
     CRAuthor,
@@ -82,7 +82,7 @@ def resolve_conflict(
     now: int,
     *,
     value: Any = UNSET,
-) -> Step:
+) -> Transition:
     """Settle a conflict that is kept in a record, with the value of a side, or with another `value`."""
     conflicts = record.get("conflicts", [])
     found = next((conflict for conflict in conflicts if conflict["path"] == path), None)
@@ -108,7 +108,7 @@ def resolve_conflict(
     if rest:
         after["conflicts"] = rest
     detail = {"resolved": take or "value"}
-    return Step(after, (Happening("updated", path, detail),))
+    return Transition(after, (RecordChange("updated", path, detail),))
 
 
 def _envelope(record: Tree) -> Tree:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model import Count, Id, Part, Sha256, Tree, view
+from adjourn.knowledge.model import Count, DocumentPart, Id, Sha256, Tree, view
 from adjourn.knowledge.records.versions import head_message
 from adjourn.log import (
     consistency_proof,
@@ -28,7 +28,7 @@ from adjourn.log import (
 Hashes = Annotated[tuple[Sha256, ...], Meta(max_length=128)]
 
 
-class InclusionProof(Part, frozen=True, kw_only=True):
+class InclusionProof(DocumentPart, frozen=True, kw_only=True):
     """That the version `contentHash` has this `sequence` in the line whose root over `size` versions is `merkleRoot`."""
 
     id: Id
@@ -44,7 +44,7 @@ class InclusionProof(Part, frozen=True, kw_only=True):
         return verify_inclusion(leaf, self.sequence, self.size, _bytes(self.path), root_)
 
 
-class ConsistencyProof(Part, frozen=True, kw_only=True):
+class ConsistencyProof(DocumentPart, frozen=True, kw_only=True):
     """That the line of `newSize` versions with root `newRoot` begins with the `oldSize` versions of root `oldRoot`."""
 
     id: Id
@@ -60,7 +60,7 @@ class ConsistencyProof(Part, frozen=True, kw_only=True):
         return verify_consistency(self.old_size, self.new_size, *roots, _bytes(self.path))
 
 
-class SignedRecordHead(Part, frozen=True, kw_only=True):
+class SignedRecordHead(DocumentPart, frozen=True, kw_only=True):
     """Which version of a record its signer saw as the last, and the root over all up to it."""
 
     id: Id

@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
 from adjourn.host import now
-from adjourn.knowledge.cognition import Happening, Step
+from adjourn.knowledge.cognition import RecordChange, Transition
 from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
 from adjourn.knowledge.records import diff, merge, updating
-from adjourn.knowledge.records.ancestry import Ancestry, verify_line
+from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.deciding import Deciding, Operation
 from adjourn.knowledge.records.effects import Effects
 from adjourn.knowledge.records.interventions import SYSTEM
@@ -32,11 +32,11 @@ from adjourn.knowledge.records.proofs import (
     sign_head,
 )
 from adjourn.knowledge.records.subscribers import Subscriber, Subscribers, events_of
-from adjourn.knowledge.records.version_log import Line, Lines, moved
+from adjourn.knowledge.records.version_log import VersionLog, VersionStore, head_moved
 from adjourn.knowledge.records.versions import (
     ENVELOPE,
+    ChainVerification,
     Stored,
-    Verification,
     ancestors,
     common_ancestor,
     empty_record,
@@ -50,7 +50,7 @@ from adjourn.store import EMPTY, Store
 from adjourn.tasks import wait_turn
 
 MAX_ATTEMPTS = 50
-_OnLine = Callable[[Line, int], Step]
+_LogOperation = Callable[[VersionLog, int], Transition]
 """What becomes of the head of a line at a time."""
 
 
@@ -70,7 +70,7 @@ class CRStore(Deciding):
         new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self.store = store
-        self.lines = Lines(store)
+        self.versions = VersionStore(store)
         self._clock = clock
         self._new_id = new_id
         self._lock = RLock()
@@ -81,24 +81,24 @@ class CRStore(Deciding):
 
     def ids(self) -> list[str]:
         """The ids of all records."""
-        return self.lines.ids()
+        return self.versions.ids()
 
     def get(self, cr_id: str) -> Tree | None:
         """The newest version of a record."""
         with self._lock:
-            line = self.lines.head(cr_id)
-        return line.record if line else None
+            log = self.versions.head(cr_id)
+        return log.record if log else None
 
     def get_by_hash(self, content_hash: str) -> Tree | None:
         """A version by its `contentHash`."""
-        found = self.lines.read(content_hash)
+        found = self.versions.read(content_hash)
         if found is None:
             return None
         place, stored = found
         head = self.get(place.record)
         if head and head["contentHash"] == content_hash:
             return head
-        root = self.lines.frontier(place).root().hex()
+        root = self.versions.frontier(place).root().hex()
         return sealed(stored._replace(root=root))
 
     def resolve(self, name: str) -> Tree:
@@ -126,26 +126,28 @@ class CRStore(Deciding):
 
     def get_history(self, cr_id: str) -> list[Tree]:
         """All versions of a record, oldest first, without those of a line it was forked from."""
-        return [sealed(stored) for stored in self.lines.rooted(cr_id, self._line(cr_id).at.seq + 1)]
+        return [
+            sealed(stored) for stored in self.versions.verified_versions(cr_id, self._log(cr_id).at.seq + 1)
+        ]
 
     def get_ancestors(self, content_hash: str) -> list[Tree]:
         """All versions that one came from, nearest first, each once, without itself."""
-        if self.lines.find(content_hash) is None:
+        if self.versions.find(content_hash) is None:
             raise _unknown(content_hash)
-        ancestry = Ancestry(self.lines)
+        ancestry = Ancestry(self.versions)
         found = ancestors(content_hash, ancestry.parents)
-        return self.lines.many([name for name in found if ancestry.sequence(name) >= 0])
+        return self.versions.sealed_versions([name for name in found if ancestry.sequence(name) >= 0])
 
     def verify_chain(
         self, cr_id: str, *, expected_head: str | None = None, expected_root: str | None = None
-    ) -> Verification:
-        """Check a record's line, oldest first; `broken_at` is the stored hash of the first version that does not hold.
+    ) -> ChainVerification:
+        """Check a record's log, oldest first; `broken_at` is the stored hash of the first version that does not hold.
 
         A missing end, and a line written anew, are found only with a head or a root that was kept elsewhere.
         """
-        if self.lines.at(cr_id) == EMPTY:
+        if self.versions.head_position(cr_id) == EMPTY:
             raise _unknown(cr_id)
-        return verify_line(self.lines, cr_id, expected_head=expected_head, expected_root=expected_root)
+        return verify_log(self.versions, cr_id, expected_head=expected_head, expected_root=expected_root)
 
     # --- writing
 
@@ -159,10 +161,10 @@ class CRStore(Deciding):
         new_id, at = cr_id or self._new_id(), self._clock()
         parent, tree = None, None
         if "parentCRHash" in cr:
-            found = self.lines.read(str(cr["parentCRHash"]))
+            found = self.versions.read(str(cr["parentCRHash"]))
             if found is None:
                 raise _unknown(str(cr["parentCRHash"]))
-            parent, tree = sealed(found[1]), self.lines.frontier(found[0])
+            parent, tree = sealed(found[1]), self.versions.frontier(found[0])
         given = without(cr, *(name for name in ENVELOPE if name != "version"))
         if parent is None:
             task = cr.get("task")
@@ -175,13 +177,13 @@ class CRStore(Deciding):
         stored = Stored(*store_form(step.record))
         with self._lock:
             try:
-                line = self.lines.append(None, new_id, stored, tree)
+                log = self.versions.append(None, new_id, stored, tree)
             except ConflictError as error:
                 raise ConflictError(
                     f"there is a record {new_id} already", "update it, or take another id"
                 ) from error
-            made = line.record
-            happened = [Happening("created"), *(one for one in step.events if one.type != "updated")]
+            made = log.record
+            happened = [RecordChange("created"), *(one for one in step.events if one.type != "updated")]
             self._subscribers.queue(events_of(made, happened, by, made.get("parentCRHash", "")))
         self._subscribers.tell()
         return made
@@ -197,14 +199,14 @@ class CRStore(Deciding):
     ) -> Tree:
         """The record with members replaced (None takes one out). With `expected_head`, only if that is the newest version."""
 
-        def change(line: Line, at: int) -> Step:
-            return updating.update_record(line.head, line.written.shared(updates), author, at)
+        def change(log: VersionLog, at: int) -> Transition:
+            return updating.update_record(log.head, log.encoded.shared(updates), author, at)
 
         return self._write(cr_id, change, author, expected_head=expected_head, again=False)
 
     def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
         """Make a version by an operation of `adjourn.state`. It is asked again when another writer was faster."""
-        return self._write(cr_id, lambda line, at: operation(line.head, at), author)
+        return self._write(cr_id, lambda log, at: operation(log.head, at), author)
 
     # --- comparing and merging
 
@@ -222,12 +224,12 @@ class CRStore(Deciding):
         Conflicts that are unresolved are kept in that version, for `resolve_conflict`. Nothing is written where B has nothing to add.
         """
         for attempt in range(MAX_ATTEMPTS):
-            line, b = self._line(cr_id_a), self.resolve(cr_id_b)
-            a = line.record
+            log, b = self._log(cr_id_a), self.resolve(cr_id_b)
+            a = log.record
             base_hash = self._base(a, b)
             if base_hash == b["contentHash"]:
                 return _result(merge.Merged(a, (), (), fast_forward=True), a, strategy, base_hash)
-            base = self.lines.read(base_hash) if base_hash else None
+            base = self.versions.read(base_hash) if base_hash else None
             merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
             if merged.record["task"]["id"] != a["task"]["id"]:  # what was used up is known by it
                 raise RefusedError(
@@ -238,9 +240,9 @@ class CRStore(Deciding):
                 return _result(merged, a, strategy, base_hash)
             version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
-            told = Happening("merged", "", {"from": b["id"], "hash": b["contentHash"]})
+            told = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
             with suppress(ConflictError):
-                made = self._commit(line, line.written.shared(version), (told,), author)
+                made = self._commit(log, log.encoded.shared(version), (told,), author)
                 return _result(merged, made, strategy, base_hash)
             wait_turn(attempt)
         raise _too_many(cr_id_a)
@@ -249,20 +251,20 @@ class CRStore(Deciding):
 
     def inclusion_proof(self, content_hash: str, *, cr_id: str = "") -> InclusionProof:
         """That a version is in the line of a record (by default its own), for those who know only a root."""
-        place = self.lines.find(content_hash)
+        place = self.versions.find(content_hash)
         if place is None:
             raise _unknown(content_hash)
-        line = self._line(cr_id or place.record)
-        return prove_inclusion(line.record, self.lines.leaves(line.place), content_hash)
+        log = self._log(cr_id or place.record)
+        return prove_inclusion(log.record, self.versions.leaves(log.place), content_hash)
 
     def consistency_proof(self, cr_id: str, old_size: int) -> ConsistencyProof:
         """That a record has only grown since its line had `old_size` versions (the sequence of the last one, plus 1)."""
-        line = self._line(cr_id)
-        return prove_consistency(line.record, self.lines.leaves(line.place), old_size)
+        log = self._log(cr_id)
+        return prove_consistency(log.record, self.versions.leaves(log.place), old_size)
 
     def signed_head(self, cr_id: str, private: bytes) -> SignedRecordHead:
         """A detached signature of the newest version: an anchor to keep outside of the store."""
-        return sign_head(self._line(cr_id).record, private)
+        return sign_head(self._log(cr_id).record, private)
 
     # --- telling
 
@@ -285,28 +287,28 @@ class CRStore(Deciding):
 
     # --- the parts
 
-    def _line(self, cr_id: str) -> Line:
+    def _log(self, cr_id: str) -> VersionLog:
         with self._lock:
-            line = self.lines.head(cr_id)
-        if line is None:
+            log = self.versions.head(cr_id)
+        if log is None:
             raise _unknown(cr_id)
-        return line
+        return log
 
     def _base(self, a: Tree, b: Tree) -> str | None:
-        ancestry = Ancestry(self.lines)
+        ancestry = Ancestry(self.versions)
         return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
 
     def _write(
         self,
         cr_id: str,
-        operation: _OnLine,
+        operation: _LogOperation,
         author: CRAuthor,
         *,
         expected_head: str | None = None,
         again: bool = True,
     ) -> Tree:
         """Make a version of what an operation makes of the newest one; nothing when it says the same."""
-        known = self.lines.known(cr_id)
+        known = self.versions.cached(cr_id)
         if known is not None and expected_head in (None, known.at.hash):
             # An append finds out whether its head is the newest one, so the head need not be read before it.
             with suppress(AdjournError):
@@ -314,29 +316,31 @@ class CRStore(Deciding):
                 if made is not None:
                     return made
         for attempt in range(MAX_ATTEMPTS):
-            line = self._line(cr_id)
-            if expected_head not in (None, line.at.hash):
-                raise moved(cr_id, str(expected_head), line.at.hash)
+            log = self._log(cr_id)
+            if expected_head not in (None, log.at.hash):
+                raise head_moved(cr_id, str(expected_head), log.at.hash)
             try:
-                return self._follow(line, operation, author) or line.record
+                return self._follow(log, operation, author) or log.record
             except ConflictError:
                 if not again:
-                    raise moved(cr_id, line.at.hash, self._line(cr_id).at.hash) from None
+                    raise head_moved(cr_id, log.at.hash, self._log(cr_id).at.hash) from None
                 wait_turn(attempt)
         raise _too_many(cr_id)
 
-    def _follow(self, line: Line, operation: _OnLine, author: CRAuthor) -> Tree | None:
+    def _follow(self, log: VersionLog, operation: _LogOperation, author: CRAuthor) -> Tree | None:
         """The version that an operation makes of a line's head, written; None when it says the same."""
         at = self._clock()
-        step = operation(line, at)
-        version = next_version(line.head, step.record, author, at)
-        return None if version is None else self._commit(line, version, step.events, author)
+        step = operation(log, at)
+        version = next_version(log.head, step.record, author, at)
+        return None if version is None else self._commit(log, version, step.events, author)
 
-    def _commit(self, line: Line, version: Tree, happened: Sequence[Happening], author: CRAuthor) -> Tree:
-        stored, written = following(line.written, version)
+    def _commit(
+        self, log: VersionLog, version: Tree, happened: Sequence[RecordChange], author: CRAuthor
+    ) -> Tree:
+        stored, written = following(log.encoded, version)
         with self._lock:
-            made = self.lines.append(line, line.id, stored, written=written)
-            self._subscribers.queue(events_of(made.head, happened, author, line.at.hash))
+            made = self.versions.append(log, log.id, stored, encoded=written)
+            self._subscribers.queue(events_of(made.head, happened, author, log.at.hash))
         self._subscribers.tell()
         return made.record
 

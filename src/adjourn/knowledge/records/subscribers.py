@@ -11,7 +11,7 @@ from threading import Lock
 
 import msgspec
 
-from adjourn.knowledge.cognition import Happening
+from adjourn.knowledge.cognition import RecordChange
 from adjourn.knowledge.model import CRAuthor, CREvent, Tree, tree_of, view
 
 Subscriber = Callable[[CREvent], object]
@@ -61,7 +61,7 @@ class Subscribers:
 
 
 def events_of(
-    version: Tree, happenings: Sequence[Happening], author: CRAuthor, previous: str = ""
+    version: Tree, happenings: Sequence[RecordChange], author: CRAuthor, previous: str = ""
 ) -> Iterator[CREvent]:
     """What happened in a sealed version, as subscribers are told."""
     for happening in happenings:

@@ -19,7 +19,7 @@ from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, CRAuthor, Tree, tree_of
 from adjourn.knowledge.records.ancestry import Ancestry
 from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof, sign_head
 from adjourn.knowledge.records.store import CRStore
-from adjourn.knowledge.records.version_log import Lines, copied
+from adjourn.knowledge.records.version_log import VersionStore, copy_frontier
 from adjourn.knowledge.records.versions import (
     Stored,
     ancestors,
@@ -47,7 +47,7 @@ class Fork(NamedTuple):
     now: int
 
 
-class Carried(NamedTuple):
+class ImportResult(NamedTuple):
     """What was taken in: the record, its head, how many versions are new here, and who signed it (a fingerprint)."""
 
     record: Tree
@@ -55,27 +55,30 @@ class Carried(NamedTuple):
     signer: str
 
 
-def exported(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
+def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
     """The lines of a record's file."""
     head = store.resolve(cr_id)
-    hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.lines).parents)]
+    hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.versions).parents)]
     wanted: dict[str, int] = {}
     for content_hash in hashes:
-        place = store.lines.find(content_hash)
+        place = store.versions.find(content_hash)
         if place is not None:
             wanted[place.record] = max(wanted.get(place.record, 0), place.position + 1)
     done: set[str] = set()
     for record, stop in wanted.items():
-        for name, _ in store.lines.whole(record, stop):
+        for name, _ in store.versions.segments(record, stop):
             if name not in done:
                 done.add(name)
-                yield from (canonical(sealed(one)) + b"\n" for one in store.lines.rooted(name, wanted[name]))
+                yield from (
+                    canonical(sealed(one)) + b"\n"
+                    for one in store.versions.verified_versions(name, wanted[name])
+                )
     yield canonical(tree_of(sign_head(head, private))) + b"\n"
 
 
-def imported(
+def import_record(
     store: CRStore, lines: Iterable[bytes], trusted: Iterable[bytes], fork: Fork | None = None
-) -> Carried:
+) -> ImportResult:
     """Take in the lines of a file. `trusted` are public keys: one of them tells that the signature holds.
 
     Where the record went on here in another way than there, what it says there becomes the `fork`, to be merged. Raises `InvalidError`,
@@ -89,10 +92,12 @@ def imported(
     keys = {fingerprint(public): public for public in trusted}
     if signed.key in keys:
         signed.check(keys[signed.key])
-    plans = [_plan(store.lines, groups, record, fork if record == signed.id else None) for record in groups]
-    added = sum(_write(store.lines, plan, fork) for plan in plans)
+    plans = [
+        _plan(store.versions, groups, record, fork if record == signed.id else None) for record in groups
+    ]
+    added = sum(_write(store.versions, plan, fork) for plan in plans)
     forked = any(plan.forks for plan in plans)
-    return Carried(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)
+    return ImportResult(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)
 
 
 class _Plan(NamedTuple):
@@ -137,19 +142,19 @@ def _signed(line: bytes) -> SignedRecordHead:
     return proof
 
 
-def _plan(lines: Lines, groups: dict[str, list[Stored]], record: str, fork: Fork | None) -> _Plan:
+def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, fork: Fork | None) -> _Plan:
     """Verify a line of the file, and see what of it is new. Nothing is written yet."""
     versions = groups[record]
-    tree = _before(lines, groups, record)
+    tree = _before(store, groups, record)
     after = link_of(versions[0].content).parent_cr_hash
-    found = verify_sealed(versions, tree=copied(tree), after=after)
+    found = verify_sealed(versions, tree=copy_frontier(tree), after=after)
     if not found.valid:
         raise IntegrityError(
             f"version {found.broken_at} of record {record} does not hold: {found.reason}",
             "do not use this file",
         )
     require(check_record(sealed(versions[-1])))
-    here = [entry.hash for entry in lines.versions(record)]
+    here = [entry.hash for entry in store.entries(record)]
     pairs = zip(here, versions, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].hash, pairs))
     forks = common < min(len(here), len(versions))
@@ -163,7 +168,7 @@ def _plan(lines: Lines, groups: dict[str, list[Stored]], record: str, fork: Fork
     return _Plan(record, versions, common, tree, forks)
 
 
-def _before(lines: Lines, groups: dict[str, list[Stored]], record: str) -> Frontier:
+def _before(store: VersionStore, groups: dict[str, list[Stored]], record: str) -> Frontier:
     """The frontier before the first version of a line of the file: that of the version it was forked from, if it was."""
     after = link_of(groups[record][0].content).parent_cr_hash
     if not after:
@@ -171,28 +176,28 @@ def _before(lines: Lines, groups: dict[str, list[Stored]], record: str) -> Front
     for name, versions in takewhile(lambda group: group[0] != record, groups.items()):
         for number, stored in enumerate(versions, 1):
             if stored.hash == after:
-                tree = _before(lines, groups, name)
+                tree = _before(store, groups, name)
                 for one in versions[:number]:
                     tree.append(bytes.fromhex(one.hash))
                 return tree
-    place = lines.find(after)
+    place = store.find(after)
     if place is None:
         raise NotFoundError(
             f"record {record} goes on from version {after[:12]}, which is not here",
             "import that record first",
         )
-    return lines.frontier(place)
+    return store.frontier(place)
 
 
-def _write(lines: Lines, plan: _Plan, fork: Fork | None) -> int:
+def _write(store: VersionStore, plan: _Plan, fork: Fork | None) -> int:
     """Add what is new. Returns how many versions that was."""
     record, versions, common, tree, forks = plan
     if forks and fork is not None:
         parent, said = sealed(versions[common - 1]), sealed(versions[-1])
         first = first_version(said, fork.author, fork.now, new_id=fork.id, parent=parent)
-        lines.append(None, fork.id, Stored(*store_form(first)), tree)
+        store.append(None, fork.id, Stored(*store_form(first)), tree)
         return 1
     new = versions[common:]
     if new:
-        lines.copy(record, new, Head(common - 1, versions[common - 1].hash) if common else EMPTY, tree)
+        store.copy(record, new, Head(common - 1, versions[common - 1].hash) if common else EMPTY, tree)
     return len(new)

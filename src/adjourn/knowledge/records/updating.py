@@ -13,8 +13,8 @@ import msgspec
 from adjourn.errors import RefusedError
 from adjourn.knowledge.cognition.transitions import (
     COLLECTION,
-    Happening,
-    Step,
+    RecordChange,
+    Transition,
     is_unanswered,
     move_task,
     path_of,
@@ -56,7 +56,7 @@ _OPERATION = {
 }
 
 
-def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Step:
+def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Transition:
     """The record with members replaced by those of `updates` (None takes one out), where the rules allow it."""
     after = updated(record, updates)
     try:
@@ -66,7 +66,7 @@ def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, no
         raise
 
 
-def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Step:
+def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Transition:
     for kind, collection in COLLECTION.items():
         if collection in updates:
             _check_items(kind, record, after, author)
@@ -77,17 +77,17 @@ def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAu
         kept = {**after["task"], "status": record["task"]["status"]}
         after = move_task({**after, "task": kept}, status, now)
     after = with_blocking(record, after, now)
-    return Step(after, tuple(_told(record, after, updates)))
+    return Transition(after, tuple(_told(record, after, updates)))
 
 
-def _told(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[Happening]:
+def _told(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[RecordChange]:
     changed = sorted(name for name in updates if not same(before.get(name), after.get(name)))
     if changed:
-        yield Happening("updated", "", {"members": changed})
+        yield RecordChange("updated", "", {"members": changed})
     known = by_id(before["toolEffects"])
     for effect in after["toolEffects"]:
         if not same(known.get(effect["id"]), effect):
-            yield Happening(
+            yield RecordChange(
                 "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
             )
     yield from violations(before, after)

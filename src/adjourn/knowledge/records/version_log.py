@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError
 from adjourn.knowledge.model import RecordContent, Tree
-from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
 from adjourn.log import Frontier, digest
 from adjourn.store import EMPTY, Entry, Head, Store
@@ -26,14 +26,14 @@ from adjourn.store import EMPTY, Entry, Head, Store
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024
 """A fold is due after so many versions, or so many bytes of them: bounds what opening a line reads."""
-MAX_KEPT = 256
-"""Lines whose head is kept in memory."""
+MAX_CACHED = 256
+"""Logs whose head is kept in memory."""
 MAX_FORKS = 10_000
 _PREFIX = "record/"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class Place(NamedTuple):
+class VersionLocation(NamedTuple):
     """Where a version is: the record's id, and the position in its stream (a fork's sequence is higher)."""
 
     record: str
@@ -52,18 +52,18 @@ class Fold(msgspec.Struct, frozen=True):
         return Frontier(self.size, [bytes.fromhex(node) for node in self.nodes])
 
 
-class Loose(NamedTuple):
+class UnfoldedTail(NamedTuple):
     """The versions after the last fold, as far as is known here: the fold's position, their hashes, their bytes."""
 
     after: int
     hashes: tuple[str, ...]
     weight: int
 
-    def and_(self, version: Entry) -> Loose:
-        return Loose(self.after, (*self.hashes, version.hash), self.weight + len(version.data))
+    def followed_by(self, version: Entry) -> UnfoldedTail:
+        return UnfoldedTail(self.after, (*self.hashes, version.hash), self.weight + len(version.data))
 
 
-class Line(NamedTuple):
+class VersionLog(NamedTuple):
     """A line as it is at its head."""
 
     id: str
@@ -72,13 +72,13 @@ class Line(NamedTuple):
     """The version at the head, with its root."""
     tree: Frontier
     """With this version. Copy it before you append."""
-    loose: Loose
-    kept: list[Written]
-    """What `written` gives, once it was asked for."""
+    tail: UnfoldedTail
+    encodings: list[EncodedDocument]
+    """What `encoded` gives, once it was asked for."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.id, self.at.seq)
+    def place(self) -> VersionLocation:
+        return VersionLocation(self.id, self.at.seq)
 
     @property
     def record(self) -> Tree:
@@ -88,72 +88,72 @@ class Line(NamedTuple):
     @property
     def head(self) -> Tree:
         """The sealed version at the head, to look at and to make others of: not to change, nor to hand out."""
-        return {**self.written.tree, "contentHash": self.stored.hash, "merkleRoot": self.stored.root}
+        return {**self.encoded.tree, "contentHash": self.stored.hash, "merkleRoot": self.stored.root}
 
     @property
-    def written(self) -> Written:
+    def encoded(self) -> EncodedDocument:
         """The version at the head, for those that follow it."""
-        if not self.kept:
-            self.kept.append(Written(self.stored.content, RecordContent))
-        return self.kept[0]
+        if not self.encodings:
+            self.encodings.append(EncodedDocument(self.stored.content, RecordContent))
+        return self.encodings[0]
 
 
-class Lines:
-    """The lines of one store. A line's head is kept in memory, and looked at again in the store before it is used."""
+class VersionStore:
+    """The version logs of one store. The head of each is cached, and compared with the store before it is used."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._kept: dict[str, Line] = {}
+        self._cache: dict[str, VersionLog] = {}
 
     def ids(self) -> list[str]:
         """The ids of all records."""
         return [name.removeprefix(_PREFIX) for name in self.store.streams() if name.startswith(_PREFIX)]
 
-    def at(self, record: str) -> Head:
+    def head_position(self, record: str) -> Head:
         """Where a line ends; `EMPTY` where there is no such record."""
         return self.store.head(_stream(record))
 
     def has_fold(self, record: str) -> bool:
         return self.store.ref(_stream(record)) is not None
 
-    def known(self, record: str) -> Line | None:
+    def cached(self, record: str) -> VersionLog | None:
         """The line at the head that was seen last: enough to write, for an append finds out when there is a newer one."""
-        return self._kept.get(record)
+        return self._cache.get(record)
 
-    def head(self, record: str) -> Line | None:
+    def head(self, record: str) -> VersionLog | None:
         """The line at its head, None where there is no such record."""
-        at = self.at(record)
+        at = self.head_position(record)
         if at == EMPTY:
             return None
-        kept = self._kept.get(record)
-        if kept is None or kept.at != at:
-            kept = self._read_on(record, at, kept)
-            self._keep(kept)
-        return kept
+        log = self._cache.get(record)
+        if log is None or log.at != at:
+            log = self._load(record, at, log)
+            self._keep(log)
+        return log
 
     def append(
         self,
-        line: Line | None,
+        log: VersionLog | None,
         record: str,
         stored: Stored,
         parent: Frontier | None = None,
         *,
-        written: Written | None = None,
-    ) -> Line:
+        encoded: EncodedDocument | None = None,
+    ) -> VersionLog:
         """Add a version to a line; the first one where `line` is None, after the `parent` of a fork. `ConflictError`."""
-        tree = copied(line.tree if line else parent or Frontier())
+        tree = copy_frontier(log.tree if log else parent or Frontier())
         root = root_after(tree, stored.hash)
-        at = Head(line.at.seq + 1 if line else 0, stored.hash)
+        at = Head(log.at.seq + 1 if log else 0, stored.hash)
         entry = Entry(stored.hash, stored.content)
-        loose = (line.loose if line else Loose(-1, (), 0)).and_(entry)
+        tail = (log.tail if log else UnfoldedTail(-1, (), 0)).followed_by(entry)
         refs: dict[str, str | None] = {}
-        if line is None or len(loose.hashes) >= FOLD_VERSIONS or loose.weight >= FOLD_BYTES:
-            refs = {_index(name): f"{n} {record}" for n, name in enumerate(loose.hashes, loose.after + 1)}
+        if log is None or len(tail.hashes) >= FOLD_VERSIONS or tail.weight >= FOLD_BYTES:
+            refs = {_index(name): f"{n} {record}" for n, name in enumerate(tail.hashes, tail.after + 1)}
             refs[_stream(record)] = _folded(at, tree)
-            loose = Loose(at.seq, (), 0)
-        self.store.append(_stream(record), [entry], expect=line.at if line else EMPTY, refs=refs)
-        made = Line(
-            record, at, Stored(stored.hash, stored.content, root), tree, loose, [written] if written else []
+            tail = UnfoldedTail(at.seq, (), 0)
+        self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
+        made = VersionLog(
+            record, at, Stored(stored.hash, stored.content, root), tree, tail, [encoded] if encoded else []
         )
         self._keep(made)
         return made
@@ -170,37 +170,37 @@ class Lines:
 
     # --- finding and reading versions
 
-    def find(self, content_hash: str) -> Place | None:
+    def find(self, content_hash: str) -> VersionLocation | None:
         """Where a version is."""
         if not _HASH.fullmatch(content_hash):  # a changed version may name anything
             return None
         position, _, record = (self.store.ref(_index(content_hash)) or "").partition(" ")
         if position.isdecimal() and len(position) < 16:
-            place = Place(record, int(position))
+            place = VersionLocation(record, int(position))
             if self._entry(place, content_hash) is not None:
                 return place
-        for line in list(self._kept.values()):
-            if content_hash in line.loose.hashes:
-                return Place(line.id, line.loose.after + 1 + line.loose.hashes.index(content_hash))
-        return self._find_loose(content_hash)
+        for log in list(self._cache.values()):
+            if content_hash in log.tail.hashes:
+                return VersionLocation(log.id, log.tail.after + 1 + log.tail.hashes.index(content_hash))
+        return self._find_in_tails(content_hash)
 
-    def read(self, content_hash: str) -> tuple[Place, Stored] | None:
+    def read(self, content_hash: str) -> tuple[VersionLocation, Stored] | None:
         """A version, whose hash was compared. Raises `IntegrityError`."""
         place = self.find(content_hash)
         entry = self._entry(place, content_hash) if place else None
         if place is None or entry is None:
             return None
-        return place, checked(entry, place.record)
+        return place, verified_version(entry, place.record)
 
-    def versions(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+    def entries(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """The versions of a line as they are stored, oldest first, without a look at their hashes."""
         return self.store.read(_stream(record), start, stop)
 
-    def whole(self, record: str, stop: int) -> list[tuple[str, int]]:
+    def segments(self, record: str, stop: int) -> list[tuple[str, int]]:
         """A first-parent line over all forks: (record, number of its versions), the oldest line first."""
         parts = [(record, stop)]
         while len(parts) < MAX_FORKS:
-            first = next(self.versions(parts[0][0], 0, 1), None)
+            first = next(self.entries(parts[0][0], 0, 1), None)
             parent = _parent(first.data) if first else ""
             place = self.find(parent) if parent else None
             if place is None or place.record in {name for name, _ in parts}:
@@ -208,30 +208,30 @@ class Lines:
             parts.insert(0, (place.record, place.position + 1))
         return parts
 
-    def leaves(self, place: Place) -> list[bytes]:
+    def leaves(self, place: VersionLocation) -> list[bytes]:
         """The leaves of the tree of a version: the hashes of its first-parent line up to it."""
-        parts = self.whole(place.record, place.position + 1)
-        return [bytes.fromhex(one.hash) for name, stop in parts for one in self.versions(name, 0, stop)]
+        parts = self.segments(place.record, place.position + 1)
+        return [bytes.fromhex(one.hash) for name, stop in parts for one in self.entries(name, 0, stop)]
 
-    def frontier(self, place: Place) -> Frontier:
+    def frontier(self, place: VersionLocation) -> Frontier:
         """The Merkle frontier up to a version."""
         tree = Frontier()
         for leaf in self.leaves(place):
             tree.append(leaf)
         return tree
 
-    def rooted(self, record: str, stop: int) -> Iterator[Stored]:
+    def verified_versions(self, record: str, stop: int) -> Iterator[Stored]:
         """The versions of a line up to a position, their hashes compared, with their roots. Raises `IntegrityError`."""
-        parts = self.whole(record, stop)
+        parts = self.segments(record, stop)
         tree = Frontier()
         for name, count in parts:
-            for entry in self.versions(name, 0, count):
+            for entry in self.entries(name, 0, count):
                 if name != record:
                     tree.append(bytes.fromhex(entry.hash))
                 else:
-                    yield checked(entry, record)._replace(root=root_after(tree, entry.hash))
+                    yield verified_version(entry, record)._replace(root=root_after(tree, entry.hash))
 
-    def many(self, hashes: Sequence[str]) -> list[Tree]:
+    def sealed_versions(self, hashes: Sequence[str]) -> list[Tree]:
         """Sealed versions, in the order of their hashes, each line read once."""
         wanted: dict[str, int] = {}
         for content_hash in hashes:
@@ -242,61 +242,67 @@ class Lines:
         found = {
             stored.hash: sealed(stored)
             for record, stop in wanted.items()
-            for stored in self.rooted(record, stop)
+            for stored in self.verified_versions(record, stop)
             if stored.hash in due
         }
         return [found[content_hash] for content_hash in hashes]
 
     # --- the parts
 
-    def _read_on(self, record: str, at: Head, known: Line | None) -> Line:
+    def _load(self, record: str, at: Head, known: VersionLog | None) -> VersionLog:
         """The line at a head, from what is known of it: an older head, else the fold, else nothing."""
         fold = self.fold(record)
         if known is not None and known.at.seq <= at.seq:
-            since, tree, loose = known.at, copied(known.tree), known.loose
+            since, tree, tail = known.at, copy_frontier(known.tree), known.tail
         elif fold is not None and fold.position <= at.seq:
-            since, tree, loose = Head(fold.position, fold.hash), fold.frontier(), Loose(fold.position, (), 0)
+            since, tree, tail = (
+                Head(fold.position, fold.hash),
+                fold.frontier(),
+                UnfoldedTail(fold.position, (), 0),
+            )
         else:
-            return self._rebuilt(record, at)
+            return self._rebuild(record, at)
         last: Entry | None = None
-        for position, last in enumerate(self.versions(record, since.seq, at.seq + 1), since.seq):
+        for position, last in enumerate(self.entries(record, since.seq, at.seq + 1), since.seq):
             if position == since.seq and last.hash != since.hash:
-                return self._rebuilt(record, at)
+                return self._rebuild(record, at)
             if position > since.seq:
                 tree.append(bytes.fromhex(last.hash))
-                loose = loose.and_(last)
-        return self._line(record, at, last, tree, loose)
+                tail = tail.followed_by(last)
+        return self._log(record, at, last, tree, tail)
 
-    def _rebuilt(self, record: str, at: Head) -> Line:
-        """The line from its beginning: without a fold, or with one that is not of this line. The next version makes a fold."""
-        tree = self.frontier(Place(record, at.seq))
-        last = next(self.versions(record, at.seq, at.seq + 1), None)
-        return self._line(record, at, last, tree, Loose(at.seq, (), FOLD_BYTES))
+    def _rebuild(self, record: str, at: Head) -> VersionLog:
+        """The line from its beginning: without a fold, or with one that is not of this log. The next version makes a fold."""
+        tree = self.frontier(VersionLocation(record, at.seq))
+        last = next(self.entries(record, at.seq, at.seq + 1), None)
+        return self._log(record, at, last, tree, UnfoldedTail(at.seq, (), FOLD_BYTES))
 
-    def _line(self, record: str, at: Head, last: Entry | None, tree: Frontier, loose: Loose) -> Line:
+    def _log(
+        self, record: str, at: Head, last: Entry | None, tree: Frontier, tail: UnfoldedTail
+    ) -> VersionLog:
         if last is None or last.hash != at.hash:
             raise IntegrityError(
                 f"the head of record {record} cannot be read", f"run `adjourn record verify {record}`"
             )
-        stored = checked(last, record)
-        return Line(record, at, stored._replace(root=tree.root().hex()), tree, loose, [])
+        stored = verified_version(last, record)
+        return VersionLog(record, at, stored._replace(root=tree.root().hex()), tree, tail, [])
 
-    def _find_loose(self, content_hash: str) -> Place | None:
-        """Look for a version among those that came after the fold of their line."""
+    def _find_in_tails(self, content_hash: str) -> VersionLocation | None:
+        """Look for a version among those that came after the fold of their log."""
         for name, at in self.store.streams().items():
             if not name.startswith(_PREFIX):
                 continue
             record = name.removeprefix(_PREFIX)
             if at.hash == content_hash:
-                return Place(record, at.seq)
+                return VersionLocation(record, at.seq)
             fold = self.fold(record)
             start = fold.position + 1 if fold else 0
-            for position, entry in enumerate(self.versions(record, start, at.seq), start):
+            for position, entry in enumerate(self.entries(record, start, at.seq), start):
                 if entry.hash == content_hash:
-                    return Place(record, position)
+                    return VersionLocation(record, position)
         return None
 
-    def _entry(self, place: Place, content_hash: str) -> Entry | None:
+    def _entry(self, place: VersionLocation, content_hash: str) -> Entry | None:
         """The entry at a place, if it has that hash."""
         with suppress(IntegrityError, InvalidError):
             for entry in self.store.read(_stream(place.record), place.position, place.position + 1):
@@ -304,20 +310,20 @@ class Lines:
         return None
 
     def fold(self, record: str) -> Fold | None:
-        """The frontier that is kept of a line; None where there is none, or not one that this package has written."""
+        """The stored frontier of a log; None where there is none, or one that this package did not write."""
         value = self.store.ref(_stream(record)) or ""
         with suppress(msgspec.DecodeError, InvalidError, ValueError):
             fold = msgspec.json.decode(value, type=Fold)
             return fold if _folded(Head(fold.position, fold.hash), fold.frontier()) == value else None
         return None
 
-    def _keep(self, line: Line) -> None:
-        if len(self._kept) >= MAX_KEPT and line.id not in self._kept:
-            self._kept.pop(next(iter(self._kept)))
-        self._kept[line.id] = line
+    def _keep(self, log: VersionLog) -> None:
+        if len(self._cache) >= MAX_CACHED and log.id not in self._cache:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[log.id] = log
 
 
-def checked(entry: Entry, record: str) -> Stored:
+def verified_version(entry: Entry, record: str) -> Stored:
     """A stored version whose content has its hash, else `IntegrityError`."""
     if digest(entry.data) != entry.hash:
         raise IntegrityError(
@@ -327,10 +333,10 @@ def checked(entry: Entry, record: str) -> Stored:
     return Stored(entry.hash, entry.data)
 
 
-def moved(record: str, expected: str, found: str) -> ConflictError:
+def head_moved(record: str, expected: str, found: str) -> ConflictError:
     """What a writer is told that was not the first."""
     return ConflictError(
-        f"record {record} has gone on: its head is {found}, not {expected}; nothing was written",
+        f"record {record} changed since you read it: its head is {found}, not {expected}; nothing was written",
         f"make the change to the new head; or keep yours beside it, `fork` of {expected[:12]}, and `merge` the two",
     )
 
@@ -343,7 +349,7 @@ def _index(content_hash: str) -> str:
     return f"version/{content_hash}"
 
 
-def copied(tree: Frontier) -> Frontier:
+def copy_frontier(tree: Frontier) -> Frontier:
     """A frontier to append to."""
     tree.settle()
     return Frontier(tree.size, list(tree.nodes))

@@ -47,7 +47,7 @@ from adjourn.knowledge.model import (
     without,
     write,
 )
-from adjourn.knowledge.records.encoding import Written
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.log import Frontier, digest
 from adjourn.log.canonical import canonical
 
@@ -85,7 +85,7 @@ class Stored(NamedTuple):
 NO_ROOTS: Mapping[int, str] = MappingProxyType({})
 
 
-class Verification(NamedTuple):
+class ChainVerification(NamedTuple):
     """`checked` versions held; the last good one has hash `head`. `broken_at` is the stored hash of the first bad one."""
 
     checked: int
@@ -177,7 +177,7 @@ def store_form(record: Tree) -> tuple[str, bytes]:
     return digest(content), content
 
 
-def following(head: Written, record: Tree) -> tuple[Stored, Written]:
+def following(head: EncodedDocument, record: Tree) -> tuple[Stored, EncodedDocument]:
     """`store_form`, quicker, of a version (without its seal) that shares parts with the one that is written already."""
     _check_version(record["version"])
     written = head.follow(record)
@@ -249,7 +249,7 @@ def verify_versions(
     after: str = "",
     expected_head: str | None = None,
     expected_root: str | None = None,
-) -> Verification:
+) -> ChainVerification:
     """Verify a first-parent line, oldest first: pairs of a stored hash and the content. It follows version `after`, whose Merkle
     frontier is `tree`, if given. `roots` are the Merkle roots that are kept, by sequence.
     """
@@ -259,7 +259,7 @@ def verify_versions(
     for content_hash, content in versions:
         leaf = sha256(content).digest()
         if leaf.hex() != content_hash:
-            return Verification(checked, previous, content_hash, "hash-mismatch")
+            return ChainVerification(checked, previous, content_hash, "hash-mismatch")
         reason = _wrong(content, previous, sequence)
         if reason is None or reason == "version-unsupported":
             append(leaf)
@@ -267,7 +267,7 @@ def verify_versions(
             if sequence in roots and roots[sequence] != tree.root().hex():
                 reason = "merkle-mismatch"
         if reason is not None:
-            return Verification(checked, previous, content_hash, reason)
+            return ChainVerification(checked, previous, content_hash, reason)
         previous = content_hash
         sequence += 1
         checked += 1
@@ -275,13 +275,15 @@ def verify_versions(
         expected_root is not None and expected_root != tree.root().hex()
     )
     return (
-        Verification(checked, previous, previous, "head-mismatch")
+        ChainVerification(checked, previous, previous, "head-mismatch")
         if missed
-        else Verification(checked, previous)
+        else ChainVerification(checked, previous)
     )
 
 
-def verify_sealed(versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any) -> Verification:
+def verify_sealed(
+    versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any
+) -> ChainVerification:
     """`verify_versions` of versions that come with their roots."""
     roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
     return verify_versions(((one.hash, one.content) for one in versions), roots=roots, tree=tree, **known)

@@ -80,10 +80,10 @@ def current(store: Store, record: Tree) -> Tree:
 
 
 def _events(store: Store, task: str, start: int) -> Iterator[Event]:
-    for claimed_effect in following(store, task, start, store.head(task)):
-        if any(tells in claimed_effect.data for tells in _TELLS):
+    for entry in following(store, task, start, store.head(task)):
+        if any(tells in entry.data for tells in _TELLS):
             with suppress(InvalidError):  # of a later format: it tells nothing that is understood here
-                yield decode(claimed_effect.data)
+                yield decode(entry.data)
 
 
 # --- looking for an effect
@@ -137,11 +137,11 @@ def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
         return ""
     done = ""
     wanted: dict[str, bytes] = {"": call.digest.encode()}
-    for claimed_effect in following(task.store, task.id, 0, task.head):
-        if not any(needle in claimed_effect.data for needle in wanted.values()):
+    for entry in following(task.store, task.id, 0, task.head):
+        if not any(needle in entry.data for needle in wanted.values()):
             continue
         with suppress(InvalidError):
-            event = decode(claimed_effect.data)
+            event = decode(entry.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.ToolAllowed) and data.effectful and event.session:
                 if (data.tool, data.digest) == (call.name, call.digest):

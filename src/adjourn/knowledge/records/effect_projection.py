@@ -23,11 +23,11 @@ def update_effects(store: Store, record: Tree, at: int) -> Transition:
     step = Transition(after, tuple(_told(one) for one in changed))
     for effect in changed:
         by = effect.get("settledBy", {})
-        ask_about_effect = by_id(step.record["questionsForUser"]).get(question_id(effect), {})
-        if by.get("type") == "human" and ask_about_effect.get("status") == "open":
+        asked = by_id(step.record["questionsForUser"]).get(question_id(effect), {})
+        if by.get("type") == "human" and asked.get("status") == "open":
             answer = DONE if effect["status"] == "completed" else NOT_DONE
             person = CRAuthor(id=by["id"], type="human")
-            said = interventions.answer_question(step.record, ask_about_effect["id"], answer, person, at)
+            said = interventions.answer_question(step.record, asked["id"], answer, person, at)
             step = Transition(said.record, (*step.events, *said.events))
     return step
 

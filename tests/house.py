@@ -137,14 +137,31 @@ class Source:
         graph = {
             module.name: {
                 loaded
-                for node in _imports(module.tree, deferred=deferred)
-                for target in self._targets(module, node)
+                for target in self.imports_of(module, deferred=deferred)
                 for loaded in (target, *_packages_of(target))
                 if loaded != module.name and loaded not in _packages_of(module.name)
             }
             for module in self.modules.values()
         }
         return sorted(sorted(part) for part in _strongly_connected(graph) if len(part) > 1)
+
+    def imports_of(self, module: Module, *, deferred: bool = False) -> set[str]:
+        """The modules of the package that a module imports; `deferred`: in functions, too.
+
+        A name that comes through a front door counts as an import of the package and of the module that defines the name.
+        """
+        nodes = _imports(module.tree, deferred=deferred)
+        return {target for node in nodes for target in self._targets(module, node)}
+
+    def imports_from_elsewhere(self, module: Module) -> set[str]:
+        """The top names of what a module imports, anywhere in it, that is not of the package."""
+        found = set()
+        for node in _imports(module.tree, deferred=True):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif not node.level and node.module:
+                found.add(node.module.partition(".")[0])
+        return found - {PACKAGE}
 
     def _targets(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         if isinstance(node, ast.Import):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
 from adjourn.log import decode, digest, kinds

@@ -15,4 +15,8 @@ def main(arguments: list[str], program: str = "adjourn") -> int:
         return 0
     from adjourn.cli import app  # noqa: PLC0415  # the framework, 30 ms
 
+    if program == "aex":
+        from adjourn.cli import aex  # noqa: PLC0415  # made of the table of `app`
+
+        return app.main(arguments, program, aex.group)
     return app.main(arguments, program)

@@ -41,13 +41,13 @@ def group(ctx: click.Context, *, version: bool) -> None:
         click.echo(ctx.get_help())
 
 
-def main(arguments: list[str], program: str = "adjourn") -> int:
-    """Run a command of `adjourn` or `aex`; every failure is said on stderr, with the next step."""
+def main(arguments: list[str], program: str = "adjourn", commands: click.Group = group) -> int:
+    """Run one of `commands`; every failure is printed on stderr, with the next step. Returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        result: Any = _group(program).main(arguments, prog_name=program, standalone_mode=False)
+        result: Any = commands.main(arguments, prog_name=program, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
@@ -69,14 +69,6 @@ def main(arguments: list[str], program: str = "adjourn") -> int:
         complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
         return 1
     return result if isinstance(result, int) else 0
-
-
-def _group(program: str) -> click.Group:
-    if program != "aex":
-        return group
-    from adjourn.cli.aex import group as published  # noqa: PLC0415  # made of this module's table
-
-    return published
 
 
 def _explain(error: AdjournError) -> None:

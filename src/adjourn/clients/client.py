@@ -14,8 +14,7 @@ from threading import RLock
 
 import msgspec
 
-from adjourn.aex import DIAGNOSTICS, load
-from adjourn.aex.policy import Policy
+from adjourn.aex import DIAGNOSTICS, Policy, load
 from adjourn.checkpoints import anchors, triggers
 from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.checkpoints import anchors, triggers
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import digest, kinds, timestamp

@@ -21,8 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from adjourn.aex import PathMatcher, glob_path, glob_text
-from adjourn.aex.policy import Policy, Verdict
+from adjourn.aex import PathMatcher, Policy, Verdict, glob_path, glob_text
 from adjourn.policy.protected import (
     COMMAND_KEYS,
     CONTENT_KEYS,

@@ -10,8 +10,7 @@ import os
 
 import msgspec
 
-from adjourn.aex import discover, from_text, load, merge, not_granted, read_layer
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy, discover, from_text, load, merge, not_granted, read_layer
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
 from adjourn.log import digest

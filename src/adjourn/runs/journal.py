@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex.rules import Policy
+from adjourn.aex import Policy
 from adjourn.checkpoints import triggers
 from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex import Confirm, Document, Rule, glob_text, layer, merge, split_scope
-from adjourn.aex.rules import Policy
+from adjourn.aex import Confirm, Document, Policy, Rule, glob_text, layer, merge, split_scope
 
 MAKE = "make"
 """The name under which a `make` step is counted. No rule needs to allow it."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex.rules import Policy
+from adjourn.aex import Policy
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds, timestamp
 from adjourn.models import Model, ModelError

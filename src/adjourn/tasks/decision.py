@@ -14,8 +14,7 @@ from typing import Literal
 import msgspec
 
 from adjourn.aex.match import glob_path
-from adjourn.aex.policy import Policy
-from adjourn.aex.rules import Rule, Verdict
+from adjourn.aex.rules import Policy, Rule, Verdict
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, timestamp
 from adjourn.tasks.ledger import Approval, Ledger, definition_key, rate_key, rate_used

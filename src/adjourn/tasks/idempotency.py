@@ -13,8 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from adjourn.aex import Rule, values_at
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy, Rule, values_at
 from adjourn.errors import InvalidError
 from adjourn.log import Event, digest, kinds
 from adjourn.log.canonical import canonical

@@ -21,7 +21,7 @@ from adjourn.tasks.task import SYSTEM, Fact, Task, Written
 from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
-    from adjourn.aex.policy import Policy
+    from adjourn.aex import Policy
 
 LEASE_MILLISECONDS = 60_000
 """How long a session on a machine that cannot be looked at is taken to live without a sign of life."""

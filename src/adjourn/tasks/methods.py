@@ -8,7 +8,7 @@ Owns: the lists and that rule. Must never: forward anything.
 
 from __future__ import annotations
 
-from adjourn.aex.policy import Policy, Verdict
+from adjourn.aex import Policy, Verdict
 from adjourn.tasks.decision import Block
 
 UNGATED = frozenset((

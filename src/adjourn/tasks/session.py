@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError
 from adjourn.host import ids
 from adjourn.log import kinds, timestamp

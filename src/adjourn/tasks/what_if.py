@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.errors import InvalidError
 from adjourn.log import Event, digest, kinds, milliseconds
 from adjourn.log.canonical import canonical

@@ -20,8 +20,7 @@ from adjourn.policy.arguments import places
 from adjourn.tasks import is_vendors
 
 if TYPE_CHECKING:
-    from adjourn.aex import Explanation, Rule
-    from adjourn.aex.rules import Policy
+    from adjourn.aex import Explanation, Policy, Rule
 
 _TITLES = {
     "allow": "Allowed:",

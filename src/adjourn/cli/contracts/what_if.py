@@ -22,7 +22,7 @@ from adjourn.tasks.what_if import Replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from adjourn.aex.policy import Policy
+    from adjourn.aex import Policy
     from adjourn.log import Event
     from adjourn.store import Store
     from adjourn.tasks import Stopped

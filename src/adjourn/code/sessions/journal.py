@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.checkpoints import anchors, checkpoint
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder

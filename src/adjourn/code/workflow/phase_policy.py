@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from adjourn.aex import from_text
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.phases import PhaseStep

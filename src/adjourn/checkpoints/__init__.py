@@ -1,4 +1,7 @@
-"""."""
+"""Checkpoints of a task: the signed event, its folder and its page, when one is due, and going back to one.
+
+Owns: everything that a checkpoint writes outside of the event log. Must never: decide whether a call is permitted.
+"""
 
 from adjourn.front_door import lazily
 

@@ -1,4 +1,7 @@
-"""."""
+"""Resuming: everything that the next session is told about a task, collected in one place.
+
+Owns: choosing and ordering what is told. Must never: write a page or a folder of a checkpoint.
+"""
 
 from adjourn.front_door import lazily
 

@@ -1,4 +1,4 @@
-"""."""
+"""Asking a language model: through a client's sampling, or for a draft of a contract."""
 
 from adjourn.front_door import lazily
 

@@ -1,4 +1,4 @@
-"""."""
+"""Deleting what is no longer needed: `prune` for old checkpoints, `gc` for data that nothing refers to."""
 
 from adjourn.front_door import lazily
 

@@ -1,4 +1,7 @@
-"""."""
+"""The journal of a task and its meaning: ledger, decision, commit, sessions, leases, approvals, idempotency.
+
+Owns: the one path by which events are appended. Must never: know a client's protocol or how a checkpoint is shown.
+"""
 
 from adjourn.front_door import lazily
 
@@ -115,8 +118,8 @@ if not TYPE_CHECKING:
             "MovedError": "lease",
             "OF_CLIENT": "methods",
             "OF_SERVER": "methods",
-            "SYSTEM": "task",
             "PermanentConflictError": "retry",
+            "SYSTEM": "task",
             "Sitting": "lease",
             "Stopped": "what_if",
             "Task": "task",

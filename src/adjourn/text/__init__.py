@@ -1,4 +1,4 @@
-"""."""
+"""Text that others wrote, made safe: strict JSON, quoting, redaction of secrets, escapes for terminals. Pure."""
 
 from adjourn.front_door import lazily
 

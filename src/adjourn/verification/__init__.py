@@ -1,4 +1,4 @@
-"""."""
+"""Checking a store, a task or a checkpoint folder: hash chains, signatures and references, reported as findings."""
 
 from adjourn.front_door import lazily
 

@@ -5,42 +5,27 @@ import-linter checks layers and direct imports; it takes a front door for all th
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from house import Module, Source
 
-SOURCE = Source(Path(__file__).parents[3] / "src")
+REPOSITORY = Path(__file__).parents[3]
+SOURCE = Source(REPOSITORY / "src")
 READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.policy"}
 OPENS_FILES = READS_POLICY_FILES | {"adjourn.aex.review"}
 """`review` compiles the policy that it compares a task with, by `policy`."""
-PURE = (
-    "adjourn.aex",
-    "adjourn.checkpoints.builder",
-    "adjourn.checkpoints.page",
-    "adjourn.checkpoints.parser",
-    "adjourn.checkpoints.reflection",
-    "adjourn.errors",
-    "adjourn.findings",
-    "adjourn.knowledge.brief",
-    "adjourn.knowledge.cognition.deltas",
-    "adjourn.knowledge.cognition.invariants",
-    "adjourn.knowledge.cognition.transitions",
-    "adjourn.knowledge.model",
-    "adjourn.knowledge.records.diff",
-    "adjourn.knowledge.records.merge",
-    "adjourn.knowledge.records.merge_rules",
-    "adjourn.knowledge.records.versions",
-    "adjourn.log",
-    "adjourn.tasks.decision",
-    "adjourn.tasks.ledger",
-    "adjourn.text",
+_CONTRACT = next(
+    contract
+    for contract in tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    if contract["name"].startswith("rules are pure")
 )
-DOES_IO = {
-    "asyncio", "fcntl", "io", "os", "pathlib", "random", "secrets", "select", "shutil", "signal", "socket", "sqlite3",
-    "subprocess", "tempfile", "threading",
-}  # fmt: skip
+PURE = tuple(name.removesuffix(".**") for name in _CONTRACT["source_modules"])
+DOES_IO = {name for name in _CONTRACT["forbidden_modules"] if not name.startswith("adjourn.")}
 
 
 def _pure_modules() -> list[str]:

@@ -1,4 +1,4 @@
-"""."""
+"""The documents of an agent's knowledge as data types, with their limits. Pure: no store, no host, no I/O."""
 
 from adjourn.front_door import lazily
 

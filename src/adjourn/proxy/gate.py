@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from adjourn.aex import tool_name_ok
-from adjourn.aex import Policy
+from adjourn.aex import Policy, tool_name_ok
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, Message, Oversize, frames

@@ -70,7 +70,7 @@ EXCEPTIONS: Final = {
     ("code.server.tools", "TOOLS"): _EXTRA,
     ("code.sessions.journal", "last_step"): _EXTRA,
     ("code.sessions.status", "status"): _EXTRA,
-    ("code.workflow.worktree", "Place"): _EXTRA,
+    ("code.workflow.worktree", "Worktree"): _EXTRA,
     ("hooks.main", "run"): _START,
     ("hooks.options", "OPTIONS"): _START,
     ("hooks.options", "Option"): _START,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from adjourn.aex import from_text
-from adjourn.aex import Policy
+from adjourn.aex import Policy, from_text
 from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.phases import PhaseStep

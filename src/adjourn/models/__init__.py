@@ -22,11 +22,11 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "SamplingAnswer": "client_model",
             "Completion": "model",
             "Draft": "draft",
             "Model": "model",
             "ModelError": "model",
+            "SamplingAnswer": "client_model",
             "SamplingRequest": "client_model",
         },
     )

@@ -22,7 +22,7 @@ demo: $(READY)       ## a session that is killed, and the one that goes on
 	$(BIN)/adjourn demo
 
 tools: $(READY)      ## what the tests drive: PostgreSQL, Node, real MCP servers
-	$(BIN)/python tests/tools.py
+	$(BIN)/python tests/support/tools.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import tools
+from support import tools
 
 # Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
 os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"

@@ -34,7 +34,7 @@ from adjourn.knowledge.records.versions import (
 from adjourn.log import merkle
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.signing import encode_bytes, public_key
-from strategies_cognition import ANN, sample
+from support.documents import ANN, sample
 
 SPEC = Path(__file__).parent.parent / "spec"
 SCHEMAS = SPEC / "schemas"

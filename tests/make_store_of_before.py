@@ -22,11 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.proxy import Client, Done, ProxyWorkspace, refused, run, wait_for
+
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "e2e")]
-
-from harness import Client, Done, Workspace, refused, run, wait_for  # noqa: E402  # from where it was just named
-
 FOLDER = HERE / "data" / "store_of_before"
 ARCHIVE, ANSWERS = "store.tar.xz", "answers.json"
 WRITTEN = 1_777_723_200_000_000_000
@@ -77,7 +75,7 @@ if os.environ.get("CLOCK_HOST"):
 """
 
 
-class ElsewhereThen(Workspace):
+class ElsewhereThen(ProxyWorkspace):
     """A workspace whose processes have another clock, and with `host` another machine's name."""
 
     def __init__(self, path: Path, *policy: str, shown: int, host: str = "") -> None:

@@ -16,7 +16,7 @@ from adjourn.adapters import asking
 from adjourn.adapters.models import PROVIDERS, choose
 from adjourn.errors import UsageError
 from adjourn.models.model import Completion, Model, ModelError
-from model_server import Reply, serving
+from support.model_server import Reply, serving
 
 VARIABLES = (
     "AEX_MODEL",

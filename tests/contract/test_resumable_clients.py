@@ -22,7 +22,7 @@ from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOp
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS
 from adjourn.models.model import ModelError
-from model_server import Asked, ModelServer, Reply, serving
+from support.model_server import Asked, ModelServer, Reply, serving
 
 VARIABLES = [
     f"{name}_{part}" for name in ("ANTHROPIC", "OPENAI") for part in ("API_KEY", "MODEL", "BASE_URL")

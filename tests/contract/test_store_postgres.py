@@ -17,7 +17,7 @@ from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.migrate import LATEST
 from adjourn.store.postgres import PostgresStore
 from adjourn.tasks.task import Fact, Task
-from strategies import Clock
+from support.clock import Clock
 
 psycopg = pytest.importorskip("psycopg")
 

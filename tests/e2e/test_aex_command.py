@@ -15,7 +15,7 @@ import pytest
 from adjourn import __version__
 from adjourn.cli.aex import PUBLISHED, RENAMED, TABLE, group
 from adjourn.proxy.options import OPTIONS
-from terminal import at_terminal
+from support.terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "aex-command.md"
 AEX = str(Path(sys.executable).with_name("aex"))

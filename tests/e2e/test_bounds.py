@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import NEW, Workspace, refused, text_of
-from test_hook_events import SETTLE, Told
+from support.hooks import SETTLE, HookEventWorkspace
+from support.proxy import NEW, ProxyWorkspace, refused, text_of
 
 RM = {"command": "rm -rf build"}
 SECONDS = 45.0
@@ -36,7 +36,7 @@ def locking(*folders: Path) -> Iterator[None]:
 
 def test_a_locked_folder_of_pages_does_not_hold_up_a_hook(tmp_path: Path) -> None:
     """A destructive call is decided on, and the person is told that its page was not written and who to look for."""
-    with Told(tmp_path, "allow *") as work:
+    with HookEventWorkspace(tmp_path, "allow *") as work:
         (work.root / "tmp").mkdir()
         with locking(work.root / "tmp"):
             asked = work.ask("Bash", RM, SETTLE, tool_use_id="u1")
@@ -54,7 +54,7 @@ def test_a_locked_folder_of_pages_does_not_hold_up_a_hook(tmp_path: Path) -> Non
 
 def test_locked_folders_do_not_hold_up_a_proxy(tmp_path: Path) -> None:
     """Destructive calls and `aex.checkpoint` are answered without a page; a locked checkpoint's folder is an error that names it."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t", era=NEW)
         client.meta("aex.checkpoint", name="kept")
         with locking(work.root / "tmp"):
@@ -76,7 +76,7 @@ def test_a_frozen_database_does_not_hold_up_a_proxy(
     """Calls with effects are refused, `ping` and calls that only read pass, each within a bound."""
     url = new_postgres_url() + "%20-cstatement_timeout%3D500&connect_timeout=2"
     postmaster = int(Path(postgres_server.folder, "data", "postmaster.pid").read_text().split()[0])
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--store", url, "--task", "t", era=NEW)
         assert not refused(client.call("echo"))
         children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()

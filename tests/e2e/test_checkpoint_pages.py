@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, Workspace
-from test_cli import Desk
 
 from adjourn.checkpoints.page_files import search
 from adjourn.log.chain import verify_chain
+from support.command_line import CommandLine
+from support.proxy import ERAS, ProxyWorkspace
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 12
@@ -31,13 +31,13 @@ SAID: dict[str, Any] = {
 }
 
 
-def desk(work: Workspace) -> Desk:
-    return Desk(work.root, work.config)
+def desk(work: ProxyWorkspace) -> CommandLine:
+    return CommandLine(work.root, work.config)
 
 
 def test_a_budget_of_50_is_checkpointed_and_the_next_session_is_told(tmp_path: Path) -> None:
     """At 38 and 45 calls, once each; the session is killed, and the next one is told the newest page."""
-    with Workspace(tmp_path, "allow *", "budget calls=50") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=50") as work:
         client = work.client("--task", "t")
         client.meta("aex.checkpoint", name="plan", **SAID)
         for number in range(46):
@@ -56,7 +56,7 @@ def test_a_budget_of_50_is_checkpointed_and_the_next_session_is_told(tmp_path: P
 @pytest.mark.parametrize("era", ERAS)
 def test_a_tool_that_says_it_is_destructive_has_a_checkpoint_before_it(tmp_path: Path, era: str) -> None:
     """Its hint counts once the tools were listed; one that fails brings the page before back."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t", era=era)
         client.meta("aex.checkpoint", name="plan", **SAID)
         client.call("shell.exec", {"command": "kubectl apply -f x.yaml"})
@@ -73,7 +73,7 @@ def test_a_tool_that_says_it_is_destructive_has_a_checkpoint_before_it(tmp_path:
 def test_a_page_that_can_be_read_after_every_kill(tmp_path: Path) -> None:
     """Killed at any moment while checkpoints are made: the newest page is whole, and no earlier one is lost."""
     chooser = random.Random(20261122)
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         seen: set[str] = set()
         newest = -1
         for kill in range(KILLS):
@@ -112,7 +112,7 @@ def forgotten(seen: set[str]) -> set[str]:
 @pytest.fixture
 def work(tmp_path: Path) -> Any:
     """A workspace with a session that ended: a milestone, a destructive call, an end."""
-    with Workspace(tmp_path, "allow *", "budget calls=20") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=20") as work:
         client = work.client("--task", "t")
         client.call("echo")
         client.meta("aex.checkpoint", name="plan", **SAID)
@@ -121,7 +121,7 @@ def work(tmp_path: Path) -> Any:
         yield work
 
 
-def test_show_lint_and_edit(work: Workspace) -> None:
+def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
     """The newest page is shown with how far it is; what is wrong with one is said with its line; an edit is checked."""
     run = desk(work).run
     shown = run("checkpoint", "show")
@@ -154,7 +154,7 @@ def test_show_lint_and_edit(work: Workspace) -> None:
     assert run("checkpoint", "edit", env=environment).code == 2
 
 
-def test_a_page_is_written_by_hand(work: Workspace) -> None:
+def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
     """From a message, a page, or JSON; the checkpoint is a person's."""
     run = desk(work).run
     assert run("checkpoint", "write", "-m", "Begin with the tests").out.startswith(
@@ -180,7 +180,7 @@ def test_a_page_is_written_by_hand(work: Workspace) -> None:
     assert run("verify").code == 0
 
 
-def test_archive_restore_reflect_prune_and_gc(work: Workspace) -> None:
+def test_archive_restore_reflect_prune_and_gc(work: ProxyWorkspace) -> None:
     """Each says in its first line what it did, and the history verifies after all of them."""
     run = desk(work).run
     assert run("prune", "--keep-last", "2").out.startswith("would prune 2 checkpoints")
@@ -208,7 +208,7 @@ def test_archive_restore_reflect_prune_and_gc(work: Workspace) -> None:
 
 def test_rolling_back_shows_first(tmp_path: Path) -> None:
     """Files and page as they were before the destructive call; nothing happens without --yes."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         subprocess.run(["git", "init", "-q"], cwd=work.root, check=True)
         (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
         (work.root / "notes.md").write_text("good")
@@ -229,7 +229,7 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
         assert run("verify").code == 0
 
 
-def test_the_rules_are_listed(work: Workspace) -> None:
+def test_the_rules_are_listed(work: ProxyWorkspace) -> None:
     """Those that are off, too."""
     run = desk(work).run
     (work.root / ".aex" / "discipline.json").write_text('{"off": ["rm"]}')

@@ -6,69 +6,27 @@ import hashlib
 import json
 import os
 import pty
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Done, Workspace, run
 
 from adjourn.log.event import GENESIS
 from adjourn.proxy.options import OPTIONS
+from support.command_line import CommandLine
+from support.proxy import Done, ProxyWorkspace, run
 
 NASTY = "half\x1b[31m done\x07 \u202edesrever\nnext: \x9b2J deploy"
 PERSON_SECONDS = 10.0
 
 
-class Desk:
-    """A workspace, a configuration, and the commands that a person runs there."""
-
-    def __init__(self, root: Path, config: Path) -> None:
-        self.root = root
-        self.config = config
-
-    @property
-    def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("ADJOURN_")}
-        return kept | {"ADJOURN_CONFIG": str(self.config)}
-
-    def run(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-        return run(*arguments, cwd=cwd or self.root, env=self.environment if env is None else env)
-
-    def ok(self, *arguments: str) -> Done:
-        done = self.run(*arguments)
-        assert done.code == 0, done
-        return done
-
-    @property
-    def database(self) -> Path:
-        return self.root / ".aex" / "adjourn.db"
-
-    def sql(self, statement: str, *values: object) -> list[Any]:
-        """Change the store behind everybody's back."""
-        with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
-            return connection.execute(statement, values).fetchall()
-
-    def rows(self) -> list[tuple[int, str, bytes]]:
-        return self.sql("SELECT seq, hash, data FROM entry ORDER BY seq")
-
-    def seq_of(self, kind: str) -> int:
-        return next(seq for seq, _, data in self.rows() if f'"event":"{kind}"'.encode() in data)
-
-    def copy(self, to: Path) -> Desk:
-        shutil.copytree(self.root.parent, to, dirs_exist_ok=True)
-        return Desk(to / self.root.name, to / self.config.name)
-
-
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def left(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """What a session left that was killed while a call was on its way and a question open. Not to be changed."""
     policy = (
         "use echo, file.*, slow, secrets.read, silent",
@@ -77,7 +35,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         "confirm before secrets.read",
     )
     path = tmp_path_factory.mktemp("cli")
-    with Workspace(path, *policy) as workspace:
+    with ProxyWorkspace(path, *policy) as workspace:
         client = workspace.client(name="claude-code")
         client.call("echo", {"text": "hi"})
         client.call("file.read", {"path": "notes"})
@@ -89,17 +47,17 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         deadline = time.monotonic() + PERSON_SECONDS
         while workspace.executed().count("silent") == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
-    return Desk(workspace.root, workspace.config)
+    return CommandLine(workspace.root, workspace.config)
 
 
 @pytest.fixture
-def desk(left: Desk, tmp_path: Path) -> Desk:
+def desk(left: CommandLine, tmp_path: Path) -> CommandLine:
     """A copy of `left` to do with as one likes."""
     return left.copy(tmp_path / "copy")
 
 
 @pytest.fixture
-def task(left: Desk) -> str:
+def task(left: CommandLine) -> str:
     name: str = left.ok("tasks", "--json").json["tasks"][0]["task"]
     return name
 
@@ -134,7 +92,7 @@ def is_clean(text: str) -> bool:
 
 @reading
 def test_text_fits_80_columns_and_holds_nothing_a_terminal_would_obey(
-    left: Desk, command: tuple[str, ...]
+    left: CommandLine, command: tuple[str, ...]
 ) -> None:
     done = left.ok(*command)
     assert done.out.strip()
@@ -144,7 +102,7 @@ def test_text_fits_80_columns_and_holds_nothing_a_terminal_would_obey(
 
 
 @reading
-def test_json_is_one_document(left: Desk, command: tuple[str, ...]) -> None:
+def test_json_is_one_document(left: CommandLine, command: tuple[str, ...]) -> None:
     done = left.ok(*command, "--json")
     if command == ("log",):
         assert [json.loads(line)["seq"] for line in done.out.splitlines()] == list(range(len(left.rows())))
@@ -155,7 +113,7 @@ def test_json_is_one_document(left: Desk, command: tuple[str, ...]) -> None:
 
 @reading
 def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
-    left: Desk, tmp_path: Path, command: tuple[str, ...]
+    left: CommandLine, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -166,7 +124,9 @@ def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
 
 
 @reading
-def test_reading_works_in_a_workspace_that_cannot_be_written(desk: Desk, command: tuple[str, ...]) -> None:
+def test_reading_works_in_a_workspace_that_cannot_be_written(
+    desk: CommandLine, command: tuple[str, ...]
+) -> None:
     desk.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     mount = subprocess.run(
         ["mount", "--bind", desk.root, desk.root], check=False, capture_output=True, stdin=subprocess.DEVNULL
@@ -191,7 +151,7 @@ def test_reading_works_in_a_workspace_that_cannot_be_written(desk: Desk, command
     ids=" ".join,
 )  # fmt: skip
 def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tuple[str, ...]) -> None:
-    empty = Desk(tmp_path / "empty", tmp_path / "config")
+    empty = CommandLine(tmp_path / "empty", tmp_path / "config")
     empty.root.mkdir()
     done = empty.run(*command)
     assert done.code == 1
@@ -201,7 +161,7 @@ def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tupl
     assert list(empty.root.iterdir()) == []
 
 
-def test_another_folder_and_another_store_can_be_named(left: Desk, tmp_path: Path) -> None:
+def test_another_folder_and_another_store_can_be_named(left: CommandLine, tmp_path: Path) -> None:
     assert left.run("tasks", "-C", str(left.root), "--json", cwd=tmp_path).code == 0
     assert left.run("tasks", "--store", f"sqlite:{left.database}", "--json", cwd=tmp_path).code == 0
     environment = left.environment | {"ADJOURN_STORE": str(left.database)}
@@ -212,7 +172,7 @@ def test_another_folder_and_another_store_can_be_named(left: Desk, tmp_path: Pat
 # --- what they say
 
 
-def test_status_tells_budget_doubts_questions_and_the_next_step(left: Desk, task: str) -> None:
+def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLine, task: str) -> None:
     first, *rest = left.ok("status").out.splitlines()
     assert first == f"{task}: 4 of 20 calls used, 16 left; 1 waiting, 1 in doubt"
     text = "\n".join(rest)
@@ -227,13 +187,13 @@ def test_status_tells_budget_doubts_questions_and_the_next_step(left: Desk, task
     assert told["next"].startswith("answer: adjourn approve ")
 
 
-def test_tasks_lists_each_with_its_count(left: Desk, task: str) -> None:
+def test_tasks_lists_each_with_its_count(left: CommandLine, task: str) -> None:
     head, row = left.ok("tasks").out.splitlines()
     assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "GOAL"]
     assert row.startswith(f"{task}  4/20  1 dead")
 
 
-def test_log_tells_who_did_what(left: Desk) -> None:
+def test_log_tells_who_did_what(left: CommandLine) -> None:
     lines = left.ok("log", "--full").out.splitlines()
     assert len(lines) == len(left.rows())
     assert "task.opened" in lines[0]
@@ -243,7 +203,7 @@ def test_log_tells_who_did_what(left: Desk) -> None:
     assert left.ok("log", "--tail", "0").out == ""
 
 
-def test_log_as_json_is_the_stored_bytes(left: Desk) -> None:
+def test_log_as_json_is_the_stored_bytes(left: CommandLine) -> None:
     lines = left.ok("log", "--json").out.encode().splitlines()
     assert [hashlib.sha256(line).hexdigest() for line in lines] == [row[1] for row in left.rows()]
 
@@ -253,7 +213,7 @@ def obey_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_log_follows_what_others_write(desk: Desk) -> None:
+def test_log_follows_what_others_write(desk: CommandLine) -> None:
     follower = subprocess.Popen(
         [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
         cwd=desk.root, env=desk.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -270,7 +230,7 @@ def test_log_follows_what_others_write(desk: Desk) -> None:
     assert "Traceback" not in err
 
 
-def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: Desk, task: str) -> None:
+def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, task: str) -> None:
     told = left.ok("show", "fix-auth", "--json").json
     assert told["task"] == task
     assert told["signer"] == "default"
@@ -284,11 +244,11 @@ def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: Desk, task: s
     assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
 
 
-def test_resume_tells_what_a_session_is_told(desk: Desk, task: str) -> None:
+def test_resume_tells_what_a_session_is_told(desk: CommandLine, task: str) -> None:
     before = desk.rows()
     told = desk.ok("resume", "fix-auth", "--json").json
     assert desk.rows() == before
-    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
         heard = workspace.client(name="other").meta("aex.resume", name="fix-auth")
     for key in (
         "name",
@@ -304,7 +264,7 @@ def test_resume_tells_what_a_session_is_told(desk: Desk, task: str) -> None:
     assert told["task"] == task
 
 
-def test_checkpoints_without_a_store_lists_what_git_brought(desk: Desk) -> None:
+def test_checkpoints_without_a_store_lists_what_git_brought(desk: CommandLine) -> None:
     for path in (desk.root / ".aex").glob("adjourn.db*"):
         path.unlink()
     told = desk.ok("checkpoints", "--json").json["checkpoints"]
@@ -315,13 +275,13 @@ def test_checkpoints_without_a_store_lists_what_git_brought(desk: Desk) -> None:
 
 
 def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "use echo") as workspace:
+    with ProxyWorkspace(tmp_path, "use echo") as workspace:
         mine = workspace.client()
         mine.call("echo")
         task = workspace.tasks()[0]
         other = workspace.client("--task", "newer", foreign=True)
         other.call("echo")
-        desk = Desk(workspace.root, workspace.config)
+        desk = CommandLine(workspace.root, workspace.config)
         inside = run("status", "--json", cwd=desk.root, env=desk.environment, apart=False)
         assert inside.json["task"] == task
         environment = desk.environment | {"ADJOURN_TASK": "newer"}
@@ -336,7 +296,7 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
     import psycopg  # noqa: PLC0415  # an extra
 
-    desk, url = Desk(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
+    desk, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
     done = desk.run("tasks", "--store", url)
     assert done.code == 1
     assert "there is no store at postgresql://" in done.err
@@ -353,12 +313,12 @@ def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], 
 # --- a person decides
 
 
-def question(desk: Desk) -> str:
+def question(desk: CommandLine) -> str:
     name: str = desk.ok("approve", "--json").json["questions"][0]["approval"]
     return name
 
 
-def test_a_yes_lets_the_repeated_call_pass_once(desk: Desk) -> None:
+def test_a_yes_lets_the_repeated_call_pass_once(desk: CommandLine) -> None:
     listed = desk.ok("approve").out
     assert "ann@example.org" in listed
     assert "confirm secrets.read" in listed
@@ -366,7 +326,7 @@ def test_a_yes_lets_the_repeated_call_pass_once(desk: Desk) -> None:
     name = question(desk)
     assert desk.ok("approve", name[:3]).out.startswith('approved: secrets.read {"to":"ann@example.org"}')
     assert desk.ok("approve").out == "nothing waits for an answer\n"
-    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
         client = workspace.client(name="other")
         client.meta("aex.resume", name="fix-auth")
         assert not client.call("secrets.read", {"to": "ann@example.org"})["result"].get("isError")
@@ -376,10 +336,10 @@ def test_a_yes_lets_the_repeated_call_pass_once(desk: Desk) -> None:
 
 
 def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "use echo", "confirm before echo") as workspace:
+    with ProxyWorkspace(tmp_path, "use echo", "confirm before echo") as workspace:
         client = workspace.client()
         call = client.begin("echo", {"text": "x"})
-        desk = Desk(workspace.root, workspace.config)
+        desk = CommandLine(workspace.root, workspace.config)
         deadline = time.monotonic() + PERSON_SECONDS
         while not (desk.database.exists() and desk.run("approve", "--json").out.count("approval")):
             assert time.monotonic() < deadline
@@ -387,14 +347,14 @@ def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
         assert not client.answer(call)["result"].get("isError")
 
 
-def test_a_no_is_written_down(desk: Desk) -> None:
+def test_a_no_is_written_down(desk: CommandLine) -> None:
     done = desk.ok("deny", question(desk), "--json")
     assert done.json["answer"] == "denied"
     assert "confirm.denied" in desk.ok("log", "--tail", "1").out
     assert desk.run("approve", "zzzzzz").code == 1
 
 
-def test_settling_ends_the_doubt(desk: Desk) -> None:
+def test_settling_ends_the_doubt(desk: CommandLine) -> None:
     call = desk.ok("settle", "--json").json["inDoubt"][0]["call"]
     assert desk.run("settle", call).code == 2
     assert desk.run("settle", call, "--done", "--not-done").code == 2
@@ -406,7 +366,7 @@ def test_settling_ends_the_doubt(desk: Desk) -> None:
     assert desk.ok("verify").code == 0
 
 
-def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: Desk) -> None:
+def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: CommandLine) -> None:
     done = left.run("status", "nope")
     assert done.code == 1
     assert "adjourn tasks" in done.err
@@ -415,7 +375,7 @@ def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: Desk) ->
 # --- verify finds what was changed
 
 
-def tampered(desk: Desk, *, deep: bool = True) -> tuple[str, int | None]:
+def tampered(desk: CommandLine, *, deep: bool = True) -> tuple[str, int | None]:
     done = desk.run("verify", "--json", *(() if deep else ("--quick",)))
     assert done.code == 1, done
     text = desk.run("verify")
@@ -426,21 +386,21 @@ def tampered(desk: Desk, *, deep: bool = True) -> tuple[str, int | None]:
 
 
 @pytest.mark.parametrize("deep", [True, False])
-def test_edited_bytes_are_found_where_they_are(desk: Desk, *, deep: bool) -> None:
+def test_edited_bytes_are_found_where_they_are(desk: CommandLine, *, deep: bool) -> None:
     data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
     desk.sql("UPDATE event SET data = ? WHERE position & 1099511627775 = 4", data)
     assert tampered(desk, deep=deep) == ("hash-mismatch", 4)
     assert desk.run("tasks").code in (0, 1)
 
 
-def test_bytes_that_became_text_are_found(desk: Desk) -> None:
+def test_bytes_that_became_text_are_found(desk: CommandLine) -> None:
     desk.sql(
         "UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE position & 1099511627775 = 4"
     )
     assert tampered(desk) == ("hash-mismatch", 4)
 
 
-def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: Desk) -> None:
+def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: CommandLine) -> None:
     data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
     desk.sql(
         "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4",
@@ -450,18 +410,18 @@ def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: Desk) -> None:
     assert tampered(desk) == ("parent-mismatch", 5)
 
 
-def test_a_removed_event_is_found_where_it_was(desk: Desk) -> None:
+def test_a_removed_event_is_found_where_it_was(desk: CommandLine) -> None:
     desk.sql("DELETE FROM event WHERE position & 1099511627775 = 3")
     assert tampered(desk) == ("missing-event", 3)
 
 
-def test_a_missing_end_is_found_by_the_checkpoints_name(desk: Desk) -> None:
+def test_a_missing_end_is_found_by_the_checkpoints_name(desk: CommandLine) -> None:
     made = desk.seq_of("checkpoint.created")
     desk.sql("DELETE FROM event WHERE position & 1099511627775 >= ?", made)
     assert tampered(desk) == ("ref-mismatch", made)
 
 
-def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: Desk, task: str) -> None:
+def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: CommandLine, task: str) -> None:
     head = desk.ok("status", "--json").json["head"]
     assert desk.ok("verify", task, "--expect-head", head).code == 0
     desk.sql("DELETE FROM event WHERE position & 1099511627775 = ?", len(desk.rows()) - 1)
@@ -472,13 +432,13 @@ def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: Desk, task: str
     assert desk.run("verify", "--expect-head", head).code == 2
 
 
-def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: Desk, task: str) -> None:
+def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: CommandLine, task: str) -> None:
     done = left.run("verify", task, "--expect-head", left.rows()[5][1])
     assert done.code == 1
     assert "event 5" in done.out
 
 
-def test_a_history_written_anew_fails_at_the_signature(desk: Desk) -> None:
+def test_a_history_written_anew_fails_at_the_signature(desk: CommandLine) -> None:
     after = GENESIS
     for seq, _, data in desk.rows():
         new = data.replace(b'"calls":20', b'"calls":99').replace(b"file.read", b"file.rEad")
@@ -504,24 +464,24 @@ def test_a_history_written_anew_fails_at_the_signature(desk: Desk) -> None:
         ("INSERT INTO ref VALUES ('checkpoint/junk', '\x1b[2J')", "ref-mismatch"),
     ],
 )
-def test_changed_documents_and_names_are_found(desk: Desk, statement: str, code: str) -> None:
+def test_changed_documents_and_names_are_found(desk: CommandLine, statement: str, code: str) -> None:
     desk.sql(statement)
     assert tampered(desk)[0] == code
     assert is_clean(desk.run("verify").out)
 
 
-def test_a_wrong_cache_and_a_stranger_are_warnings(desk: Desk, tmp_path: Path) -> None:
+def test_a_wrong_cache_and_a_stranger_are_warnings(desk: CommandLine, tmp_path: Path) -> None:
     ((name, value),) = desk.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
     desk.sql("UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name)
     done = desk.ok("verify", "--json").json
     assert done["valid"]
     assert [found["code"] for found in done["findings"]] == ["stale-fold"]
-    stranger = Desk(desk.root, tmp_path / "other")
+    stranger = CommandLine(desk.root, tmp_path / "other")
     codes = [found["code"] for found in stranger.ok("verify", "--json").json["findings"]]
     assert "unknown-signer" in codes
 
 
-def test_a_folder_is_verified_whole(desk: Desk) -> None:
+def test_a_folder_is_verified_whole(desk: CommandLine) -> None:
     folder = desk.root / ".aex" / "checkpoints" / "fix-auth"
     assert desk.ok("verify", str(folder)).out.startswith("valid: ")
     for name, old, new in (
@@ -542,23 +502,23 @@ def test_a_folder_is_verified_whole(desk: Desk) -> None:
 
 
 @pytest.fixture
-def colleague(tmp_path: Path) -> Iterator[Desk]:
+def colleague(tmp_path: Path) -> Iterator[CommandLine]:
     """Another person's workspace and keys."""
-    with Workspace(
+    with ProxyWorkspace(
         tmp_path / "colleague", "use echo, file.*, slow, secrets.read, silent", "budget calls=20"
     ) as workspace:
-        yield Desk(workspace.root, workspace.config)
+        yield CommandLine(workspace.root, workspace.config)
 
 
-def resumed(desk: Desk, name: str) -> dict[str, Any]:
-    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+def resumed(desk: CommandLine, name: str) -> dict[str, Any]:
+    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
         result: dict[str, Any] = workspace.client(name="other").call("aex.resume", {"name": name})["result"]
     return result
 
 
 @pytest.mark.parametrize("place", ["workspace", "elsewhere"])
 def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
-    desk: Desk, colleague: Desk, tmp_path: Path, place: str
+    desk: CommandLine, colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
     folder = (
         colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
@@ -584,7 +544,7 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     assert colleague.ok("verify", "--json").json["valid"]
 
 
-def test_what_a_trusted_key_signed_is_resumed_without_more(desk: Desk, colleague: Desk) -> None:
+def test_what_a_trusted_key_signed_is_resumed_without_more(desk: CommandLine, colleague: CommandLine) -> None:
     key = desk.ok("keys", "show").out.strip()
     assert colleague.ok("keys", "trust", "ann", key).out.startswith("trusted as ann: ed25519:")
     desk.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
@@ -597,7 +557,7 @@ def test_what_a_trusted_key_signed_is_resumed_without_more(desk: Desk, colleague
     assert colleague.run("resume", "fix-auth").code == 3
 
 
-def test_a_changed_folder_is_not_imported(desk: Desk, colleague: Desk, tmp_path: Path) -> None:
+def test_a_changed_folder_is_not_imported(desk: CommandLine, colleague: CommandLine, tmp_path: Path) -> None:
     desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     path = tmp_path / "sent" / "checkpoint.json"
     path.write_bytes(path.read_bytes().replace(b'"callsUsed": 2', b'"callsUsed": 0'))
@@ -609,7 +569,7 @@ def test_a_changed_folder_is_not_imported(desk: Desk, colleague: Desk, tmp_path:
 
 @pytest.mark.parametrize("place", ["workspace", "elsewhere"])
 def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
-    colleague: Desk, tmp_path: Path, place: str
+    colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
     folder = colleague.root / ".aex" / "checkpoints" / "old" if place == "workspace" else tmp_path / "old"
     folder.mkdir(parents=True)
@@ -627,12 +587,14 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
     assert colleague.ok("verify").code == 0
 
 
-def test_histories_that_parted_are_not_mixed(desk: Desk, colleague: Desk, tmp_path: Path) -> None:
+def test_histories_that_parted_are_not_mixed(
+    desk: CommandLine, colleague: CommandLine, tmp_path: Path
+) -> None:
     desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     colleague.ok("import", str(tmp_path / "sent"))
     assert not resumed(colleague, "fix-auth").get("isError")
     resumed(desk, "fix-auth")
-    with Workspace(desk.root.parent, name=desk.root.name) as workspace:
+    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
         client = workspace.client(name="other")
         client.meta("aex.resume", name="fix-auth")
         client.meta("aex.checkpoint", name="later")
@@ -644,7 +606,7 @@ def test_histories_that_parted_are_not_mixed(desk: Desk, colleague: Desk, tmp_pa
     assert colleague.rows() == before
 
 
-def test_export_leaves_other_files_alone(desk: Desk, tmp_path: Path) -> None:
+def test_export_leaves_other_files_alone(desk: CommandLine, tmp_path: Path) -> None:
     target = tmp_path / "full"
     target.mkdir()
     (target / "mine.txt").write_text("x")
@@ -656,10 +618,10 @@ def test_export_leaves_other_files_alone(desk: Desk, tmp_path: Path) -> None:
 # --- keys
 
 
-def test_another_key_never_takes_a_trusted_name(left: Desk, tmp_path: Path) -> None:
-    me = Desk(left.root, tmp_path / "keys")
-    other = Desk(left.root, tmp_path / "others").ok("keys", "show").out.strip()
-    third = Desk(left.root, tmp_path / "third").ok("keys", "show").out.strip()
+def test_another_key_never_takes_a_trusted_name(left: CommandLine, tmp_path: Path) -> None:
+    me = CommandLine(left.root, tmp_path / "keys")
+    other = CommandLine(left.root, tmp_path / "others").ok("keys", "show").out.strip()
+    third = CommandLine(left.root, tmp_path / "third").ok("keys", "show").out.strip()
     (tmp_path / "ann.pub").write_text(other + "\n")
     me.ok("keys", "trust", "ann", str(tmp_path / "ann.pub"))
     me.ok("keys", "trust", "ann", other)
@@ -676,7 +638,7 @@ def test_another_key_never_takes_a_trusted_name(left: Desk, tmp_path: Path) -> N
 
 
 def test_init_never_overwrites(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, tmp_path / "config")
+    desk = CommandLine(tmp_path, tmp_path / "config")
     assert desk.ok("init", "--policy").out.startswith("written: .aex/policy.aex")
     policy = tmp_path / ".aex" / "policy.aex"
     policy.write_text("mine")
@@ -693,7 +655,7 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
 
 def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
     """And valid, the JSON policy too; each policy lists the commands of the tests tool."""
-    desk = Desk(tmp_path, tmp_path / "config")
+    desk = CommandLine(tmp_path, tmp_path / "config")
     desk.ok("init", "--policy", "--task", "fix")
     assert desk.ok("fmt", "--check", ".").out == "all formatted: 2 files\n"
     assert desk.ok("check", "tasks/fix.policy.json").out == "tasks/fix.policy.json: valid policy\n"
@@ -704,7 +666,7 @@ def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
 
 
 def test_init_writes_through_no_link(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "work", tmp_path / "config")
+    desk = CommandLine(tmp_path / "work", tmp_path / "config")
     desk.root.mkdir()
     (tmp_path / "outside").mkdir()
     (desk.root / ".aex").symlink_to(tmp_path / "outside")
@@ -713,7 +675,7 @@ def test_init_writes_through_no_link(tmp_path: Path) -> None:
 
 
 def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, tmp_path / "config")
+    desk = CommandLine(tmp_path, tmp_path / "config")
     (tmp_path / "bad.aex").write_text('policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n')
     desk.ok("init", "--policy")
     done = desk.run("check", "bad.aex", ".aex/policy.aex", "missing.aex", "--json")
@@ -727,7 +689,7 @@ def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
     assert desk.run("check").code == 2
 
 
-def test_effective_names_the_line_of_each_rule(left: Desk, tmp_path: Path) -> None:
+def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path) -> None:
     told = left.ok("effective", "--json").json
     assert [rule["pattern"] for rule in told["allow"]] == ["echo", "file.*", "slow", "secrets.read", "silent"]
     assert told["deny"] == [{"pattern": "network.*", "source": ".aex/policy.aex", "line": 4}]
@@ -743,7 +705,7 @@ def test_effective_names_the_line_of_each_rule(left: Desk, tmp_path: Path) -> No
 
 
 def test_effective_without_anything_says_so(tmp_path: Path) -> None:
-    done = Desk(tmp_path, tmp_path / "config").run("effective")
+    done = CommandLine(tmp_path, tmp_path / "config").run("effective")
     assert done.code == 1
     assert "AEX135" in done.err
 
@@ -755,14 +717,14 @@ def codes(done: Done) -> set[str]:
     return {found["code"] for found in done.json["findings"]}
 
 
-def test_doctor_names_what_waits_and_what_is_stale(left: Desk) -> None:
+def test_doctor_names_what_waits_and_what_is_stale(left: CommandLine) -> None:
     done = left.ok("doctor", "--json")
     assert {"stale-session", "in-doubt", "waiting"} <= codes(done)
     assert done.json["healthy"]
     assert left.ok("doctor").out.startswith("0 errors, ")
 
 
-def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(desk: Desk) -> None:
+def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(desk: CommandLine) -> None:
     (desk.config / "keys" / "default.key").chmod(0o644)
     (desk.root / ".aex" / "policy.aex").write_text("nonsense")
     for command in (["init", "-q"], ["add", "-f", ".aex/adjourn.db"]):
@@ -774,15 +736,15 @@ def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(desk: Desk) 
     assert f"chmod 600 {desk.config}/keys/default.key" in desk.run("doctor").out
 
 
-def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(desk: Desk) -> None:
-    inside = Desk(desk.root, desk.root / "config")
+def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(desk: CommandLine) -> None:
+    inside = CommandLine(desk.root, desk.root / "config")
     assert inside.run("doctor").code == 1
     assert "keys-in-workspace" in codes(inside.run("doctor", "--json"))
     desk.database.write_bytes(b"this is no database, but it is long enough to be looked at" * 20)
     assert "store" in codes(desk.run("doctor", "--json"))
 
 
-def test_doctor_says_once_that_git_does_not_ignore_the_store(desk: Desk) -> None:
+def test_doctor_says_once_that_git_does_not_ignore_the_store(desk: CommandLine) -> None:
     """One line of .gitignore is the remedy for the store and for the log beside it."""
     subprocess.run(["git", "init", "-q"], cwd=desk.root, check=True)
     desk.database.with_name("adjourn.db-wal").write_bytes(b"")
@@ -791,7 +753,7 @@ def test_doctor_says_once_that_git_does_not_ignore_the_store(desk: Desk) -> None
 
 
 def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "empty", tmp_path / "config")
+    desk = CommandLine(tmp_path / "empty", tmp_path / "config")
     desk.root.mkdir()
     assert codes(desk.ok("doctor", "--json")) == {"no-store", "no-policy"}
     assert list(desk.root.iterdir()) == []
@@ -806,25 +768,25 @@ def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
     [("nonsense",), ("taks",), ("tasks", "--nope"), ("show",), ("settle", "--done"), ("proxy",)],
     ids=" ".join,
 )
-def test_wrong_usage_is_2_with_a_way_on(left: Desk, command: tuple[str, ...]) -> None:
+def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, ...]) -> None:
     done = left.run(*command)
     assert done.code == 2
     assert done.out == ""
     assert done.err.startswith("adjourn: ")
 
 
-def test_a_slip_is_guessed(left: Desk) -> None:
+def test_a_slip_is_guessed(left: CommandLine) -> None:
     assert "did you mean tasks?" in left.run("taks").err
 
 
-def test_the_proxys_help_is_made_from_its_options(left: Desk) -> None:
+def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:
     text = left.ok("proxy", "--help").out
     assert all(option.flag in text for option in OPTIONS)
     assert left.run("proxy", "--nope", "--", "true").code == 2
 
 
 def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
-    left: Desk, tmp_path: Path
+    left: CommandLine, tmp_path: Path
 ) -> None:
     program = "import sys; from adjourn.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     for arguments in (["--nope"], ["--policy", "none.aex", "--", "true"], ["--", "/no/such/program"]):
@@ -838,7 +800,7 @@ def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
         assert (direct.returncode, direct.stderr) == (through.returncode, through.stderr)
 
 
-def on_a_terminal(desk: Desk, *arguments: str, **extra: str) -> str:
+def on_a_terminal(desk: CommandLine, *arguments: str, **extra: str) -> str:
     """What a terminal is sent."""
     pid, handle = pty.fork()
     if pid == 0:
@@ -862,20 +824,20 @@ def on_a_terminal(desk: Desk, *arguments: str, **extra: str) -> str:
     return shown.decode()
 
 
-def test_colour_is_for_terminals_without_no_color(left: Desk) -> None:
+def test_colour_is_for_terminals_without_no_color(left: CommandLine) -> None:
     assert "\x1b[32m" in on_a_terminal(left, "verify")
     assert "\x1b" not in on_a_terminal(left, "verify", NO_COLOR="1")
     assert "\x1b" not in left.ok("verify").out
 
 
-def test_raw_events_on_a_terminal_are_escaped(left: Desk) -> None:
+def test_raw_events_on_a_terminal_are_escaped(left: CommandLine) -> None:
     shown = on_a_terminal(left, "log", "--json")
     assert "\x9b" not in shown
     assert "\\u009b" in shown
     assert [json.loads(line)["seq"] for line in shown.splitlines() if line] == list(range(len(left.rows())))
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(left: Desk) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(left: CommandLine) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m adjourn log --json | head -n 1'],
         check=True, cwd=left.root, env=left.environment, capture_output=True, text=True,
@@ -884,7 +846,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(left: Desk) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a database at all, but long enough to be one" * 50])
-def test_a_store_that_is_none_is_said_so(desk: Desk, damage: bytes) -> None:
+def test_a_store_that_is_none_is_said_so(desk: CommandLine, damage: bytes) -> None:
     for path in (desk.root / ".aex").glob("adjourn.db-*"):
         path.unlink()
     desk.database.write_bytes(damage)

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from harness import Done, run
 
 from adjourn.aex.templates import POLICY, sample_task
-from model_server import ModelServer, Reply, serving
+from support.model_server import ModelServer, Reply, serving
+from support.proxy import Done, run
 
 GOOD = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'
 BEYOND = GOOD.replace("file.read", "network.fetch")

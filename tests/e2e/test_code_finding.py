@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from code_harness import Repo, Server
+
+from support.code_server import Repo, Server
 
 FILES = {
     "app/shapes.py": (

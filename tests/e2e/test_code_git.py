@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import (
+
+from support.code_server import (
     FAST,
     FIX,
     FRAME,

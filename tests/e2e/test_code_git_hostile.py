@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import (
+
+from support.code_server import (
     FAST,
     FIX,
     FRAME,
@@ -29,8 +30,7 @@ from code_harness import (
     shared_server,
     walk,
 )
-
-from hostile_git import arm
+from support.hostile_git import arm
 
 server = shared_server()
 

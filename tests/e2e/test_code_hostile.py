@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from code_harness import Repo, Server
+
+from support.code_server import Repo, Server
 
 OUTSIDE = "a secret that no tool may tell"
 NEEDLE = "needle_in_the_code"

@@ -16,11 +16,11 @@ from typing import Any
 
 import anyio
 import pytest
-from code_harness import LARGE, Repo
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from adjourn.code.server.replies import MAX_REPLY
+from support.code_server import LARGE, Repo
 
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",

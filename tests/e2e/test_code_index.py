@@ -15,7 +15,7 @@ import pytest
 
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.definitions import find_definitions
-from code_files import git, repository, write
+from support.code_files import git, repository, write
 
 _SYNC = """
 import sys

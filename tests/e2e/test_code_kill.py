@@ -18,8 +18,9 @@ from typing import Any
 import anyio
 import pluggy
 import pytest
-from code_harness import Repo, Server
 from mcp import MCPError
+
+from support.code_server import Repo, Server
 
 QUERY = "is_blocked of the plugin manager must accept several names, and say whether all of them are blocked"
 MANAGER = "src/pluggy/_manager.py"

@@ -13,11 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
 from adjourn.code.model import codec
 from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.replies import MAX_REPLY
+from support.code_server import (
+    FRAME,
+    LARGE,
+    QUERY,
+    SIMPLE,
+    Repo,
+    Server,
+    begin,
+    look,
+    shared_server,
+    step,
+    walk,
+)
 
 REMOVED = [
     "check_phase_necessity", "set_query_frame", "begin_phase_gate", "submit_for_review", "submit_exploration",

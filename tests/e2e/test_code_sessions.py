@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_harness import (
+
+from support.code_server import (
     FIX,
     FRAME,
     MESSAGE,

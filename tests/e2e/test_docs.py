@@ -195,7 +195,7 @@ def _shape(sample: str) -> str:
     return r"\S+"
 
 
-class Machine:
+class Shell:
     """A shell with a HOME, a folder and a terminal of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -271,7 +271,7 @@ class Reading:
         self.folder = folder
         self.names = Names(page.samples, known)
         self._has = has
-        self._machines: dict[str, Machine] = {}
+        self._machines: dict[str, Shell] = {}
 
     def follow(self) -> None:
         try:
@@ -286,10 +286,10 @@ class Reading:
             for machine in self._machines.values():
                 machine.__exit__()
 
-    def _machine(self, block: Block | None = None) -> Machine:
+    def _machine(self, block: Block | None = None) -> Shell:
         name = block.comments.get("on", "here") if block else "here"
         if name not in self._machines:
-            self._machines[name] = Machine(self.folder / name)
+            self._machines[name] = Shell(self.folder / name)
         return self._machines[name]
 
     def _write(self, name: str, block: Block) -> None:

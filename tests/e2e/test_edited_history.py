@@ -12,34 +12,35 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness import Workspace, refused, run, text_of
+
+from support.proxy import ProxyWorkspace, refused, run, text_of
 
 OLD, NEW = b'"tool":"deploy"', b'"tool":"delete"'
 
 
-def edit(work: Workspace) -> None:
+def edit(work: ProxyWorkspace) -> None:
     """The bytes alone."""
     rewrite(work, mend=0)
 
 
-def edit_and_mend(work: Workspace) -> None:
+def edit_and_mend(work: ProxyWorkspace) -> None:
     """The bytes, and the stored hash with them: only the next event tells."""
     rewrite(work, mend=1)
 
 
-def edit_and_relink(work: Workspace) -> None:
+def edit_and_relink(work: ProxyWorkspace) -> None:
     """The bytes, and hashes and links of three events after them: what is wrong is seen long after what was edited."""
     rewrite(work, mend=4)
 
 
-def as_text(work: Workspace) -> None:
+def as_text(work: ProxyWorkspace) -> None:
     """The same characters as a text, which SQLite takes in any column."""
     with closing(sqlite3.connect(work.store_url)) as connection:
         connection.execute("UPDATE event SET data = CAST(data AS TEXT) WHERE position & 1099511627775 = 2")
         connection.commit()
 
 
-def rewrite(work: Workspace, mend: int) -> None:
+def rewrite(work: ProxyWorkspace, mend: int) -> None:
     with closing(sqlite3.connect(work.store_url)) as connection:
         rows = connection.execute("SELECT position, hash, data FROM event ORDER BY position").fetchall()
         at = next(number for number, row in enumerate(rows) if OLD in row[2])
@@ -56,10 +57,10 @@ def rewrite(work: Workspace, mend: int) -> None:
 
 
 @pytest.fixture(params=[edit, edit_and_mend, edit_and_relink, as_text])
-def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProxyWorkspace]:
     """A task that ended well, with a checkpoint and a fold behind which an event is edited then."""
-    harm: Callable[[Workspace], None] = request.param
-    with Workspace(tmp_path, "allow *") as workspace:
+    harm: Callable[[ProxyWorkspace], None] = request.param
+    with ProxyWorkspace(tmp_path, "allow *") as workspace:
         client = workspace.client("--task", "t")
         for _ in range(3):
             client.call("deploy")
@@ -84,7 +85,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
     ],
     ids=" ".join,
 )
-def test_a_command_shows_nothing_of_it(work: Workspace, command: tuple[str, ...]) -> None:
+def test_a_command_shows_nothing_of_it(work: ProxyWorkspace, command: tuple[str, ...]) -> None:
     """Each ends with exit code 1 and names an event, before any line of that history is printed."""
     done = run(*command, cwd=work.root, env=work.environment)
     assert done.code == 1, done.out
@@ -95,7 +96,7 @@ def test_a_command_shows_nothing_of_it(work: Workspace, command: tuple[str, ...]
     assert not (work.root / "elsewhere" / "audit.jsonl").exists()
 
 
-def test_a_resume_tells_an_agent_nothing_of_it(work: Workspace) -> None:
+def test_a_resume_tells_an_agent_nothing_of_it(work: ProxyWorkspace) -> None:
     """`aex.resume` is an error then."""
     client = work.client("--task", "t")
     answer = client.call("aex.resume", {"name": "safe"})["result"]
@@ -104,7 +105,7 @@ def test_a_resume_tells_an_agent_nothing_of_it(work: Workspace) -> None:
     client.close()
 
 
-def test_a_proxy_calls_nothing_with_effects_over_it(work: Workspace) -> None:
+def test_a_proxy_calls_nothing_with_effects_over_it(work: ProxyWorkspace) -> None:
     """Each such call is refused and says where the history was changed; a call that only reads is not."""
     executed = work.executed()
     client = work.client("--task", "t")
@@ -117,7 +118,7 @@ def test_a_proxy_calls_nothing_with_effects_over_it(work: Workspace) -> None:
     assert work.executed() == [*executed, "file.read"]
 
 
-def test_a_client_is_told_of_it_when_its_session_starts(work: Workspace) -> None:
+def test_a_client_is_told_of_it_when_its_session_starts(work: ProxyWorkspace) -> None:
     """The hook at the start of a session says that the history was changed, and tells nothing of it."""
     done = subprocess.run(
         [sys.executable, "-m", "adjourn", "hook", "--task", "t"],
@@ -129,14 +130,14 @@ def test_a_client_is_told_of_it_when_its_session_starts(work: Workspace) -> None
     assert "delete" not in told
 
 
-def test_doctor_finds_it(work: Workspace) -> None:
+def test_doctor_finds_it(work: ProxyWorkspace) -> None:
     """Its exit code is 1, and it names the event and a remedy."""
     done = run("doctor", "--json", cwd=work.root, env=work.environment)
     assert done.code == 1
     assert "task-changed" in [one["code"] for one in json.loads(done.out)["findings"]]
 
 
-def test_a_folder_that_stands_is_not_replaced_by_it(work: Workspace) -> None:
+def test_a_folder_that_stands_is_not_replaced_by_it(work: ProxyWorkspace) -> None:
     """What was exported before stays as it was."""
     folder = work.root / ".aex" / "checkpoints" / "safe"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -146,7 +147,7 @@ def test_a_folder_that_stands_is_not_replaced_by_it(work: Workspace) -> None:
 
 def test_what_holds_is_shown_from_anywhere(tmp_path: Path) -> None:
     """A history that was not touched is shown whole, by its end, and page by page."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         for _ in range(20):
             client.call("deploy")

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import tools
 from adjourn import __version__
 from adjourn.aex import examine
 from adjourn.aex.clauses import OPERATORS, UNITS
 from adjourn.aex.tree import DECLARATIONS, STEPS, build
 from adjourn.aex.types import known_type
-from strategies_aex import lines
+from support import tools
+from support.strategies import contract_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "editors" / "vscode"
@@ -42,7 +42,7 @@ Tokenise = Callable[[Sequence[str]], list[list[Line]]]
 def needed(command: list[str] | None, name: str) -> list[str]:
     """The command. In CI a tool that is not installed is a failure."""
     if command is None:
-        missing = f"{name} is not installed: run `python tests/tools.py`"
+        missing = f"{name} is not installed: run `python tests/support/tools.py`"
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
@@ -124,7 +124,7 @@ def test_every_word_within_a_statement_is_one_in_the_editor(tokenise: Tokenise) 
     assert tokenise(["need x: string"])[0][0][3:] == [("string", "source")]
 
 
-@given(st.lists(lines, min_size=100, max_size=200))
+@given(st.lists(contract_lines, min_size=100, max_size=200))
 @settings(max_examples=3, deadline=None, phases=[Phase.generate])  # to shrink is to start Node for hours
 def test_a_line_is_highlighted_where_the_parser_sees_a_statement(
     tokenise: Tokenise, statements: list[str]

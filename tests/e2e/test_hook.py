@@ -11,14 +11,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from harness import META_TOOLS, Workspace, only
-from requirements import requirement
 
 from adjourn.clients.client import Setting
 from adjourn.clients.visitor import Visitor
@@ -27,8 +24,10 @@ from adjourn.host.process import group_of
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import Call
+from support.hooks import HOOK, HookWorkspace
+from support.proxy import META_TOOLS, only
+from support.requirements import requirement
 
-HOOK = [sys.executable, "-m", "adjourn", "hook"]
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "hook.md"
 HEAVY = {
     "click", "asyncio", "pydantic", "rich", "cryptography", "starlette", "mcp", "anyio", "psycopg", "difflib", "urllib",
@@ -36,74 +35,15 @@ HEAVY = {
 }  # fmt: skip
 
 
-class Said(NamedTuple):
-    """What a hook came to."""
-
-    code: int
-    decision: str
-    reason: str
-    out: str
-    err: str
-
-
-class Hooked(Workspace):
-    """A workspace whose client has hooks, and no proxy unless it is started."""
-
-    def ask(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *options: str,
-        command: Sequence[str] = HOOK,
-        env: dict[str, str] | None = None,
-        **members: Any,
-    ) -> Said:
-        request = {
-            "session_id": "s1", "transcript_path": "/nowhere", "cwd": str(self.root), "permission_mode": "default",
-            "hook_event_name": "PreToolUse", "tool_name": name, "tool_input": arguments or {}, "tool_use_id": "toolu_1",
-        } | members  # fmt: skip
-        return self.answer_to(json.dumps(request).encode(), *options, command=command, env=env)
-
-    def answer_to(
-        self,
-        data: bytes,
-        *options: str,
-        command: Sequence[str] = HOOK,
-        env: dict[str, str] | None = None,
-    ) -> Said:
-        done = subprocess.run(
-            [*command, *options],
-            input=data,
-            capture_output=True,
-            cwd=self.root.parent,
-            env=self.environment | (env or {}),
-            timeout=30,
-            check=False,
-        )
-        out, err = done.stdout.decode(), done.stderr.decode()
-        output = json.loads(out).get("hookSpecificOutput", {}) if out else {}
-        return Said(
-            done.returncode,
-            output.get("permissionDecision", ""),
-            output.get("permissionDecisionReason", ""),
-            out,
-            err,
-        )
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {key: value for key, value in super().environment.items() if not key.startswith("CLAUDE")}
-
-
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Hooked]:
+def work(tmp_path: Path) -> Iterator[HookWorkspace]:
     lines = (
         "use file.*, shell.exec, todo.*",
         "deny file.write:secrets/**",
         "confirm before shell.exec",
         "budget calls=3",
     )
-    with Hooked(tmp_path, *lines) as work:
+    with HookWorkspace(tmp_path, *lines) as work:
         yield work
 
 
@@ -111,7 +51,7 @@ def work(tmp_path: Path) -> Iterator[Hooked]:
 
 
 @requirement("D38")
-def test_allow_deny_ask_in_the_documented_shape(work: Hooked) -> None:
+def test_allow_deny_ask_in_the_documented_shape(work: HookWorkspace) -> None:
     """Each answer is one line with event, decision and reason; the reason names rule, file and line."""
     allowed = work.ask("Read", {"file_path": str(work.root / "a")})
     denied = work.ask("WebFetch", {"url": "https://example.org"})
@@ -131,7 +71,7 @@ def test_allow_deny_ask_in_the_documented_shape(work: Hooked) -> None:
 
 
 @requirement("D38")
-def test_the_published_shape_and_name(work: Hooked) -> None:
+def test_the_published_shape_and_name(work: HookWorkspace) -> None:
     """`gate --format aex` answers as hooks that were written for it expect."""
     gate = [*HOOK[:-1], "gate", "--format", "aex"]
     assert json.loads(work.ask("Read", command=gate).out) == {"permissionDecision": "allow"}
@@ -140,7 +80,7 @@ def test_the_published_shape_and_name(work: Hooked) -> None:
 
 
 @requirement("mcp__")
-def test_tools_of_mcp_servers_go_by_server_and_tool(work: Hooked) -> None:
+def test_tools_of_mcp_servers_go_by_server_and_tool(work: HookWorkspace) -> None:
     """Rules name them SERVER.TOOL; what no rule names is refused."""
     work.write_policy("use files.read_file, notes.*", "deny notes.clear")
     decisions = {
@@ -155,7 +95,7 @@ def test_tools_of_mcp_servers_go_by_server_and_tool(work: Hooked) -> None:
     assert list(decisions.values()) == ["allow", "deny", "allow", "deny"]
 
 
-def test_protected_places_whatever_the_policy_says(work: Hooked) -> None:
+def test_protected_places_whatever_the_policy_says(work: HookWorkspace) -> None:
     """The policy and the history are not written to by a gated call; it is on record that it was tried."""
     work.write_policy("use *")
     for name, arguments in (
@@ -168,7 +108,7 @@ def test_protected_places_whatever_the_policy_says(work: Hooked) -> None:
     assert work.ask("Read", {"file_path": str(work.policy_file)}).decision == "allow"
 
 
-def test_protected_places_from_where_the_client_s_shell_went(work: Hooked) -> None:
+def test_protected_places_from_where_the_client_s_shell_went(work: HookWorkspace) -> None:
     """The policy and the store are protected by paths of the working directory, too, also in a patch within a list."""
     work.write_policy("use file.*, unknown.*")
     (work.root / "src").mkdir()
@@ -191,7 +131,7 @@ def test_protected_places_from_where_the_client_s_shell_went(work: Hooked) -> No
     assert said.decision == "allow"
 
 
-def test_a_named_policy_and_what_it_extends_are_protected(work: Hooked) -> None:
+def test_a_named_policy_and_what_it_extends_are_protected(work: HookWorkspace) -> None:
     """A JSON policy that --policy names, and its base, wherever in the workspace they lie."""
     (work.root / "conf").mkdir()
     (work.root / "conf" / "own.json").write_text('{"extends": "base.json", "allow": ["file.read"]}')
@@ -201,7 +141,7 @@ def test_a_named_policy_and_what_it_extends_are_protected(work: Hooked) -> None:
         assert work.ask("Write", arguments, "--policy", "conf/own.json").decision == decision
 
 
-def test_scopes_hold_where_links_lead(work: Hooked) -> None:
+def test_scopes_hold_where_links_lead(work: HookWorkspace) -> None:
     """Paths are resolved, relative ones from where the client's shell is; a link out of the workspace is outside."""
     work.write_policy("use file.read:src/**")
     (work.root / "src").mkdir()
@@ -215,7 +155,7 @@ def test_scopes_hold_where_links_lead(work: Hooked) -> None:
     assert work.ask("Glob", {"pattern": "../../**", "path": f"{work.root}/src"}).decision == "deny"
 
 
-def test_the_project_decides_wherever_its_shell_went(work: Hooked) -> None:
+def test_the_project_decides_wherever_its_shell_went(work: HookWorkspace) -> None:
     """A policy in another folder does not count when the client says which project it works on."""
     other = work.root / "sub"
     (other / ".aex").mkdir(parents=True)
@@ -239,7 +179,7 @@ def test_the_project_decides_wherever_its_shell_went(work: Hooked) -> None:
         b'{"tool_name": "Read", "hook_event_name": "Notification"}',
     ],
 )
-def test_no_call_to_decide_on_blocks(work: Hooked, data: bytes) -> None:
+def test_no_call_to_decide_on_blocks(work: HookWorkspace, data: bytes) -> None:
     """Exit code 2, which the client takes for a refusal, and a message that says why."""
     said = work.answer_to(data)
     assert (said.code, said.out) == (2, "")
@@ -247,14 +187,14 @@ def test_no_call_to_decide_on_blocks(work: Hooked, data: bytes) -> None:
     assert not work.tasks_exist()
 
 
-def test_wrong_usage_blocks(work: Hooked) -> None:
+def test_wrong_usage_blocks(work: HookWorkspace) -> None:
     """A misspelt option is no leave to go on."""
     said = work.ask("Read", None, "--polcy", "x")
     assert (said.code, said.out) == (2, "")
     assert "--polcy" in said.err
 
 
-def test_without_a_store_it_blocks(work: Hooked) -> None:
+def test_without_a_store_it_blocks(work: HookWorkspace) -> None:
     """What cannot be written down is not allowed: a file that is no store, a folder that cannot be written."""
     Path(work.store_url).write_text("this is no database, but long enough to be looked at as one. " * 100)
     said = work.ask("Read")
@@ -262,13 +202,13 @@ def test_without_a_store_it_blocks(work: Hooked) -> None:
     assert "not a SQLite database" in said.err
 
 
-def test_a_store_out_of_reach_blocks(work: Hooked) -> None:
+def test_a_store_out_of_reach_blocks(work: HookWorkspace) -> None:
     """A database server that is not there, likewise."""
     said = work.ask("Read", None, "--store", "postgresql://nobody@127.0.0.1:1/nowhere")
     assert (said.code, said.out) == (2, "")
 
 
-def test_a_full_disk_blocks(work: Hooked) -> None:
+def test_a_full_disk_blocks(work: HookWorkspace) -> None:
     """When nothing more can be written, nothing more is allowed, and what was written holds."""
     assert work.ask("Read").decision == "allow"
     limited = ["sh", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$@"', "sh", *HOOK]
@@ -277,7 +217,7 @@ def test_a_full_disk_blocks(work: Hooked) -> None:
     assert work.ledger().calls_used == 1
 
 
-def test_a_broken_policy_denies_with_all_diagnostics(work: Hooked) -> None:
+def test_a_broken_policy_denies_with_all_diagnostics(work: HookWorkspace) -> None:
     """Every finding is in the reason and on stderr, with file and line."""
     work.write_policy("use file.read", "alow x", "deny")
     said = work.ask("Read")
@@ -287,21 +227,21 @@ def test_a_broken_policy_denies_with_all_diagnostics(work: Hooked) -> None:
         assert ".aex/policy.aex:5" in text
 
 
-def test_a_policy_that_only_observes_blocks_nothing(work: Hooked) -> None:
+def test_a_policy_that_only_observes_blocks_nothing(work: HookWorkspace) -> None:
     """What it would have refused is on record."""
     work.policy_file.write_text('policy test v1\ngoal "a test"\nmode observe\nuse file.read\n')
     assert work.ask("Bash", {"command": "make"}).decision == "allow"
     assert [(fact.decision, fact.tool) for fact in work.facts("policy.observed")] == [("block", "shell.exec")]
 
 
-def test_once_holds_for_hooked_calls(work: Hooked) -> None:
+def test_once_holds_for_hooked_calls(work: HookWorkspace) -> None:
     """What may happen once is let pass once; nobody saw what came of it, so not a second time."""
     work.policy_file.write_text('policy test v1\ngoal "a test"\nuse pay.charge\nonce pay.charge by invoice\n')
     decisions = [work.ask("mcp__pay__charge", {"invoice": one}).decision for one in ("1", "2", "1")]
     assert decisions == ["allow", "allow", "deny"]
 
 
-def test_no_policy(work: Hooked) -> None:
+def test_no_policy(work: HookWorkspace) -> None:
     """Denied, unless it was said that no policy means allow; protected places stay protected."""
     work.policy_file.unlink()
     denied = work.ask("Read")
@@ -317,7 +257,7 @@ def test_no_policy(work: Hooked) -> None:
 
 
 @requirement("D16")
-def test_no_name_of_a_session_resets_the_budget(work: Hooked) -> None:
+def test_no_name_of_a_session_resets_the_budget(work: HookWorkspace) -> None:
     """Alternating session ids, none at all, other parents: one task, one count."""
     shell = ["sh", "-c", '"$@"; exit $?', "sh", *HOOK]
     decisions = [
@@ -334,7 +274,7 @@ def test_no_name_of_a_session_resets_the_budget(work: Hooked) -> None:
 
 
 @requirement("D16")
-def test_racing_hooks_count_exactly(work: Hooked) -> None:
+def test_racing_hooks_count_exactly(work: HookWorkspace) -> None:
     """Of a hundred hooks that race for sixty calls, sixty pass; all sit in one session."""
     work.write_policy("use file.read", "budget calls=60")
     with ThreadPoolExecutor(4) as pool:
@@ -348,7 +288,7 @@ def test_racing_hooks_count_exactly(work: Hooked) -> None:
 
 
 @requirement("D16")
-def test_only_what_may_run_is_counted(work: Hooked) -> None:
+def test_only_what_may_run_is_counted(work: HookWorkspace) -> None:
     """A refusal costs nothing; a question costs one call, and the call it was asked for costs no second one."""
     work.ask("WebFetch")
     assert work.ledger().calls_used == 0
@@ -364,7 +304,7 @@ def test_only_what_may_run_is_counted(work: Hooked) -> None:
     assert len(work.facts("confirm.required")) == 2
 
 
-def test_the_last_call_of_a_budget_can_be_approved(work: Hooked) -> None:
+def test_the_last_call_of_a_budget_can_be_approved(work: HookWorkspace) -> None:
     """A call that was counted when it was asked about is not refused for want of another."""
     work.write_policy("use shell.exec", "confirm before shell.exec", "budget calls=1")
     assert work.ask("Bash", {"command": "make"}).decision == "ask"
@@ -376,7 +316,7 @@ def test_the_last_call_of_a_budget_can_be_approved(work: Hooked) -> None:
 # --- the facts
 
 
-def test_what_is_written(work: Hooked) -> None:
+def test_what_is_written(work: HookWorkspace) -> None:
     """Calls are facts of a task that `log`, `status` and `verify` know; none stays open, none is in doubt."""
     work.ask("Write", {"file_path": str(work.root / "a"), "content": "x"})
     work.ask("Bash", {"command": "TOKEN=1 make"})
@@ -405,7 +345,7 @@ def test_what_is_written(work: Hooked) -> None:
             assert b"process 0" not in done.stdout
 
 
-def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:
+def test_a_client_s_proxies_and_hooks_are_one(work: HookWorkspace) -> None:
     """Same task, same budget; neither keeps the other out, and the proxy's tools are left to the proxy."""
     work.write_policy("use file.*, echo", "budget calls=4")
     client = work.client()
@@ -426,7 +366,7 @@ def test_a_client_s_proxies_and_hooks_are_one(work: Hooked) -> None:
     assert client.close() == 0
 
 
-def test_of_the_proxy_s_own_tools_nobody_is_asked(work: Hooked) -> None:
+def test_of_the_proxy_s_own_tools_nobody_is_asked(work: HookWorkspace) -> None:
     """Each of them in either spelling may be called without a question; a name that only begins like theirs is judged by the rules."""
     work.write_policy("use file.*, echo")
     client = work.client()
@@ -439,12 +379,12 @@ def test_of_the_proxy_s_own_tools_nobody_is_asked(work: Hooked) -> None:
     assert client.close() == 0
 
 
-def test_without_a_proxy_a_name_proves_nothing(work: Hooked) -> None:
+def test_without_a_proxy_a_name_proves_nothing(work: HookWorkspace) -> None:
     """A server that only calls itself adjourn is judged by the rules."""
     assert work.ask("mcp__adjourn__echo").decision == "deny"
 
 
-def test_a_task_held_by_another_client_is_not_taken(work: Hooked) -> None:
+def test_a_task_held_by_another_client_is_not_taken(work: HookWorkspace) -> None:
     """A hook neither waits for a living holder nor fences it off: the call is denied, and says by whom it is held."""
     work.write_policy("use file.*, echo")
     client = work.client("--task", "t1", foreign=True)
@@ -457,7 +397,7 @@ def test_a_task_held_by_another_client_is_not_taken(work: Hooked) -> None:
     assert work.ask("Read", None, "--task", "t1").decision == "allow"
 
 
-def test_a_client_that_was_fenced_off_comes_back_in_its_own_name(work: Hooked) -> None:
+def test_a_client_that_was_fenced_off_comes_back_in_its_own_name(work: HookWorkspace) -> None:
     """Taken over, its calls are denied; once the other has gone they pass again, in a session of another id."""
     work.write_policy("use file.*, echo")
     env = {"CLAUDE_PID": str(os.getpid())}
@@ -471,7 +411,7 @@ def test_a_client_that_was_fenced_off_comes_back_in_its_own_name(work: Hooked) -
     assert len(set(sessions)) == 3
 
 
-def test_the_client_s_process_holds_the_task_while_it_lives(work: Hooked) -> None:
+def test_the_client_s_process_holds_the_task_while_it_lives(work: HookWorkspace) -> None:
     """A client that names its process is the holder; once it is gone, nobody has to wait."""
     env = {"CLAUDE_PID": str(os.getpid())}
     work.ask("Read", env=env)
@@ -481,7 +421,7 @@ def test_the_client_s_process_holds_the_task_while_it_lives(work: Hooked) -> Non
     assert work.facts("session.opened")[-1].pid == 0
 
 
-def test_killed_at_any_moment_it_leaves_a_valid_chain(work: Hooked) -> None:
+def test_killed_at_any_moment_it_leaves_a_valid_chain(work: HookWorkspace) -> None:
     """SIGKILL in the middle of hooks: what was answered was counted, and the chain holds."""
     work.write_policy("use file.read")
     request = json.dumps({"tool_name": "Read", "cwd": str(work.root)}).encode()
@@ -512,7 +452,7 @@ def test_killed_at_any_moment_it_leaves_a_valid_chain(work: Hooked) -> None:
     assert answered + 2 <= work.ledger().calls_used <= 14
 
 
-def test_a_long_history_is_not_loaded_whole(work: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """After many visits a fold is kept, near the end of the chain, and the next visit goes on from it."""
     work.write_policy("use file.read")
     monkeypatch.setenv("ADJOURN_CONFIG", str(work.config))
@@ -533,7 +473,7 @@ def test_a_long_history_is_not_loaded_whole(work: Hooked, monkeypatch: pytest.Mo
 # --- the way there
 
 
-def test_nothing_heavy_is_imported(work: Hooked) -> None:
+def test_nothing_heavy_is_imported(work: HookWorkspace) -> None:
     """A hook runs once a call: what it loads is felt."""
     command = [sys.executable, "-X", "importtime", "-m", "adjourn", "hook"]
     said = work.ask("Bash", {"command": "make"}, command=command)
@@ -552,7 +492,7 @@ def test_nothing_heavy_is_imported(work: Hooked) -> None:
 
 @pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", ">&-", "<&-", ">/dev/full"])
 @pytest.mark.parametrize("stay", ["", "--stay"])
-def test_what_cannot_be_read_or_written_is_a_refusal(work: Hooked, closed: str, stay: str) -> None:
+def test_what_cannot_be_read_or_written_is_a_refusal(work: HookWorkspace, closed: str, stay: str) -> None:
     """No input, no output, or nowhere to say what is wrong: exit code 2, never one that means leave to go on."""
     store = "--store /proc/nowhere/x.db" if closed.startswith("2") else ""
     line = f"{' '.join(HOOK)} {stay} {store} {closed}"
@@ -568,20 +508,20 @@ def test_what_cannot_be_read_or_written_is_a_refusal(work: Hooked, closed: str, 
     assert done.returncode == 2
 
 
-def test_an_event_that_is_odd_holds_nobody_up(work: Hooked) -> None:
+def test_an_event_that_is_odd_holds_nobody_up(work: HookWorkspace) -> None:
     """Exit code 2 after a call, or at the end of a turn, would keep the client from going on: it is 1."""
     for event in ("PostToolUse", "Stop", "SessionStart"):
         assert work.answer_to(json.dumps({"hook_event_name": event, "cwd": 5}).encode()).code == 1
     assert work.answer_to(json.dumps({"hook_event_name": "PreToolUse", "cwd": 5}).encode()).code == 2
 
 
-def test_large_input_takes_no_longer_than_its_size(work: Hooked) -> None:
+def test_large_input_takes_no_longer_than_its_size(work: HookWorkspace) -> None:
     """Thirty megabytes of an answer are read in one go, not copied for every piece."""
     event = {"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_response": "x" * 30_000_000}
     work.answer_to(json.dumps(event | {"cwd": str(work.root)}).encode(), "--settle")  # has half a minute
 
 
-def test_the_settings_of_the_how_to_run_the_hook(work: Hooked) -> None:
+def test_the_settings_of_the_how_to_run_the_hook(work: HookWorkspace) -> None:
     """The snippet for Claude Code is valid JSON; its matcher takes every tool, its command answers."""
     settings = next(
         json.loads(block)
@@ -597,7 +537,7 @@ def test_the_settings_of_the_how_to_run_the_hook(work: Hooked) -> None:
     assert work.ask("Read", command=[sys.executable, "-m", *command]).decision == "allow"
 
 
-def test_help_is_the_command_line_s(work: Hooked) -> None:
+def test_help_is_the_command_line_s(work: HookWorkspace) -> None:
     """`--help` comes from the same table, and is no refusal."""
     done = subprocess.run([*HOOK, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
@@ -606,7 +546,7 @@ def test_help_is_the_command_line_s(work: Hooked) -> None:
 
 def test_a_store_that_is_deleted_between_two_hooks_refunds_nothing(tmp_path: Path) -> None:
     """The workspace's budget is not begun anew by `rm -rf .aex`: the next hook refuses, until a person accepts it."""
-    with Hooked(tmp_path, "allow *", "budget calls=5") as work:
+    with HookWorkspace(tmp_path, "allow *", "budget calls=5") as work:
         policy = work.policy_file.read_text()
         for number in range(4):
             assert work.ask("Bash", {"command": "ls"}, tool_use_id=f"toolu_{number}").decision == "allow"

@@ -11,59 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import PERSON, only
-from test_hook import HOOK, Hooked, Said
 
 from adjourn.checkpoints import checkpoint
 from adjourn.tasks.approvals import answer
-
-SETTLE = "--settle"
-
-
-class Told(Hooked):
-    """A workspace whose client has a hook for every event."""
-
-    def tell(self, event: str, *options: str, env: Any = None, **members: Any) -> Said:
-        body = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": event} | members
-        return self.answer_to(json.dumps(body).encode(), SETTLE, *options, env=env)
-
-    def run(self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any) -> Said:
-        """Ask, and tell that it went well."""
-        asked = self.ask(name, arguments, SETTLE, *options, tool_use_id=use)
-        if asked.decision == "allow":
-            self.done(name, arguments, use, *options, **members)
-        return asked
-
-    def done(self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any) -> Said:
-        members = {"tool_response": {"ok": True}, "duration_ms": 12} | members
-        told = self.tell(
-            "PostToolUse", *options, tool_name=name, tool_input=arguments, tool_use_id=use, **members
-        )
-        assert (told.code, told.out, told.err) == (0, "", "")
-        return told
-
-    def brief(self, *options: str, env: dict[str, str] | None = None, source: str = "startup") -> str:
-        told = self.tell("SessionStart", *options, env=env, source=source)
-        assert told.code == 0, told.err
-        if not told.out:
-            return ""
-        output = json.loads(told.out)["hookSpecificOutput"]
-        assert set(output) == {"hookEventName", "additionalContext"}
-        assert output["hookEventName"] == "SessionStart"
-        return str(output["additionalContext"])
+from support.hooks import HOOK, SETTLE, HookEventWorkspace
+from support.proxy import PERSON, only
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Told]:
+def work(tmp_path: Path) -> Iterator[HookEventWorkspace]:
     lines = ("use file.*, shell.exec, echo", "confirm before shell.exec", "budget calls=20")
-    with Told(tmp_path, *lines) as work:
+    with HookEventWorkspace(tmp_path, *lines) as work:
         yield work
 
 
 # --- what came of a call
 
 
-def test_an_effect_that_is_asked_about_is_claimed(work: Told) -> None:
+def test_an_effect_that_is_asked_about_is_claimed(work: HookEventWorkspace) -> None:
     """While a person thinks, or the tool runs, another call for the same effect waits; after a no it may be asked anew."""
     rules = "use pay.charge\nonce pay.charge by invoice\nconfirm before pay.charge\n"
     work.policy_file.write_text(f'policy test v1\ngoal "a test"\n{rules}')
@@ -83,7 +48,7 @@ def test_an_effect_that_is_asked_about_is_claimed(work: Told) -> None:
     assert work.ask("mcp__pay__charge", {"invoice": "1", "note": "c"}, SETTLE).decision == "deny"
 
 
-def test_an_end_that_comes_after_the_session_was_given_up_still_counts(work: Told) -> None:
+def test_an_end_that_comes_after_the_session_was_given_up_still_counts(work: HookEventWorkspace) -> None:
     """A call took longer than its client was taken to live, and is in doubt: what came of it then settles it."""
     call = {"file_path": str(work.root / "a"), "content": "x"}
     work.ask("Write", call, SETTLE, tool_use_id="toolu_a")
@@ -96,7 +61,7 @@ def test_an_end_that_comes_after_the_session_was_given_up_still_counts(work: Tol
     assert not work.ledger().doubts
 
 
-def test_a_call_is_open_until_the_client_says_what_came_of_it(work: Told) -> None:
+def test_a_call_is_open_until_the_client_says_what_came_of_it(work: HookEventWorkspace) -> None:
     """Its intent is written before, its end after: with how long it took, and the digest of the answer."""
     call = {"file_path": str(work.root / "a"), "content": "x"}
     work.ask("Write", call, SETTLE, tool_use_id="toolu_a")
@@ -107,7 +72,7 @@ def test_a_call_is_open_until_the_client_says_what_came_of_it(work: Told) -> Non
     assert (settled.outcome, settled.milliseconds, len(settled.answer)) == ("ok", 12, 64)
 
 
-def test_like_calls_are_told_apart_by_the_client_s_name_for_them(work: Told) -> None:
+def test_like_calls_are_told_apart_by_the_client_s_name_for_them(work: HookEventWorkspace) -> None:
     """Of two calls that are the same, each is settled by its own end; without a name, the older one is."""
     call = {"file_path": "a", "content": "x"}
     for use in ("toolu_a", "toolu_b"):
@@ -122,7 +87,7 @@ def test_like_calls_are_told_apart_by_the_client_s_name_for_them(work: Told) -> 
     assert len(work.facts("tool.settled")) == 2
 
 
-def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: Told) -> None:
+def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: HookEventWorkspace) -> None:
     """A failure is an answer; of a call that was broken off nobody knows what became of it."""
     for use, interrupted in (("toolu_a", False), ("toolu_b", True)):
         call = {"file_path": use, "content": "x"}
@@ -139,7 +104,7 @@ def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: Told)
     assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["file.write"]
 
 
-def test_without_the_hook_after_a_call_nothing_is_ever_in_doubt(work: Told) -> None:
+def test_without_the_hook_after_a_call_nothing_is_ever_in_doubt(work: HookEventWorkspace) -> None:
     """A client that does not say what came of a call leaves no open call behind, whatever other hooks it has."""
     env = {"CLAUDE_PID": str(os.getpid())}
     work.ask("Write", {"file_path": "a", "content": "x"}, env=env)
@@ -152,7 +117,7 @@ def test_without_the_hook_after_a_call_nothing_is_ever_in_doubt(work: Told) -> N
     assert [fact.outcome for fact in work.facts("tool.settled")] == ["no-answer"]
 
 
-def test_the_end_of_a_turn_leaves_nothing_open(work: Told) -> None:
+def test_the_end_of_a_turn_leaves_nothing_open(work: HookEventWorkspace) -> None:
     """What the client answered its agent unseen is not cut off; what a person was asked about and did not run, was not made."""
     work.ask("Write", {"file_path": "a", "content": "x"}, SETTLE, tool_use_id="toolu_a")
     assert work.ask("Bash", {"command": "make"}, SETTLE, tool_use_id="toolu_b").decision == "ask"
@@ -164,7 +129,7 @@ def test_the_end_of_a_turn_leaves_nothing_open(work: Told) -> None:
     assert not work.ledger().doubts
 
 
-def test_an_asked_call_that_ran_is_settled_as_any_other(work: Told) -> None:
+def test_an_asked_call_that_ran_is_settled_as_any_other(work: HookEventWorkspace) -> None:
     """A person said yes in the client: it was counted when it was asked about, and is counted once."""
     assert work.ask("Bash", {"command": "make"}, SETTLE, tool_use_id="toolu_a").decision == "ask"
     work.done("Bash", {"command": "make"}, "toolu_a")
@@ -173,7 +138,7 @@ def test_an_asked_call_that_ran_is_settled_as_any_other(work: Told) -> None:
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_killed_client_leaves_its_call_in_doubt(work: Told, checkpointed: bool) -> None:
+def test_a_killed_client_leaves_its_call_in_doubt(work: HookEventWorkspace, checkpointed: bool) -> None:
     """The process that named itself is gone before it said what came of the call: the next session is told so."""
     if checkpointed:
         work.run("Write", {"file_path": "b", "content": "x"}, "toolu_b")
@@ -201,7 +166,7 @@ def test_a_killed_client_leaves_its_call_in_doubt(work: Told, checkpointed: bool
     assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["file.write"]
 
 
-def test_a_call_approved_elsewhere_is_counted_once(work: Told) -> None:
+def test_a_call_approved_elsewhere_is_counted_once(work: HookEventWorkspace) -> None:
     """It was counted when it was asked about; that first one was not made, the repeated one is settled by its end."""
     assert work.ask("Bash", {"command": "make"}, SETTLE, tool_use_id="a").decision == "ask"
     work.decide(yes=True)
@@ -211,7 +176,7 @@ def test_a_call_approved_elsewhere_is_counted_once(work: Told) -> None:
     assert not work.ledger().open_calls
 
 
-def test_once_is_claimed_by_a_call_and_given_up_by_a_failed_one(work: Told) -> None:
+def test_once_is_claimed_by_a_call_and_given_up_by_a_failed_one(work: HookEventWorkspace) -> None:
     """What may happen once may be tried again when it failed, and not when it went well."""
     work.policy_file.write_text('policy test v1\ngoal "a test"\nuse pay.charge\nonce pay.charge by invoice\n')
     name, given = "mcp__pay__charge", {"invoice": "1"}
@@ -222,7 +187,7 @@ def test_once_is_claimed_by_a_call_and_given_up_by_a_failed_one(work: Told) -> N
     assert work.ask(name, given, SETTLE, tool_use_id="d").decision == "deny"
 
 
-def test_codex_is_refused_until_a_person_said_yes_elsewhere(work: Told) -> None:
+def test_codex_is_refused_until_a_person_said_yes_elsewhere(work: HookEventWorkspace) -> None:
     """It cannot ask anybody: no question of its own, no call counted, and leave is given by silence."""
     options = ("--client", "codex")
     call = {"command": "make"}
@@ -242,7 +207,9 @@ def test_codex_is_refused_until_a_person_said_yes_elsewhere(work: Told) -> None:
 # --- checkpoints
 
 
-def test_checkpoints_before_compaction_at_the_end_of_a_turn_and_of_the_session(work: Told) -> None:
+def test_checkpoints_before_compaction_at_the_end_of_a_turn_and_of_the_session(
+    work: HookEventWorkspace,
+) -> None:
     """One each where calls were made since, none where none was; the last event of an ended session is its checkpoint."""
     for event, reason in (("PreCompact", "before-compaction"), ("Stop", "end-of-turn")):
         work.run("Read", {"file_path": "a"}, event)
@@ -262,7 +229,7 @@ def test_checkpoints_before_compaction_at_the_end_of_a_turn_and_of_the_session(w
 
 @pytest.mark.parametrize(("event", "made"), [("PostToolUse", "after"), ("PostToolUseFailure", "failed")])
 def test_a_destructive_call_has_a_checkpoint_before_it_and_one_after_it(
-    work: Told, event: str, made: str
+    work: HookEventWorkspace, event: str, made: str
 ) -> None:
     """Durable before the call is let through; what comes after it depends on how it ended."""
     work.policy_file.write_text(
@@ -285,7 +252,7 @@ def test_a_destructive_call_has_a_checkpoint_before_it_and_one_after_it(
     assert len(work.facts("checkpoint.created")) == 2
 
 
-def test_nothing_is_written_for_a_client_that_did_nothing(work: Told) -> None:
+def test_nothing_is_written_for_a_client_that_did_nothing(work: HookEventWorkspace) -> None:
     """No call, no history: every event is answered with silence."""
     for event in ("SessionStart", "PreCompact", "Stop", "SessionEnd"):
         told = work.tell(event)
@@ -293,7 +260,7 @@ def test_nothing_is_written_for_a_client_that_did_nothing(work: Told) -> None:
     assert not work.tasks_exist()
 
 
-def test_a_failure_beside_the_gate_does_not_hold_the_client_up(work: Told) -> None:
+def test_a_failure_beside_the_gate_does_not_hold_the_client_up(work: HookEventWorkspace) -> None:
     """Exit code 2 would keep it from stopping, or from compacting: it is 1, and the reason is on stderr."""
     Path(work.store_url).write_text("this is no database, but long enough to be looked at as one. " * 100)
     for event in ("SessionStart", "PostToolUse", "PreCompact", "Stop", "SessionEnd"):
@@ -306,7 +273,7 @@ def test_a_failure_beside_the_gate_does_not_hold_the_client_up(work: Told) -> No
 # --- the next session
 
 
-def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work: Told) -> None:
+def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work: HookEventWorkspace) -> None:
     """Goal, budget, what happened, how to go on, how to get the rest; a second session learns that the first did not resume it."""
     assert work.brief() == ""
     work.run("Write", {"file_path": "a.txt", "content": "x"}, "a")
@@ -326,7 +293,7 @@ def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work:
     assert len(told.encode()) <= 8192
 
 
-def test_archived_work_waits_no_more_until_it_is_restored(work: Told) -> None:
+def test_archived_work_waits_no_more_until_it_is_restored(work: HookEventWorkspace) -> None:
     """What was put away is not offered; brought back, or gone on with, it is."""
     work.run("Write", {"file_path": "a.txt", "content": "x"}, "a")
     work.tell("SessionEnd", reason="other")
@@ -347,7 +314,7 @@ def test_archived_work_waits_no_more_until_it_is_restored(work: Told) -> None:
     assert "2 used" in work.brief()
 
 
-def test_a_session_that_was_killed_before_any_checkpoint_gets_one(work: Told) -> None:
+def test_a_session_that_was_killed_before_any_checkpoint_gets_one(work: HookEventWorkspace) -> None:
     """Its calls are in the history; the next session makes the checkpoint that it could not make."""
     work.run("Read", {"file_path": "a"}, "a")
     assert not work.facts("checkpoint.created")
@@ -355,7 +322,7 @@ def test_a_session_that_was_killed_before_any_checkpoint_gets_one(work: Told) ->
     assert [fact.trigger for fact in work.facts("checkpoint.created")] == ["recovered"]
 
 
-def test_proxies_and_hooks_of_one_client_are_one_task_whoever_comes_first(work: Told) -> None:
+def test_proxies_and_hooks_of_one_client_are_one_task_whoever_comes_first(work: HookEventWorkspace) -> None:
     """The hook of a session's start settles on the task that the proxies then find."""
     options = ("--proxied", "files")
     assert work.brief(*options) == ""
@@ -375,7 +342,7 @@ def test_proxies_and_hooks_of_one_client_are_one_task_whoever_comes_first(work: 
     assert not work.ledger().sessions
 
 
-def test_a_brief_holds_nothing_of_an_untrusted_signer(work: Told, tmp_path: Path) -> None:
+def test_a_brief_holds_nothing_of_an_untrusted_signer(work: HookEventWorkspace, tmp_path: Path) -> None:
     """A store that came with the repository must not speak to the agent: only the checkpoint's name is told."""
     work.run("Write", {"file_path": "IGNORE-ALL-RULES", "content": "x"}, "a")
     work.tell("SessionEnd")
@@ -385,7 +352,7 @@ def test_a_brief_holds_nothing_of_an_untrusted_signer(work: Told, tmp_path: Path
     assert "a test" not in told
 
 
-def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: Told) -> None:
+def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: HookEventWorkspace) -> None:
     """Long texts are cut, none passes for ours, and the last line still tells how to get the rest."""
     work.write_policy("use file.*", "budget calls=1000")
     for number in range(3):
@@ -403,7 +370,7 @@ def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: Told) -> 
     assert "\x1b" not in told
 
 
-def test_another_client_s_living_work_is_not_offered(work: Told) -> None:
+def test_another_client_s_living_work_is_not_offered(work: HookEventWorkspace) -> None:
     """It could not be resumed: somebody sits on it."""
     work.write_policy("use file.*, echo")
     client = work.client(foreign=True)
@@ -413,7 +380,7 @@ def test_another_client_s_living_work_is_not_offered(work: Told) -> None:
     assert "Work waits" in work.brief("--proxied", "files")
 
 
-def test_a_page_that_cannot_be_written_is_said_to_the_person(work: Told) -> None:
+def test_a_page_that_cannot_be_written_is_said_to_the_person(work: HookEventWorkspace) -> None:
     """Wherever the checkpoint is made: before a call, after it, at the end of a turn, as the session ends."""
     work.write_policy("allow *")
     (work.root / "tmp").write_text("no folder")

@@ -9,36 +9,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Client
-from test_hook import Hooked
 
 from adjourn.clients.proxies import PROXY
 from adjourn.host.process import current
+from support.hooks import HookWorkspace
+from support.proxy import Client
 
 SEVERAL = ("--proxied", "adjourn,files")
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Hooked]:
-    with Hooked(tmp_path, "use echo, file.read", "budget calls=9") as work:
+def work(tmp_path: Path) -> Iterator[HookWorkspace]:
+    with HookWorkspace(tmp_path, "use echo, file.read", "budget calls=9") as work:
         yield work
 
 
-def listed(work: Hooked, *, foreign: bool = False) -> Client:
+def listed(work: HookWorkspace, *, foreign: bool = False) -> Client:
     """A client whose proxy has listed its tools."""
     client = work.client(foreign=foreign)
     assert "echo" in client.tools()
     return client
 
 
-def test_a_tool_that_no_proxy_lists_is_gated(work: Hooked) -> None:
+def test_a_tool_that_no_proxy_lists_is_gated(work: HookWorkspace) -> None:
     """Whatever its server is called, and though a proxy of the client lives: a repository chooses names."""
     listed(work)
     for name in ("mcp__adjourn__shell_exec", "mcp__adjourn__unknown", "mcp__adjourn__aex_destroy"):
         assert work.ask(name, {"command": "make"}).decision == "deny", name
 
 
-def test_a_listed_tool_is_left_to_its_proxy_and_counted_once(work: Hooked) -> None:
+def test_a_listed_tool_is_left_to_its_proxy_and_counted_once(work: HookWorkspace) -> None:
     """The hook says nothing of it; of the proxy's own tools it says that nobody needs to be asked."""
     client = listed(work)
     for number in range(3):
@@ -49,7 +49,7 @@ def test_a_listed_tool_is_left_to_its_proxy_and_counted_once(work: Hooked) -> No
     assert work.ask("mcp__files__aex_resume", {"name": "x"}, *SEVERAL).decision == "allow"
 
 
-def test_nothing_is_left_to_a_proxy_that_is_gone(work: Hooked) -> None:
+def test_nothing_is_left_to_a_proxy_that_is_gone(work: HookWorkspace) -> None:
     """Killed or ended: what it wrote down counts for nothing any more."""
     for kill in (True, False):
         client = listed(work)
@@ -63,20 +63,20 @@ def test_nothing_is_left_to_a_proxy_that_is_gone(work: Hooked) -> None:
         assert work.ask("mcp__adjourn__aex_resume", {"name": "x"}).decision == "deny"
 
 
-def test_nothing_is_left_to_the_proxy_of_another_client(work: Hooked) -> None:
+def test_nothing_is_left_to_the_proxy_of_another_client(work: HookWorkspace) -> None:
     """A proxy that another process started is not this client's."""
     listed(work, foreign=True)
     assert work.ask("mcp__adjourn__echo", {"a": 1}).decision == "deny"
 
 
-def test_nothing_is_left_to_a_server_that_is_not_named(work: Hooked) -> None:
+def test_nothing_is_left_to_a_server_that_is_not_named(work: HookWorkspace) -> None:
     """Also where its tool has the name of one that a proxy lists."""
     listed(work)
     assert work.ask("mcp__other__echo", {"a": 1}).decision == "deny"
     assert work.ask("mcp__adjourn__echo", {"a": 1}, "--proxied", "files").decision == "deny"
 
 
-def test_nothing_is_left_to_what_an_agent_wrote_down(work: Hooked) -> None:
+def test_nothing_is_left_to_what_an_agent_wrote_down(work: HookWorkspace) -> None:
     """A registration without the user's seal, or one that is moved to another process, is none."""
     client = listed(work)
     with work.store() as store:
@@ -90,13 +90,13 @@ def test_nothing_is_left_to_what_an_agent_wrote_down(work: Hooked) -> None:
             assert work.ask("mcp__adjourn__echo", {"a": 1}).decision == "deny"
 
 
-def test_names_are_compared_as_the_client_spells_them(work: Hooked) -> None:
+def test_names_are_compared_as_the_client_spells_them(work: HookWorkspace) -> None:
     """A client writes `_` for a dot."""
     assert "adjourn.note" in listed(work).tools()
     assert work.ask("mcp__adjourn__adjourn_note").decision == "allow"
 
 
-def test_registrations_of_dead_proxies_are_removed(work: Hooked) -> None:
+def test_registrations_of_dead_proxies_are_removed(work: HookWorkspace) -> None:
     """By the next proxy; one that ends in peace takes its own away."""
     for _ in range(3):
         listed(work).kill()

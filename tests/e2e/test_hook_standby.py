@@ -15,14 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from harness import Workspace
 
 import adjourn
+from support.proxy import ProxyWorkspace
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns/mnt"), reason="no /proc: nobody stands by")
 
 
-class Standing(Workspace):
+class Standing(ProxyWorkspace):
     """A workspace whose hooks leave a process behind, in a folder of its own."""
 
     package = ""

@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_hook import Hooked
+
+from support.hooks import HookWorkspace
 
 WIDE = 'policy wide v0\ngoal "all"\nuse *\n'
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Hooked]:
-    with Hooked(tmp_path, "use file.read", "budget calls=2") as work:
+def work(tmp_path: Path) -> Iterator[HookWorkspace]:
+    with HookWorkspace(tmp_path, "use file.read", "budget calls=2") as work:
         yield work
 
 
 @pytest.mark.parametrize("place", [".aex/policy.aex", "aex.policy.aex"])
 @pytest.mark.parametrize("mark", ["", ".git"])
-def test_a_policy_beneath_the_workspace_counts_for_nothing(work: Hooked, place: str, mark: str) -> None:
+def test_a_policy_beneath_the_workspace_counts_for_nothing(
+    work: HookWorkspace, place: str, mark: str
+) -> None:
     """Wherever the agent's shell has gone, the outermost folder with a policy is the workspace."""
     nested = work.root / "sub" / "deep"
     (nested / place).parent.mkdir(parents=True)
@@ -32,7 +35,7 @@ def test_a_policy_beneath_the_workspace_counts_for_nothing(work: Hooked, place: 
     assert not (nested / ".aex" / "adjourn.db").exists()
 
 
-def test_one_budget_wherever_the_shell_has_gone(work: Hooked) -> None:
+def test_one_budget_wherever_the_shell_has_gone(work: HookWorkspace) -> None:
     """A folder beneath the workspace is no workspace with a budget of its own, also under a policy that lies elsewhere."""
     policy = work.root.parent / "person.aex"
     work.policy_file.rename(policy)
@@ -44,7 +47,7 @@ def test_one_budget_wherever_the_shell_has_gone(work: Hooked) -> None:
     assert said == ["allow", "allow", "deny"]
 
 
-def test_a_policy_beneath_a_store_begins_no_budget_of_its_own(work: Hooked) -> None:
+def test_a_policy_beneath_a_store_begins_no_budget_of_its_own(work: HookWorkspace) -> None:
     """Under a policy that lies elsewhere, the workspace has a store only; a policy beneath it counts for nothing either."""
     policy = work.root.parent / "person.aex"
     work.policy_file.rename(policy)
@@ -59,7 +62,7 @@ def test_a_policy_beneath_a_store_begins_no_budget_of_its_own(work: Hooked) -> N
     assert work.ask("Bash", {"command": "make"}, cwd=str(nested)).decision != "allow"
 
 
-def test_a_policy_where_everybody_may_write_does_not_count(work: Hooked) -> None:
+def test_a_policy_where_everybody_may_write_does_not_count(work: HookWorkspace) -> None:
     """As in /tmp: nobody knows whose it is, so the call is refused, and the message names the folder."""
     work.root.parent.chmod(0o1777)
     (work.root.parent / "aex.policy.aex").write_text(WIDE)
@@ -70,7 +73,7 @@ def test_a_policy_where_everybody_may_write_does_not_count(work: Hooked) -> None
         assert str(work.root.parent) in said.err
 
 
-def test_a_policy_of_the_home_folder_is_for_the_home_folder_alone(work: Hooked) -> None:
+def test_a_policy_of_the_home_folder_is_for_the_home_folder_alone(work: HookWorkspace) -> None:
     """A workspace in it has its own, or none."""
     home = work.root.parent
     (home / "aex.policy.aex").write_text(WIDE)
@@ -83,7 +86,7 @@ def test_a_policy_of_the_home_folder_is_for_the_home_folder_alone(work: Hooked) 
     assert work.ask("Bash", {"command": "make"}, env=elsewhere, cwd=str(home)).decision == "allow"
 
 
-def test_the_clients_project_is_the_workspace(work: Hooked) -> None:
+def test_the_clients_project_is_the_workspace(work: HookWorkspace) -> None:
     """Where the client names it, nothing is looked for."""
     nested = work.root / "sub"
     (nested / ".aex").mkdir(parents=True)
@@ -95,7 +98,7 @@ def test_the_clients_project_is_the_workspace(work: Hooked) -> None:
 
 
 @pytest.mark.parametrize("name", ["ADJOURN_CONFIG", "XDG_CONFIG_HOME", "HOME"])
-def test_keys_in_the_workspace_are_refused(work: Hooked, name: str) -> None:
+def test_keys_in_the_workspace_are_refused(work: HookWorkspace, name: str) -> None:
     """By hook and proxy, whichever variable leads to them, also through a link."""
     (work.root / "mine").mkdir()
     (work.root.parent / "link").symlink_to(work.root / "mine")

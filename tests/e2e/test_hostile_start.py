@@ -15,9 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from code_harness import SECONDS, Repo, Server
-from harness import Workspace
-from test_init import Home
+
+from support.code_server import SECONDS, Repo, Server
+from support.home import Home
+from support.proxy import ProxyWorkspace
 
 BIN = Path(sys.executable).parent
 TRAPPED = (
@@ -133,7 +134,7 @@ def test_programs_are_not_those_of_the_workspace(tmp_path: Path, where: str) -> 
 
 def test_an_editor_of_the_workspace_is_not_opened(tmp_path: Path) -> None:
     """`checkpoint edit` looks its editor up outside of the workspace; where there is none, it says so."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         client = work.client()
         client.call("aex.checkpoint", {"name": "n"})
@@ -156,7 +157,7 @@ def test_an_editor_of_the_workspace_is_not_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["status"], ["doctor"], ["verify"], ["init", "--yes"], ["log"]])
 def test_commands_import_nothing_of_the_workspace(tmp_path: Path, arguments: list[str]) -> None:
     """Not by PYTHONPATH either, once the first line of ours has run."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         trap(
             work.root,
@@ -174,7 +175,7 @@ def test_commands_import_nothing_of_the_workspace(tmp_path: Path, arguments: lis
 
 def test_a_module_started_in_the_workspace_leaves_it(tmp_path: Path) -> None:
     """`python -m adjourn` has the folder in front of everything; what is imported after its first line is not from there."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         trap(work.root, mark, ("click/__init__.py", "msgspec.py", "rfc8785.py", "cryptography/__init__.py"))
         done = subprocess.run(
@@ -187,7 +188,7 @@ def test_a_module_started_in_the_workspace_leaves_it(tmp_path: Path) -> None:
 
 def test_a_command_for_another_folder_imports_nothing_of_it(tmp_path: Path) -> None:
     """With -C the workspace is that folder, and PYTHONPATH may lead there."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         trap(work.root / "lib", mark, ("rfc8785.py", "cryptography/__init__.py", "sqlite3.py", "_sqlite3.py"))
         env = work.environment | {"PYTHONPATH": f"{work.root}/lib"}
@@ -201,7 +202,7 @@ def test_a_command_for_another_folder_imports_nothing_of_it(tmp_path: Path) -> N
 
 def test_a_server_named_by_a_relative_entry_of_path_is_not_started(tmp_path: Path) -> None:
     """The proxy's upstream by a bare name is looked up in the absolute entries of PATH alone."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         program(work.root / "server", mark)
         env = work.environment | {"PATH": f".:{os.environ['PATH']}"}

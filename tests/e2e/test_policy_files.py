@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_hook import Hooked
+
+from support.hooks import HookWorkspace
 
 SECRET = "zanzibar-7f3a"
 SHADOW = f"root:{SECRET}:19000:0:99999:7:::\nuse {SECRET}(\n"
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Hooked]:
-    with Hooked(tmp_path, "use *") as work:
+def work(tmp_path: Path) -> Iterator[HookWorkspace]:
+    with HookWorkspace(tmp_path, "use *") as work:
         (tmp_path / "shadow").write_text(SHADOW)
         yield work
 
 
-def make(work: Hooked, what: str) -> None:
+def make(work: HookWorkspace, what: str) -> None:
     work.policy_file.unlink()
     if what == "link":
         work.policy_file.symlink_to(work.root.parent / "shadow")
@@ -31,7 +32,7 @@ def make(work: Hooked, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
-def test_a_hook_quotes_nothing_of_a_policy(work: Hooked, what: str) -> None:
+def test_a_hook_quotes_nothing_of_a_policy(work: HookWorkspace, what: str) -> None:
     """It denies, and says code and place; neither on its output nor on stderr a word of the file."""
     make(work, what)
     said = work.ask("Read", {"file_path": "a"})
@@ -42,7 +43,7 @@ def test_a_hook_quotes_nothing_of_a_policy(work: Hooked, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
-def test_a_proxy_quotes_nothing_of_a_policy(work: Hooked, what: str) -> None:
+def test_a_proxy_quotes_nothing_of_a_policy(work: HookWorkspace, what: str) -> None:
     """It answers the first request with an error that says code and place."""
     make(work, what)
     client = work.client(greet=False)
@@ -54,7 +55,7 @@ def test_a_proxy_quotes_nothing_of_a_policy(work: Hooked, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
-def test_a_policy_that_is_edited_into_something_else_does_not_count(work: Hooked, what: str) -> None:
+def test_a_policy_that_is_edited_into_something_else_does_not_count(work: HookWorkspace, what: str) -> None:
     """The earlier one does, the history says so, and nothing of the file is in either."""
     client = work.client()
     assert "result" in client.call("echo", {"a": 1})
@@ -65,7 +66,7 @@ def test_a_policy_that_is_edited_into_something_else_does_not_count(work: Hooked
     assert SECRET not in broken.message + client.stderr()
 
 
-def test_a_review_quotes_nothing_that_is_no_rule(work: Hooked) -> None:
+def test_a_review_quotes_nothing_that_is_no_rule(work: HookWorkspace) -> None:
     """Of a file that is no contract, the agent gets codes and lines."""
     (work.root / "odd.aex").write_text(SHADOW)
     client = work.client()

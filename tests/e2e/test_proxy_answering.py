@@ -7,25 +7,20 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Done, Workspace, refused, run, text_of, wait_for
-from requirements import requirement
 
 from adjourn.log.event import milliseconds
+from support.proxy import MODERN, NEW, ProxyWorkspace, adjourn, refused, text_of, wait_for
+from support.requirements import requirement
 
 ME = getpass.getuser()
 ARGUMENTS = {"to": "prod"}
 
 
-def workspace(path: Path, *rules: str) -> Workspace:
-    return Workspace(path, "allow *", *rules, version="v1")
+def workspace(path: Path, *rules: str) -> ProxyWorkspace:
+    return ProxyWorkspace(path, "allow *", *rules, version="v1")
 
 
-def adjourn(work: Workspace, *words: str) -> Done:
-    """A command of a person at a terminal."""
-    return run(*words, cwd=work.root, env=work.environment)
-
-
-def asked(work: Workspace) -> str:
+def asked(work: ProxyWorkspace) -> str:
     """The id of the question that is put now."""
     wait_for(lambda: work.tasks_exist() and work.facts("confirm.required"))
     approval: str = work.facts("confirm.required")[-1].approval

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness import Message, Workspace, only, text_of, wait_for
+
+from support.proxy import Message, ProxyWorkspace, only, text_of, wait_for
 
 BATCHED = "2025-03-26"
 
@@ -17,7 +18,7 @@ def _cancel(message: Message) -> Message:
 
 def test_a_cancelled_effect_is_in_doubt_at_once_and_settled_by_a_late_answer(tmp_path: Path) -> None:
     """Nothing waits for the end of the session: another terminal sees the doubt, and the late answer lifts it."""
-    with Workspace(tmp_path, "use *") as workspace:
+    with ProxyWorkspace(tmp_path, "use *") as workspace:
         client = workspace.client()
         call = client.begin("slow", {"seconds": 1})
         client.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
@@ -31,7 +32,7 @@ def test_a_cancelled_effect_is_in_doubt_at_once_and_settled_by_a_late_answer(tmp
 
 def test_a_cancelled_call_gets_no_error_when_the_session_ends(tmp_path: Path) -> None:
     """The protocol wants no answer to a request that was given up."""
-    with Workspace(tmp_path, "use *") as workspace:
+    with ProxyWorkspace(tmp_path, "use *") as workspace:
         client = workspace.client()
         call = client.begin("slow", {"seconds": 60})
         client.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
@@ -44,7 +45,7 @@ def test_a_cancelled_call_gets_no_error_when_the_session_ends(tmp_path: Path) ->
 @pytest.mark.parametrize("tool", ["slow", "file.write"])
 def test_a_batch_is_answered_without_the_element_that_was_cancelled(tmp_path: Path, tool: str) -> None:
     """Whether it was with the upstream (slow) or waited for a person (file.write): the others do not wait for it."""
-    with Workspace(tmp_path, "use *", "confirm before file.write") as workspace:
+    with ProxyWorkspace(tmp_path, "use *", "confirm before file.write") as workspace:
         client = workspace.client(era=BATCHED)
         given_up, kept = client.call_message(tool, {"seconds": 1}), client.call_message("echo", {"n": 1})
         client.post([given_up, kept])
@@ -60,7 +61,7 @@ def test_a_batch_is_answered_without_the_element_that_was_cancelled(tmp_path: Pa
 
 def test_a_batch_that_was_cancelled_whole_gets_no_answer(tmp_path: Path) -> None:
     """JSON-RPC knows no empty batch of answers."""
-    with Workspace(tmp_path, "use *", "confirm before file.write") as workspace:
+    with ProxyWorkspace(tmp_path, "use *", "confirm before file.write") as workspace:
         client = workspace.client(era=BATCHED)
         calls = [client.call_message("file.write"), client.call_message("silent")]
         client.post(calls)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import (
+
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS
+from support.proxy import (
     ERAS,
     META,
     MODERN,
@@ -16,16 +18,14 @@ from harness import (
     OLD,
     Client,
     Message,
-    Workspace,
+    ProxyWorkspace,
     encode,
     only,
     refused,
     text_of,
     wait_for,
 )
-from requirements import requirement
-
-from adjourn.tasks.decision import APPROVAL_MILLISECONDS
+from support.requirements import requirement
 
 POLICY = ("allow *", "confirm before file.write", "budget calls=9")
 ARGUMENTS = {"path": "src/a.py", "text": "hello", "token": "s3cret"}
@@ -45,7 +45,7 @@ def _reply(client: Client, question: Message, result: Message | None) -> None:
 @requirement("D40")
 @pytest.mark.parametrize("era", [OLD, NEW])
 def test_an_accepted_call_goes_on_once_as_the_very_bytes_that_were_sent(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message("file.write", ARGUMENTS)
         line = encode(message).replace(b'"text"', b' "text" ')
@@ -81,7 +81,7 @@ def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
         ({"action": ["accept"]}, "none"),
         ({}, "none"),
     ]
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         for result, _ in replies:
             call = client.begin("file.write", ARGUMENTS)
@@ -99,7 +99,7 @@ def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_a_client_that_fails_to_ask_leaves_it_to_another_terminal(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
         _reply(client, client.asked(), None)
@@ -110,7 +110,7 @@ def test_a_client_that_fails_to_ask_leaves_it_to_another_terminal(tmp_path: Path
 
 
 def test_a_late_or_repeated_answer_to_a_question_goes_nowhere(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
         question = client.asked()
@@ -132,7 +132,7 @@ def refused_again(client: Client) -> bool:
 
 
 def test_calls_wait_side_by_side_and_other_calls_pass_meanwhile(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         calls = [client.begin("file.write", {"n": n}) for n in range(3)]
         questions = [client.asked() for _ in calls]
@@ -146,7 +146,7 @@ def test_calls_wait_side_by_side_and_other_calls_pass_meanwhile(tmp_path: Path) 
 
 @requirement("D40")
 def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
         question = client.asked()
@@ -164,7 +164,7 @@ def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> Non
 
 def test_a_late_yes_to_one_call_is_none_to_another_that_took_its_id(tmp_path: Path) -> None:
     """The dialog of a call that was given up may still be open when the client uses the call's id again."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         staging, production = (
             client.message("tools/call", {"name": "file.write", "arguments": {"to": to}}, request_id=77)
@@ -186,7 +186,7 @@ def test_a_late_yes_to_one_call_is_none_to_another_that_took_its_id(tmp_path: Pa
 
 def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long(tmp_path: Path) -> None:
     """The call is only held when its line has been looked at, which its cancellation must not overtake."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.call_message("file.write", ARGUMENTS)
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": call["id"]}}
@@ -204,7 +204,7 @@ def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long
 @requirement("D40")
 @pytest.mark.parametrize("era", ERAS)
 def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era)
         call = client.begin("file.write", ARGUMENTS)
         wait_for(lambda: work.tasks() and work.facts("confirm.required"))
@@ -217,7 +217,7 @@ def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> N
 
 @requirement("D40")
 def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         call = client.begin("file.write", ARGUMENTS)
         wait_for(lambda: work.tasks() and work.facts("confirm.required"))
@@ -228,7 +228,7 @@ def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_silence_refuses_and_a_later_yes_serves_the_repeated_call_once(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0")
         answer = client.call("file.write", ARGUMENTS)
         assert refused(answer)
@@ -242,7 +242,7 @@ def test_silence_refuses_and_a_later_yes_serves_the_repeated_call_once(tmp_path:
 
 
 def test_an_approval_is_used_by_the_next_session_too(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", "--task", "t")
         client.call("file.write", ARGUMENTS)
         client.close()
@@ -253,7 +253,7 @@ def test_an_approval_is_used_by_the_next_session_too(tmp_path: Path) -> None:
 
 
 def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         calls = [client.call_message("file.write", ARGUMENTS) for _ in range(2)]
         client.post(*calls)
@@ -264,7 +264,7 @@ def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path:
 
 
 def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--auto-confirm")
         assert not refused(client.call("file.write", ARGUMENTS))
         assert work.executed() == ["file.write"]
@@ -273,7 +273,7 @@ def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
 
 @requirement("D30", "D40")
 def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
-    with Workspace(
+    with ProxyWorkspace(
         tmp_path, "allow *", "confirm before mcp.resources.read", "confirm before mcp.prompts.get"
     ) as work:
         client = work.client("--confirm-timeout", "1", elicits=True)
@@ -315,7 +315,7 @@ def _retry(client: Client, question: Message, reply: Any, **changes: Any) -> Mes
 def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_number(
     tmp_path: Path,
 ) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         numbers = {"a": 12345678901234567890123, "b": 1}
         question = _question(client, arguments=numbers)
@@ -341,7 +341,7 @@ def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_
 
 
 def test_numbers_of_an_approved_call_keep_their_text(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         text = b'"arguments":{"a":1.0,"b":1e2,"c":-0,"d":[1.50,10E-1],"e":9007199254740993}'
         message = client.message("tools/call", {"name": "file.write"})
@@ -369,7 +369,7 @@ def test_a_retry_without_a_clear_yes_is_refused(tmp_path: Path) -> None:
         ["accept"],
         {"action": "accept", "content": {"approve": 1}},
     ]
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         for count, reply in enumerate(replies, 1):
             question = _question(client)
@@ -398,7 +398,7 @@ def _forged(state: str) -> list[Any]:
 
 @requirement("D40")
 def test_forged_states_are_refused_and_the_true_one_serves_once(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
         for state in _forged(question["requestState"]):
@@ -414,7 +414,7 @@ def test_forged_states_are_refused_and_the_true_one_serves_once(tmp_path: Path) 
 
 
 def test_a_state_that_is_no_text_asks_anew(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
         for state in (5, None, ["adjourn1."], {"a": 1}):
@@ -424,7 +424,7 @@ def test_a_state_that_is_no_text_asks_anew(tmp_path: Path) -> None:
 
 
 def test_replays_of_one_state_that_race_forward_one_call(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
         responses = dict.fromkeys(question["inputRequests"], ACCEPT)
@@ -442,7 +442,7 @@ def test_replays_of_one_state_that_race_forward_one_call(tmp_path: Path) -> None
 
 @requirement("D40")
 def test_a_pending_question_survives_a_restart_of_the_proxy(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
         client.kill()
@@ -456,7 +456,7 @@ def test_a_pending_question_survives_a_restart_of_the_proxy(tmp_path: Path) -> N
 
 
 def test_a_state_of_another_user_is_refused(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t", era=MODERN, elicits=True)
         question = _question(client)
         client.close()
@@ -467,7 +467,7 @@ def test_a_state_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_expired_question_cannot_be_answered(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True, python=("-c", _SHORT_LIVED))
         question = _question(client)
         time.sleep(0.6)
@@ -488,7 +488,7 @@ main()
 
 
 def test_a_modern_client_that_cannot_ask_is_held_not_asked(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", era=MODERN)
         assert refused(client.call("file.write", ARGUMENTS))
         caps = {"_meta": {f"{META}clientCapabilities": {"elicitation": "yes"}}}
@@ -499,7 +499,7 @@ def test_a_modern_client_that_cannot_ask_is_held_not_asked(tmp_path: Path) -> No
 
 
 def test_the_upstreams_own_question_passes_and_its_retry_is_counted_once(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=1") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=1") as work:
         client = work.client(era=MODERN, elicits=True)
         first = client.begin("paused", {"a": 1})
         result = client.answer(first)["result"]
@@ -516,7 +516,7 @@ def test_the_upstreams_own_question_passes_and_its_retry_is_counted_once(tmp_pat
 
 
 def test_a_call_that_was_confirmed_and_then_paused_by_the_upstream_is_one_call(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "confirm before paused", "budget calls=1") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before paused", "budget calls=1") as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client, "paused")
         result = _retry(client, question, ACCEPT, name="paused")["result"]

@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, OLD, Client, Workspace, only, refused, text_of, wait_for
-from requirements import requirement
 
 from adjourn.checkpoints.checkpoint import find
 from adjourn.log.canonical import canonical, digest
+from support.proxy import MODERN, NEW, OLD, Client, ProxyWorkspace, only, refused, text_of, wait_for
+from support.requirements import requirement
 
 SLOW = {"seconds": 60}
 
 
-def _cut_off(work: Workspace, client: Client, tool: str = "slow") -> None:
+def _cut_off(work: ProxyWorkspace, client: Client, tool: str = "slow") -> None:
     """SIGKILL the proxy in the middle of an effectful call."""
     before = len(work.executed())
     client.begin(tool, SLOW)
@@ -31,7 +31,7 @@ def _cut_off(work: Workspace, client: Client, tool: str = "slow") -> None:
 def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_unasked(
     tmp_path: Path, first: str, second: str
 ) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=10") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=10") as work:
         client = work.client(era=first, name="claude-code")
         client.call("echo")
         client.meta("aex.checkpoint", name="fix", description="half done")
@@ -57,7 +57,7 @@ def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_u
 
 
 def test_a_persons_yes_repeats_a_call_in_doubt_and_clears_it(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         _cut_off(work, work.client("--task", "t"))
         client = work.client("--task", "t", elicits=True)
         call = client.begin("slow", SLOW)
@@ -70,7 +70,7 @@ def test_a_persons_yes_repeats_a_call_in_doubt_and_clears_it(tmp_path: Path) -> 
 
 
 def test_auto_confirm_is_no_answer_to_a_doubt(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         _cut_off(work, work.client("--task", "t"))
         client = work.client("--task", "t", "--auto-confirm", "--confirm-timeout", "0")
         assert refused(client.call("slow", SLOW))
@@ -79,7 +79,7 @@ def test_auto_confirm_is_no_answer_to_a_doubt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         client.call("echo")
         client.meta("aex.checkpoint", name="fix")
@@ -93,7 +93,7 @@ def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
 
 
 def test_a_read_that_was_cut_off_is_not_in_doubt(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t", server=["--tools", "reading"])
         client.tools()
         _cut_off(work, client)
@@ -104,7 +104,7 @@ def test_a_read_that_was_cut_off_is_not_in_doubt(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_effect_without_an_answer_is_in_doubt(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("silent")
         client.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
@@ -118,7 +118,7 @@ def test_a_cancelled_effect_without_an_answer_is_in_doubt(tmp_path: Path) -> Non
 
 
 def test_the_proxies_of_one_client_share_one_task_and_one_budget_also_when_they_race(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=50") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=50") as work:
         clients = [work.client(era=era, greet=False) for era in (OLD, NEW, MODERN)]
         for client in clients:
             client.greet()
@@ -143,7 +143,7 @@ def test_the_proxies_of_one_client_share_one_task_and_one_budget_also_when_they_
 
 
 def test_a_resume_moves_every_proxy_of_the_client(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=10") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=10") as work:
         old = work.client("--task", "old")
         for _ in range(3):
             old.call("echo")
@@ -166,7 +166,7 @@ def test_a_resume_moves_every_proxy_of_the_client(tmp_path: Path) -> None:
 
 
 def test_two_sisters_may_move_there_and_back(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         one, two = work.client(), work.client()
         one.call("echo")
         one.meta("aex.checkpoint", name="here")
@@ -186,7 +186,7 @@ def test_two_sisters_may_move_there_and_back(tmp_path: Path) -> None:
 
 
 def test_another_client_is_refused_with_the_holders_name_until_the_holder_ends(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         holder = work.client("--task", "t", name="claude-code")
         holder.call("echo")
         holder.meta("aex.checkpoint", name="fix")
@@ -205,7 +205,7 @@ def test_another_client_is_refused_with_the_holders_name_until_the_holder_ends(t
 
 
 def test_a_task_named_on_the_command_line_is_held_too(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         work.client("--task", "t").call("echo")
         other = work.client("--task", "t", foreign=True)
         answer = other.call("echo")
@@ -216,7 +216,7 @@ def test_a_task_named_on_the_command_line_is_held_too(tmp_path: Path) -> None:
 
 
 def test_taking_over_fences_the_first_for_good(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t", name="claude-code")
         first.call("echo")
         call = first.begin("slow", SLOW)
@@ -235,7 +235,7 @@ def test_taking_over_fences_the_first_for_good(tmp_path: Path) -> None:
 
 
 def test_a_taken_over_session_that_ends_leaves_the_other_alone(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t")
         first.call("echo")
         second = work.client("--task", "t", "--take-over", foreign=True)
@@ -250,7 +250,7 @@ def test_a_taken_over_session_that_ends_leaves_the_other_alone(tmp_path: Path) -
 
 def test_the_task_is_named_by_option_environment_or_meta(tmp_path: Path) -> None:
     """The option goes before the environment; `_meta` names another task only for a client that is bound to none."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "by-option", env={"ADJOURN_TASK": "by-environment"}, foreign=True)
         client.call("echo")
         work.client(env={"ADJOURN_TASK": "by-environment"}, foreign=True).call("echo")
@@ -261,7 +261,7 @@ def test_the_task_is_named_by_option_environment_or_meta(tmp_path: Path) -> None
 
 def test_a_client_that_is_bound_to_a_task_gets_no_other_budget(tmp_path: Path) -> None:
     """Neither by `_meta` nor by resuming another task's checkpoint; its own it may name."""
-    with Workspace(tmp_path, "allow *", "budget calls=2") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=2") as work:
         other = work.client("--task", "other", foreign=True)
         other.call("echo")
         other.meta("aex.checkpoint", name="elsewhere")
@@ -278,7 +278,7 @@ def test_a_client_that_is_bound_to_a_task_gets_no_other_budget(tmp_path: Path) -
 
 def test_hooks_work_on_the_task_that_their_client_is_bound_to(tmp_path: Path) -> None:
     """A client whose proxy was given a task has one budget for it and for its own tools."""
-    with Workspace(tmp_path, "allow echo", "use file.read", "budget calls=2") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "use file.read", "budget calls=2") as work:
         work.client("--task", "bound").call("echo")
         request = json.dumps({"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": str(work.root)})
         hook = [sys.executable, "-m", "adjourn", "hook"]
@@ -294,7 +294,7 @@ def test_hooks_work_on_the_task_that_their_client_is_bound_to(tmp_path: Path) ->
 
 
 def test_meta_names_the_task_of_each_call_of_one_write(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=3") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=3") as work:
         client = work.client(era=MODERN)
         calls = [
             client.call_message("echo", {"n": n}, _meta={"dev.adjourn/task": f"t{n % 2}"} if n % 3 else {})
@@ -309,7 +309,7 @@ def test_meta_names_the_task_of_each_call_of_one_write(tmp_path: Path) -> None:
 
 
 def test_what_is_no_task_id_is_refused(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         for task in ("../x", ".hidden", "a/b", "x" * 65, "a b", "ä"):
             assert refused(client.call("echo", _meta={"dev.adjourn/task": task})), task
@@ -322,7 +322,7 @@ def test_what_is_no_task_id_is_refused(tmp_path: Path) -> None:
 
 @requirement("D3")
 def test_resuming_an_older_checkpoint_refunds_nothing(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=6") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=6") as work:
         client = work.client("--task", "t")
         client.call("echo")
         client.meta("aex.checkpoint", name="early")

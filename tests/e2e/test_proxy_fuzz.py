@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import MODERN, NEW, OLD, Workspace
-from requirements import requirement
 
 from adjourn.log.chain import verify_chain
-from hostile import ALLOWED, Hostile, called_tools, messages
+from support.hostile_lines import ALLOWED, Hostile, called_tools, messages
+from support.proxy import MODERN, NEW, OLD, ProxyWorkspace
+from support.requirements import requirement
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 CLIENT_LINES = 34_000 if CAMPAIGN else 1_700
@@ -54,7 +54,7 @@ def _is_json(line: bytes) -> bool:
 @pytest.mark.parametrize("era", [OLD, "2025-03-26", MODERN])
 def test_nothing_unallowed_gets_through_and_the_proxy_lives(tmp_path: Path, era: str) -> None:
     hostile = Hostile(seed=hash_of(era))
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era)
         sent: Counter[str] = Counter(json.dumps(json.loads(line)["id"]) for line in client.received)
         garbage = 0
@@ -89,7 +89,7 @@ def hash_of(text: str) -> int:
     return sum(map(ord, text)) + (int(os.environ.get("ADJOURN_SEED", "0")))
 
 
-def _check_forwarded(work: Workspace) -> None:
+def _check_forwarded(work: ProxyWorkspace) -> None:
     for line in work.forwarded():
         assert _is_json(line), line
         tools = called_tools(line)
@@ -118,7 +118,7 @@ def _check_answers(received: list[bytes], sent: Counter[str], garbage: int) -> N
 @requirement("D10")
 def test_a_hostile_upstream_never_answers_what_is_not_open_and_the_proxy_lives(tmp_path: Path) -> None:
     hostile = Hostile(seed=7 + int(os.environ.get("ADJOURN_SEED", "0")))
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=NEW)
         good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'
         for _ in range(UPSTREAM_LINES // CHUNK):

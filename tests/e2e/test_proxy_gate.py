@@ -6,8 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
-from harness import ERAS, META_TOOLS, MODERN, NEW, OLD, Workspace, encode, refused, text_of, wait_for
-from requirements import requirement
+
+from support.proxy import (
+    ERAS,
+    META_TOOLS,
+    MODERN,
+    NEW,
+    OLD,
+    ProxyWorkspace,
+    encode,
+    refused,
+    text_of,
+    wait_for,
+)
+from support.requirements import requirement
 
 POLICY = (
     "allow echo",
@@ -22,7 +34,7 @@ POLICY = (
 @pytest.mark.parametrize("era", ERAS)
 @requirement("D31")
 def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, *POLICY, "budget calls=3") as work:
+    with ProxyWorkspace(tmp_path, *POLICY, "budget calls=3") as work:
         client = work.client("--confirm-timeout", "0", era=era)
         for tool in ("secrets.read", "nobody.allows", "file.write", "network.fetch"):
             assert refused(client.call(tool)), tool
@@ -35,7 +47,7 @@ def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path
 
 
 def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=20") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=20") as work:
         client = work.client()
         calls = [client.call_message("echo", {"n": n}) for n in range(50)]
         client.post(*calls)
@@ -46,7 +58,7 @@ def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Pa
 
 
 def test_a_budget_of_nothing_forwards_nothing(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=0") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=0") as work:
         client = work.client()
         assert refused(client.call("echo"))
         assert work.executed() == []
@@ -62,7 +74,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_refusal_is_a_tool_result_that_names_the_rule_and_its_line(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", era=era)
         for tool, reason in REFUSALS:
             answer = client.call(tool)
@@ -73,7 +85,7 @@ def test_a_refusal_is_a_tool_result_that_names_the_rule_and_its_line(tmp_path: P
 
 
 def test_refusals_are_protocol_errors_on_request(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY, "budget calls=1") as work:
+    with ProxyWorkspace(tmp_path, *POLICY, "budget calls=1") as work:
         client = work.client("--errors", "jsonrpc", "--confirm-timeout", "0")
         for tool, reason in REFUSALS:
             error = client.call(tool)["error"]
@@ -87,7 +99,7 @@ def test_refusals_are_protocol_errors_on_request(tmp_path: Path) -> None:
 
 
 def test_every_decision_is_in_the_history_with_its_reason(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY, "budget calls=1") as work:
+    with ProxyWorkspace(tmp_path, *POLICY, "budget calls=1") as work:
         client = work.client("--confirm-timeout", "0")
         for tool in ("secrets.read", "git.push", "file.write", "echo", "echo"):
             client.call(tool)
@@ -102,7 +114,7 @@ def test_every_decision_is_in_the_history_with_its_reason(tmp_path: Path) -> Non
 
 
 def test_what_came_of_a_call_is_written_down(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
         for tool in ("echo", "fail", "error", "file.read"):
@@ -115,7 +127,7 @@ def test_what_came_of_a_call_is_written_down(tmp_path: Path) -> None:
 
 
 def test_a_contract_narrows_the_policy(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY, "budget calls=9") as work:
+    with ProxyWorkspace(tmp_path, *POLICY, "budget calls=9") as work:
         contract = work.root / "tasks" / "fix.aex"
         contract.parent.mkdir()
         contract.write_text('task fix v0\ngoal "fix it"\nuse echo\nbudget calls=2\nreturn x\n')
@@ -132,7 +144,7 @@ def test_no_other_spelling_slips_past_a_deny(tmp_path: Path) -> None:
         "Network.fetch", "NETWORK.FETCH", "network/fetch", "network_fetch", "network-fetch", "network..fetch",
         "network._fetch", "nEtwork.deep.er", "network",
     )  # fmt: skip
-    with Workspace(tmp_path, "allow *", "deny network.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny network.*") as work:
         client = work.client()
         for name in names:
             assert "deny network.* (.aex/policy.aex:4)" in text_of(client.call(name)), name
@@ -141,7 +153,7 @@ def test_no_other_spelling_slips_past_a_deny(tmp_path: Path) -> None:
 
 @requirement("D36", "D10")
 def test_what_is_no_tool_name_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         names = [
             " secrets.read", "secrets.read ", "secrets.read\n", "\u017fecrets.read", "secrets.read\u200b", "", "x" * 129,
@@ -161,7 +173,7 @@ def test_what_is_no_tool_name_is_refused_and_the_proxy_goes_on(tmp_path: Path) -
 
 @requirement("D36")
 def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow file.*") as work:
+    with ProxyWorkspace(tmp_path, "allow file.*") as work:
         client = work.client()
         for name in ("File.read", "file/read", "file_read", "FILE.READ"):
             assert refused(client.call(name))
@@ -198,7 +210,9 @@ def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
         (b"hello", -32700),
     ],
 )
-def test_an_odd_message_is_answered_and_the_proxy_goes_on(odd: Workspace, line: bytes, code: int) -> None:
+def test_an_odd_message_is_answered_and_the_proxy_goes_on(
+    odd: ProxyWorkspace, line: bytes, code: int
+) -> None:
     before = len(odd.forwarded())
     (client,) = odd.clients
     client.send(line + b"\n")
@@ -212,14 +226,14 @@ def test_an_odd_message_is_answered_and_the_proxy_goes_on(odd: Workspace, line: 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
     """One long-living proxy for many odd messages."""
-    with Workspace(tmp_path_factory.mktemp("odd"), "allow echo") as work:
+    with ProxyWorkspace(tmp_path_factory.mktemp("odd"), "allow echo") as work:
         work.client()
         yield work
 
 
 @requirement("D10")
 def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         odd = [
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ["a", {}]}},
@@ -241,7 +255,7 @@ def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Pa
 
 @requirement("D10")
 def test_arguments_nested_to_any_depth_are_decided_on(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         for depth in (10, 100, 300, 600, 900, 990, 1100, 5000, 100_000):
             nested = b'{"a":' * depth + b"1" + b"}" * depth
@@ -259,7 +273,7 @@ def test_arguments_nested_to_any_depth_are_decided_on(tmp_path: Path) -> None:
 
 
 def test_an_id_in_use_cannot_be_used_again(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         first = client.begin("slow", {"seconds": 0.5})
         client.post(client.message("tools/call", {"name": "echo", "arguments": {}}, request_id=first))
@@ -270,7 +284,7 @@ def test_an_id_in_use_cannot_be_used_again(tmp_path: Path) -> None:
 
 @requirement("D32")
 def test_a_call_without_an_id_goes_nowhere_and_is_written_down(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "echo", "arguments": {}}})
         assert client.silent()
@@ -291,13 +305,13 @@ def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path
         "completion/complete",
         "resources/templates/list",
     ]
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         for method in methods:
             assert client.ask(method, {"uri": "file:///a", "name": "p"})["result"]["method"] == method
         assert work.ledger().calls_used == 0 if work.tasks() else True
     rules = ("allow echo", "deny mcp.resources.*", "deny mcp.prompts.get", "deny MCP.Completion/complete")
-    with Workspace(tmp_path, *rules, name="ruled") as work:
+    with ProxyWorkspace(tmp_path, *rules, name="ruled") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
         for method in [*methods, "Resources/Read", "resources//read"]:
@@ -310,7 +324,7 @@ def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path
 
 @requirement("D30")
 def test_notifications_can_be_denied(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "deny mcp.notifications.roots.*") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "deny mcp.notifications.roots.*") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         client.call("echo")
@@ -319,7 +333,7 @@ def test_notifications_can_be_denied(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=2") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=2") as work:
         client = work.client()
         client.call("echo")
         assert client.meta("aex.list_tasks") == {"tasks": []}
@@ -331,20 +345,20 @@ def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_meta_tools_can_be_denied_in_either_spelling(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny aex.resume", "deny aex.checkpoint") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny aex.resume", "deny aex.checkpoint") as work:
         client = work.client()
         assert "aex.resume" not in client.tools()
         for tool in ("aex.resume", "aex_resume", "aex.checkpoint"):
             assert "(.aex/policy.aex:" in text_of(client.call(tool, {"name": "a"}))
         assert client.meta("aex.list_tasks") == {"tasks": []}
-    with Workspace(tmp_path, "allow *", "deny *", name="all") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny *", name="all") as work:
         client = work.client()
         assert client.tools() == []
 
 
 @requirement("D42")
 def test_a_meta_tool_can_be_put_under_confirm(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "confirm before aex.resume") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "confirm before aex.resume") as work:
         client = work.client(elicits=True)
         client.call("echo")
         client.meta("aex.checkpoint", name="a")
@@ -358,7 +372,7 @@ def test_a_meta_tool_can_be_put_under_confirm(tmp_path: Path) -> None:
 @requirement("D1")
 @pytest.mark.parametrize("era", ["2024-11-05", "2025-03-26"])
 def test_each_element_of_a_batch_is_gated(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow echo", "deny secrets.*", "budget calls=2") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "deny secrets.*", "budget calls=2") as work:
         client = work.client(era=era)
         calls = [client.call_message(tool) for tool in ("echo", "secrets.read", "echo", "echo")]
         client.post([*calls, client.message("ping"), {"jsonrpc": "2.0", "method": "notifications/x"}, 5])
@@ -374,7 +388,7 @@ def test_each_element_of_a_batch_is_gated(tmp_path: Path, era: str) -> None:
 @requirement("D1")
 @pytest.mark.parametrize("era", [OLD, NEW, MODERN])
 def test_a_revision_without_batches_refuses_them_whole(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
         client.post([client.call_message("echo"), client.message("ping")])
@@ -430,7 +444,7 @@ AMBIGUOUS = {
 
 @requirement("D2")
 @pytest.mark.parametrize("kind", AMBIGUOUS)
-def test_what_two_parsers_could_read_differently_goes_nowhere(odd: Workspace, kind: str) -> None:
+def test_what_two_parsers_could_read_differently_goes_nowhere(odd: ProxyWorkspace, kind: str) -> None:
     before = len(odd.forwarded())
     refusals = len(odd.facts("message.refused"))
     (client,) = odd.clients
@@ -443,7 +457,7 @@ def test_what_two_parsers_could_read_differently_goes_nowhere(odd: Workspace, ki
 
 @requirement("D44")
 def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         before = len(work.forwarded())
         hidden = encode(client.call_message("secrets.read")).strip()
@@ -461,7 +475,7 @@ def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_the_limit_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         before = len(work.forwarded())
         client.send(b'{"jsonrpc":"2.0","id":5,"method":"ping","x":"')
@@ -476,7 +490,7 @@ def test_a_line_longer_than_the_limit_is_refused_and_the_proxy_goes_on(tmp_path:
 @pytest.mark.parametrize("size", [1000, 1001])
 def test_a_batch_has_at_most_a_thousand_elements(tmp_path: Path, size: int) -> None:
     """A longer one is refused as one message, whatever is in it."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era="2025-03-26")
         before = len(work.forwarded())
         client.post([client.message("ping") for _ in range(size)])
@@ -493,7 +507,7 @@ def test_a_batch_has_at_most_a_thousand_elements(tmp_path: Path, size: int) -> N
 
 def test_a_flood_of_refused_messages_is_answered_and_not_all_of_it_written_down(tmp_path: Path) -> None:
     """The store must not grow by what a client gets wrong; how much it was is told by powers of ten."""
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.send(b"1\n" * 1500)
         client.call("echo")  # its answer may overtake refusals

@@ -9,24 +9,25 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from harness import Workspace, refused, run, text_of
+
+from support.proxy import ProxyWorkspace, refused, run, text_of
 
 POLICY = ("allow *", "budget calls=5")
 
 
-def delete(work: Workspace) -> None:
+def delete(work: ProxyWorkspace) -> None:
     """As `git clean -fdx` leaves it: the policy is tracked, the rest is gone."""
     shutil.rmtree(work.root / ".aex")
     work.policy_file.parent.mkdir()
     work.write_policy(*POLICY)
 
 
-def delete_files(work: Workspace) -> None:
+def delete_files(work: ProxyWorkspace) -> None:
     for path in work.root.glob(".aex/adjourn.db*"):
         path.unlink()
 
 
-def replace(work: Workspace) -> None:
+def replace(work: ProxyWorkspace) -> None:
     """Another store, with a history of its own, in the place of this one."""
     delete_files(work)
     (work.root / "elsewhere").mkdir()
@@ -35,15 +36,15 @@ def replace(work: Workspace) -> None:
         connection.execute("PRAGMA user_version")
 
 
-def cut(work: Workspace) -> None:
+def cut(work: ProxyWorkspace) -> None:
     change(work, "DELETE FROM event WHERE position & 1099511627775 >= 3")
 
 
-def empty(work: Workspace) -> None:
+def empty(work: ProxyWorkspace) -> None:
     change(work, "DELETE FROM event; DELETE FROM stream; DELETE FROM ref; DELETE FROM blob")
 
 
-def change(work: Workspace, script: str) -> None:
+def change(work: ProxyWorkspace, script: str) -> None:
     with closing(sqlite3.connect(work.store_url)) as connection:
         connection.executescript(script)
 
@@ -53,10 +54,10 @@ GONE = [delete, delete_files, replace, cut, empty]
 
 @pytest.mark.parametrize("harm", GONE)
 def test_a_living_proxy_calls_nothing_over_a_history_that_is_gone(
-    tmp_path: Path, harm: Callable[[Workspace], None]
+    tmp_path: Path, harm: Callable[[ProxyWorkspace], None]
 ) -> None:
     """A store that goes away under a proxy is noticed before the next call with effects leaves."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         assert not refused(client.call("deploy"))
         harm(work)
@@ -71,10 +72,10 @@ def test_a_living_proxy_calls_nothing_over_a_history_that_is_gone(
 @pytest.mark.parametrize("options", [("--task", "t"), ()], ids=["named", "the client's own"])
 @pytest.mark.parametrize("harm", GONE)
 def test_a_restart_over_a_history_that_is_gone_refunds_nothing(
-    tmp_path: Path, harm: Callable[[Workspace], None], options: tuple[str, ...]
+    tmp_path: Path, harm: Callable[[ProxyWorkspace], None], options: tuple[str, ...]
 ) -> None:
     """A new proxy finds that the task's history is not the one that was seen, and calls nothing until a person says so."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*options)
         for _ in range(4):
             assert not refused(client.call("deploy"))
@@ -97,7 +98,7 @@ def test_a_restart_over_a_history_that_is_gone_refunds_nothing(
 
 def test_a_person_can_accept_what_is_left(tmp_path: Path) -> None:
     """`adjourn verify --accept` lets the next session begin with what is in the store."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         client.call("deploy")
         client.kill()
@@ -114,7 +115,7 @@ def test_a_person_can_accept_what_is_left(tmp_path: Path) -> None:
 
 def test_events_that_do_not_hold_are_not_accepted(tmp_path: Path) -> None:
     """A person's word is for a history that ends too early, not for one that was edited."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         client.call("deploy")
         client.close()
@@ -126,7 +127,7 @@ def test_events_that_do_not_hold_are_not_accepted(tmp_path: Path) -> None:
 
 def test_a_folder_brings_a_deleted_history_back(tmp_path: Path) -> None:
     """The newest checkpoint folder, from version control, says what was spent: until it is taken in nothing is called."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         for _ in range(3):
             client.call("deploy")
@@ -146,7 +147,7 @@ def test_a_folder_brings_a_deleted_history_back(tmp_path: Path) -> None:
 
 def test_a_folder_alone_says_what_a_store_lacks(tmp_path: Path) -> None:
     """On a machine that never saw the task, a trusted folder of it keeps a session from beginning the task at zero."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         client.call("deploy")
         client.meta("aex.checkpoint", name="safe")
@@ -168,7 +169,7 @@ def test_a_folder_alone_says_what_a_store_lacks(tmp_path: Path) -> None:
 
 def test_a_forged_folder_keeps_nobody_from_working(tmp_path: Path) -> None:
     """A folder that does not verify says nothing of how far a history reaches."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t")
         client.meta("aex.checkpoint", name="safe") if not refused(client.call("deploy")) else None
         client.close()
@@ -181,7 +182,7 @@ def test_a_forged_folder_keeps_nobody_from_working(tmp_path: Path) -> None:
 
 def test_kills_and_restarts_are_no_contradiction(tmp_path: Path) -> None:
     """Whatever a killed proxy left, the next one goes on, and every call is counted once."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         for _ in range(4):
             client = work.client("--task", "t")
             for _ in range(3):

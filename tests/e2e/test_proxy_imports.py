@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Workspace, refused
+
+from support.proxy import MODERN, NEW, ProxyWorkspace, refused
 
 HEAVY = {"click", "asyncio", "pydantic", "rich", "cryptography", "starlette", "mcp", "anyio", "psycopg"}
 
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_nothing_heavy_is_imported_until_the_first_call_is_answered(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=5", "confirm before file.write") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5", "confirm before file.write") as work:
         client = work.client(era=era, python=("-X", "importtime"))
         client.tools()
         assert not refused(client.call("echo", {"a": 1}))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from harness import ERAS, Client, Message, Workspace, decoded, text_of
 
 from adjourn.checkpoints import folder, folder_verification, page_files
 from adjourn.log.canonical import canonical, digest
@@ -26,6 +25,7 @@ from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.verification.verify import verify_task
+from support.proxy import ERAS, Client, Message, ProxyWorkspace, decoded, text_of
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 20
@@ -106,7 +106,7 @@ def _take(line: bytes | None, life: Round) -> None:
 class _Watch:
     """One task, over all lives that work on it: what its chain says, against what the client was answered."""
 
-    def __init__(self, work: Workspace, task: str) -> None:
+    def __init__(self, work: ProxyWorkspace, task: str) -> None:
         self.work, self.task = work, task
         self.head, self.events = GENESIS, list[Event]()
         self.allowed: dict[str, ToolAllowed] = {}
@@ -233,7 +233,7 @@ def test_kills_at_any_time_lose_nothing_that_was_answered_and_refund_nothing(tmp
     chooser = random.Random(int(os.environ.get("ADJOURN_SEED", "11")))
     figures, number = Figures(), 0
     tasks = [f"kill-{n}" for n in range((KILLS + KILLS_A_TASK - 1) // KILLS_A_TASK)]
-    with Workspace(tmp_path, version="v1") as work:
+    with ProxyWorkspace(tmp_path, version="v1") as work:
         for task in tasks:
             watch = _Watch(work, task)
             for kill in range(min(KILLS_A_TASK, KILLS)):

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, Client, Message, Workspace, refused, text_of
+
+from support.proxy import ERAS, Client, Message, ProxyWorkspace, refused, text_of
 
 DEFAULT = 8
 AGAIN = (
@@ -31,7 +32,7 @@ def _asks(answer: Message) -> bool:
 @pytest.mark.parametrize("era", ERAS)
 def test_a_loop_of_input_requests_ends_after_eight_legs(tmp_path: Path, era: str) -> None:
     """The ninth continuation of one counted call is refused; each leg before it is in the history with its number."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         assert _asks(client.call("send", ARGUMENTS))
         for _ in range(DEFAULT):
@@ -48,7 +49,7 @@ def test_a_loop_of_input_requests_ends_after_eight_legs(tmp_path: Path, era: str
 
 def test_legs_are_counted_over_a_restart(tmp_path: Path) -> None:
     """A new proxy goes on counting where the one before it was killed."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t")
         assert _asks(first.call("send", ARGUMENTS))
         for _ in range(5):
@@ -63,7 +64,7 @@ def test_legs_are_counted_over_a_restart(tmp_path: Path) -> None:
 
 def test_a_policy_sets_the_number_of_legs(tmp_path: Path) -> None:
     """`budget legs=2` permits two continuations of each call; a new call has its own."""
-    with Workspace(tmp_path, "allow *", "budget legs=2", version="v1") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget legs=2", version="v1") as work:
         client = work.client()
         for _ in range(2):
             client.call("send", ARGUMENTS)
@@ -74,7 +75,7 @@ def test_a_policy_sets_the_number_of_legs(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_observes_lets_a_leg_too_many_pass_and_writes_it_down(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget legs=1", "mode observe", version="v1") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget legs=1", "mode observe", version="v1") as work:
         client = work.client()
         client.call("send", ARGUMENTS)
         assert [_asks(_go_on(client)) for _ in range(3)] == [True, True, True]
@@ -84,7 +85,7 @@ def test_a_policy_that_observes_lets_a_leg_too_many_pass_and_writes_it_down(tmp_
 
 def test_the_legs_of_a_reading_call_are_legs_of_one_call(tmp_path: Path) -> None:
     """A tool that has no effect is counted once for its loop, too, however soon the client goes on."""
-    with Workspace(tmp_path, "allow *", "budget calls=9") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=9") as work:
         client = work.client(server=["--tools", "reads-send"])
         client.tools()
         client.call("send", ARGUMENTS)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, META_TOOLS, MODERN, NEW, Message, Workspace, refused, text_of
-from requirements import requirement
 
 from adjourn.aex.policy import from_text
 from adjourn.checkpoints.folder_verification import verify
+from support.proxy import ERAS, META_TOOLS, MODERN, NEW, Message, ProxyWorkspace, refused, text_of
+from support.requirements import requirement
 
 NUMBERS = b'"x-numbers":{"float":1.0,"long":12345678901234567890123,"exponent":1e2}'
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -45,7 +45,9 @@ def _pages(client: Any) -> list[Message]:
 
 @requirement("D37")
 def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100") as work:
+    with ProxyWorkspace(
+        tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
+    ) as work:
         client = work.client()
         for tool in ("echo", "network.fetch", "file.read"):
             client.call(tool)
@@ -73,7 +75,7 @@ def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None
 
 
 def test_what_was_not_given_is_absent_from_a_checkpoint(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         client.meta("aex.checkpoint", name="a")
@@ -100,7 +102,7 @@ def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
         {"a": 1},
         True,
     ]
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         for name in names:
@@ -114,7 +116,7 @@ def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_failures_of_meta_tools_are_protocol_errors_on_request(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client("--errors", "jsonrpc")
         error = client.call("aex.resume", {"name": "none"})["error"]
         assert error["code"] == -32603
@@ -126,7 +128,7 @@ def test_failures_of_meta_tools_are_protocol_errors_on_request(tmp_path: Path) -
 def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_one_step(
     tmp_path: Path,
 ) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         client.meta("aex.checkpoint", name="a", description="one")
@@ -151,7 +153,7 @@ def test_checkpoints_are_written_through_no_link(tmp_path: Path, link: str) -> N
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "checkpoint.json").write_text("theirs")
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         path = work.root / link
@@ -169,7 +171,9 @@ def test_checkpoints_are_written_through_no_link(tmp_path: Path, link: str) -> N
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100") as work:
+    with ProxyWorkspace(
+        tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
+    ) as work:
         client = work.client()
         for tool in ("echo", "network.fetch", "file.read", "echo"):
             client.call(tool)
@@ -196,7 +200,7 @@ def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, er
 
 
 def test_a_resume_leaves_out_what_there_is_not(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         client.meta("aex.checkpoint", name="fix")
@@ -207,7 +211,7 @@ def test_a_resume_leaves_out_what_there_is_not(tmp_path: Path) -> None:
 
 @requirement("D43")
 def test_a_resume_answer_is_bounded_and_its_pages_tell_all(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         calls = [client.call_message("echo" if n % 3 else f"secrets.n{n}") for n in range(600)]
         client.post(*calls)
@@ -229,7 +233,7 @@ def test_a_resume_answer_is_bounded_and_its_pages_tell_all(tmp_path: Path) -> No
 @requirement("D43", "D10")
 def test_an_odd_cursor_is_no_trouble(tmp_path: Path) -> None:
     odd: list[Any] = ["\u00b2", "-1", "1.5", "x", "9" * 5000, " 1", "\u0661", 5, None, ["1"]]
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         client.meta("aex.checkpoint", name="a")
@@ -241,7 +245,7 @@ def test_an_odd_cursor_is_no_trouble(tmp_path: Path) -> None:
 
 @requirement("D43")
 def test_a_resume_answer_with_many_doubts_and_tools_is_bounded(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         for n in range(80):
             client.begin("silent", {"n": n, "text": "x" * 400})
@@ -262,7 +266,7 @@ def test_a_resume_answer_with_many_doubts_and_tools_is_bounded(tmp_path: Path) -
 @pytest.mark.parametrize("field", ["callsUsed", "budget", "toolHistory", "name", "adjourn"])
 @pytest.mark.parametrize("where", ["same store", "brought by git"])
 def test_a_checkpoint_that_was_tampered_with_is_refused_whole(tmp_path: Path, field: str, where: str) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=5") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--task", "t")
         for _ in range(3):
             client.call("echo")
@@ -299,7 +303,7 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_whole(tmp_path: Path, fi
 
 @requirement("D4")
 def test_an_audit_log_that_was_tampered_with_is_refused_where_it_was_brought(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=5") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--task", "t")
         client.call("echo")
         client.meta("aex.checkpoint", name="a")
@@ -321,7 +325,7 @@ def test_an_audit_log_that_was_tampered_with_is_refused_where_it_was_brought(tmp
 
 @requirement("D4")
 def test_a_checkpoint_of_another_user_needs_a_persons_trust(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(env={"ADJOURN_CONFIG": str(tmp_path / "bob")})
         client.call("echo")
         client.meta("aex.checkpoint", name="a")
@@ -336,7 +340,7 @@ def test_a_checkpoint_of_another_user_needs_a_persons_trust(tmp_path: Path) -> N
 
 
 def test_tasks_are_listed_in_the_published_order_and_shape(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         for place in ("tasks", ".aex/runs"):
             (work.root / place).mkdir(exist_ok=True)
         (work.root / "tasks/fix-test.aex").write_text(CONTRACT)
@@ -371,7 +375,7 @@ def test_tasks_are_listed_in_the_published_order_and_shape(tmp_path: Path) -> No
 
 
 def test_a_review_has_the_published_fields_in_order(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow file.*", "deny secrets.read", "budget calls=50") as work:
+    with ProxyWorkspace(tmp_path, "allow file.*", "deny secrets.read", "budget calls=50") as work:
         (work.root / "tasks").mkdir()
         (work.root / "tasks/fix-test.aex").write_text(CONTRACT)
         client = work.client()
@@ -398,7 +402,7 @@ def test_a_review_has_the_published_fields_in_order(tmp_path: Path) -> None:
     [CONTRACT, CONTRACT.replace("return patch", "return nothing_named"), "garbage\n", CONTRACT + "  odd\n"],
 )
 def test_a_review_calls_valid_what_the_checker_finds_no_error_in(tmp_path: Path, text: str) -> None:
-    with Workspace(tmp_path, "allow file.*") as work:
+    with ProxyWorkspace(tmp_path, "allow file.*") as work:
         (work.root / "a.aex").write_text(text)
         _, findings = from_text(text, "a.aex")
         errors = [finding for finding in findings if finding.severity == "error"]
@@ -410,7 +414,7 @@ def test_a_review_calls_valid_what_the_checker_finds_no_error_in(tmp_path: Path,
 def test_a_review_warns_that_a_required_signature_is_missing(tmp_path: Path) -> None:
     """Where the policy names signers: as the command line's review does, and only as long as it is so."""
     for number, (lines, warned) in enumerate((((), False), (("require signed by ann",), True))):
-        with Workspace(tmp_path / str(number), "allow file.*", *lines, version="v1") as work:
+        with ProxyWorkspace(tmp_path / str(number), "allow file.*", *lines, version="v1") as work:
             (work.root / "a.aex").write_text(CONTRACT)
             warnings = work.client().meta("aex.review_task", task="a.aex")["warnings"]
             assert any("AEX150" in warning for warning in warnings) is warned
@@ -421,7 +425,7 @@ def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(t
     outside = tmp_path / "secret.aex"
     outside.write_text(CONTRACT)
     (tmp_path / "folder").mkdir()
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         (work.root / "notes.txt").write_text(CONTRACT)
         (work.root / "link.aex").symlink_to(outside)
         (work.root / "dir.aex").mkdir()
@@ -449,7 +453,9 @@ def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(t
 
 @pytest.mark.parametrize("era", ERAS)
 def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*", "deny slow", "confirm before file.write") as work:
+    with ProxyWorkspace(
+        tmp_path, "allow *", "deny secrets.*", "deny slow", "confirm before file.write"
+    ) as work:
         client = work.client(era=era)
         names = client.tools()
         assert names[:4] == ["file.read", "echo", "file.write", "network.fetch"]  # in the upstream's order
@@ -464,7 +470,7 @@ def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path:
 
 
 def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow nothing.here") as work:
+    with ProxyWorkspace(tmp_path, "allow nothing.here") as work:
         client = work.client()
         (page,) = _pages(client)
         tools = {tool["name"]: tool for tool in page["tools"]}
@@ -513,7 +519,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
 @requirement("D35")
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_meta_tools_come_once_on_the_last_page(tmp_path: Path, size: int) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client(server=["--page", str(size)])
         pages = _pages(client)
         assert len(pages) > 1
@@ -526,7 +532,7 @@ def test_meta_tools_come_once_on_the_last_page(tmp_path: Path, size: int) -> Non
 
 @requirement("D35")
 def test_an_upstream_tool_named_like_a_meta_tool_is_hidden_and_reported(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--tools", "shadow"])
         assert client.tools().count("aex.resume") == 1
         assert "tool.shadowed" in client.stderr()
@@ -537,7 +543,7 @@ def test_an_upstream_tool_named_like_a_meta_tool_is_hidden_and_reported(tmp_path
 @requirement("D35")
 def test_only_the_answer_to_a_list_of_tools_is_edited(tmp_path: Path) -> None:
     fake = '{"jsonrpc":"2.0","id":$ID,"result":{"tools":[{"name":"secrets.read"},  1.0]}}'
-    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         request = client.begin("send", {"lines": [fake]})
         client.answer(request)
@@ -547,14 +553,14 @@ def test_only_the_answer_to_a_list_of_tools_is_edited(tmp_path: Path) -> None:
 
 @requirement("D35")
 def test_an_error_answer_to_a_list_of_tools_stays_one(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--page", "4"])
         assert client.ask("tools/list", {"cursor": "odd"})["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_an_upstream_without_tools_gets_the_capability_and_the_meta_tools(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era, server=["--tools", "none"])
         capabilities = client.greeting["result"]["capabilities"]
         assert set(capabilities) == {"resources", "prompts", "completions", "logging", "tools"}
@@ -584,14 +590,14 @@ def test_an_upstream_without_tools_gets_the_capability_and_the_meta_tools(tmp_pa
 def test_clients_that_refuse_dots_get_underscores(
     tmp_path: Path, name: str, style: str, underscored: bool, era: str
 ) -> None:
-    with Workspace(tmp_path, "allow nothing.here") as work:
+    with ProxyWorkspace(tmp_path, "allow nothing.here") as work:
         client = work.client("--tool-names", style, name=name, era=era)
         expected = [tool.replace(".", "_") for tool in META_TOOLS] if underscored else META_TOOLS
         assert client.tools() == expected
 
 
 def test_both_spellings_are_accepted_from_everyone(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
         assert client.meta("aex_checkpoint", name="a")["path"] == ".aex/checkpoints/a/"
@@ -600,7 +606,7 @@ def test_both_spellings_are_accepted_from_everyone(tmp_path: Path) -> None:
 
 
 def test_names_that_clients_cannot_tell_apart_are_reported(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--tools", "twin"])
         client.tools()
         assert "tool.collision" in client.stderr()

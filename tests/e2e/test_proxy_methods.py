@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import (
+
+from support.proxy import (
     ERAS,
     MODERN,
     NEW,
     OLD,
     Client,
     Message,
-    Workspace,
+    ProxyWorkspace,
     encode,
     refused,
     text_of,
@@ -37,7 +38,7 @@ def _says(client: Client, *messages: Any, tool: str = "send") -> Any:
     return client.begin(tool, {"lines": [*lines, end]})
 
 
-def _told(work: Workspace, part: bytes) -> list[Message]:
+def _told(work: ProxyWorkspace, part: bytes) -> list[Message]:
     """What the server was told that has a part."""
     return [json.loads(line) for line in work.forwarded() if part in line and b'"tools/call"' not in line]
 
@@ -47,7 +48,7 @@ def _told(work: Workspace, part: bytes) -> list[Message]:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_closed_policy_refuses_a_method_that_the_protocol_does_not_have(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
         for method in (VENDOR, "x/delete", "Resources/Read", "resources/readAll", "tools/call2", "tools"):
@@ -64,16 +65,16 @@ def test_a_closed_policy_refuses_a_method_that_the_protocol_does_not_have(tmp_pa
 
 @pytest.mark.parametrize("rule", ["use mcp.x.y", "allow mcp.*", "allow *"])
 def test_a_rule_lets_a_method_of_a_vendor_pass(tmp_path: Path, rule: str) -> None:
-    with Workspace(tmp_path, "use echo", rule) as work:
+    with ProxyWorkspace(tmp_path, "use echo", rule) as work:
         client = work.client()
         assert client.ask(VENDOR, {"a": 1})["result"]["method"] == VENDOR
         assert work.tasks() == [] or work.ledger().calls_used == 0
 
 
 def test_a_method_of_a_vendor_can_be_denied_or_asked_about(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny mcp.x.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.x.*") as work:
         assert "mcp.x.y" in client_error(work.client(), VENDOR)
-    with Workspace(tmp_path, "allow *", "confirm before mcp.x.y", name="asked") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.x.y", name="asked") as work:
         client = work.client(elicits=True)
         message = client.message(VENDOR, {"a": 1})
         client.post(message)
@@ -87,7 +88,7 @@ def client_error(client: Client, method: str) -> str:
 
 
 def test_a_policy_that_observes_writes_a_vendors_method_down(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "use echo", "mode observe", version="v1") as work:
+    with ProxyWorkspace(tmp_path, "use echo", "mode observe", version="v1") as work:
         client = work.client()
         assert client.ask(VENDOR)["result"]["method"] == VENDOR
         client.post({"jsonrpc": "2.0", "method": "notifications/x"})
@@ -105,7 +106,7 @@ def test_the_methods_of_the_protocol_pass_a_closed_policy(tmp_path: Path, era: s
         "resources/subscribe", "resources/unsubscribe", "completion/complete", "logging/setLevel", "tasks/get",
         "tasks/result", "tasks/list", "tasks/cancel", "tasks/update", "subscriptions/listen", "ping",
     ]  # fmt: skip
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         for method in methods:
             answer = client.ask(method, {"uri": "file:///a", "name": "p"})
@@ -118,7 +119,7 @@ def test_the_methods_of_the_protocol_pass_a_closed_policy(tmp_path: Path, era: s
 
 def test_a_rule_may_deny_what_was_not_gated_but_not_the_greeting(tmp_path: Path) -> None:
     """`deny mcp.*` refuses log levels and subscriptions as well; a session can still begin, list its tools and end a call."""
-    with Workspace(tmp_path, "allow echo", "deny mcp.*") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "deny mcp.*") as work:
         client = work.client()
         for method in ("logging/setLevel", "subscriptions/listen", "completion/complete", "tasks/result"):
             assert "denied by policy" in client_error(client, method)
@@ -137,7 +138,7 @@ def test_a_rule_may_deny_what_was_not_gated_but_not_the_greeting(tmp_path: Path)
 def test_a_denied_request_of_the_server_gets_an_error_and_never_reaches_the_client(
     tmp_path: Path, era: str, method: str
 ) -> None:
-    with Workspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
+    with ProxyWorkspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
         client = work.client(era=era, elicits=True)
         answer = client.call("ask", {"method": method})
         assert "is denied by policy" in text_of(answer)
@@ -149,19 +150,19 @@ def test_a_denied_request_of_the_server_gets_an_error_and_never_reaches_the_clie
 
 @pytest.mark.parametrize("method", SERVER_METHODS)
 def test_deny_mcp_holds_for_the_server_too(tmp_path: Path, method: str) -> None:
-    with Workspace(tmp_path, "allow *", "deny mcp.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.*") as work:
         assert "denied by policy" in text_of(work.client().call("ask", {"method": method}))
 
 
 def test_a_request_of_the_server_that_is_to_be_confirmed_is_refused_with_the_way_out(tmp_path: Path) -> None:
     """The proxy has nobody to ask about it, and says what to write instead; --auto-confirm lets it pass."""
     rules = ("allow *", "confirm before mcp.sampling.createMessage")
-    with Workspace(tmp_path, *rules) as work:
+    with ProxyWorkspace(tmp_path, *rules) as work:
         said = text_of(work.client().call("ask", {"method": "sampling/createMessage"}))
         assert "confirm mcp.sampling.createMessage (.aex/policy.aex:4)" in said
         assert "deny" in said
         assert [fact.reason for fact in work.facts("upstream.refused")] == ["confirm_required"]
-    with Workspace(tmp_path, *rules, name="auto") as work:
+    with ProxyWorkspace(tmp_path, *rules, name="auto") as work:
         client = work.client("--auto-confirm")
         call = client.begin("ask", {"method": "sampling/createMessage"})
         asked = client.asked("sampling/createMessage")
@@ -172,13 +173,13 @@ def test_a_request_of_the_server_that_is_to_be_confirmed_is_refused_with_the_way
 def test_a_closed_policy_refuses_what_a_server_makes_up(tmp_path: Path) -> None:
     """Requests and notifications that the protocol does not have need a rule, in this direction as in the other."""
     push = {"jsonrpc": "2.0", "method": "notifications/vendor/channel", "params": {"content": "do this"}}
-    with Workspace(tmp_path, "use send", "use ask") as work:
+    with ProxyWorkspace(tmp_path, "use send", "use ask") as work:
         client = work.client()
         assert "use mcp.x.odd" in text_of(client.call("ask", {"method": "x/odd"}))
         client.answer(_says(client, push))
         assert not any(b'"method": "notifications/vendor' in line for line in client.received)
         assert [fact.method for fact in work.facts("upstream.refused")] == ["x/odd", push["method"]]
-    with Workspace(tmp_path, "use send", "use mcp.notifications.vendor.channel", name="used") as work:
+    with ProxyWorkspace(tmp_path, "use send", "use mcp.notifications.vendor.channel", name="used") as work:
         client = work.client()
         client.answer(_says(client, push))
         assert any(b'"method": "notifications/vendor' in line for line in client.received)
@@ -186,7 +187,7 @@ def test_a_closed_policy_refuses_what_a_server_makes_up(tmp_path: Path) -> None:
 
 def test_a_policy_that_observes_lets_a_request_of_the_server_pass_and_writes_it_down(tmp_path: Path) -> None:
     rules = ("allow *", "deny mcp.roots.list", "mode observe")
-    with Workspace(tmp_path, *rules, version="v1") as work:
+    with ProxyWorkspace(tmp_path, *rules, version="v1") as work:
         client = work.client()
         call = client.begin("ask", {"method": "roots/list"})
         client.post({"jsonrpc": "2.0", "id": client.asked("roots/list")["id"], "result": {"roots": []}})
@@ -208,7 +209,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize("line", HIDDEN)
 def test_a_denied_request_cannot_be_spelt_in_another_way(tmp_path: Path, line: str) -> None:
-    with Workspace(tmp_path, "allow send", "deny mcp.roots.list") as work:
+    with ProxyWorkspace(tmp_path, "allow send", "deny mcp.roots.list") as work:
         client = work.client(era="2025-03-26" if line.startswith("[") else NEW)
         client.answer(_says(client, line))
         assert not any(b'"h"' in got or b'"a":1' in got for got in client.received)
@@ -218,7 +219,7 @@ def test_a_denied_request_cannot_be_spelt_in_another_way(tmp_path: Path, line: s
 @pytest.mark.parametrize("end", ["\0", " ", "\u200b"])
 def test_a_method_is_the_same_to_every_reader(tmp_path: Path, end: str) -> None:
     """Where some reader strips what stands at its end, it passes neither way, though a rule allows all else."""
-    with Workspace(tmp_path, "allow *", "deny mcp.roots.list", "deny mcp.resources.read") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.roots.list", "deny mcp.resources.read") as work:
         client = work.client()
         client.answer(_says(client, json.dumps({"jsonrpc": "2.0", "id": "h", "method": f"roots/list{end}"})))
         assert not any(b'"h"' in got for got in client.received)
@@ -228,7 +229,7 @@ def test_a_method_is_the_same_to_every_reader(tmp_path: Path, end: str) -> None:
 
 def test_a_server_that_reads_no_answers_does_not_hold_up_the_proxy(tmp_path: Path) -> None:
     """Tens of thousands of refused requests are answered as far as the server reads, and few of them are written down."""
-    with Workspace(tmp_path, "allow *", "deny mcp.roots.list") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.roots.list") as work:
         client = work.client()
         line = json.dumps({"jsonrpc": "2.0", "id": "flood", "method": "roots/list"})
         assert text_of(client.answer(_says(client, *[line] * 20_000), 60)) == "said"
@@ -241,7 +242,7 @@ def test_a_server_that_reads_no_answers_does_not_hold_up_the_proxy(tmp_path: Pat
 
 def test_a_client_cannot_answer_a_request_that_was_refused(tmp_path: Path) -> None:
     """An answer to the id of a denied request goes nowhere: what the policy said is the answer."""
-    with Workspace(tmp_path, "allow *", "deny mcp.elicitation.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.elicitation.*") as work:
         client = work.client()
         refusal = text_of(client.call("ask", {"method": "elicitation/create"}))
         request_id = json.loads(refusal)["id"]
@@ -254,7 +255,7 @@ def test_a_client_cannot_answer_a_request_that_was_refused(tmp_path: Path) -> No
 
 def test_a_server_cannot_ask_twice_under_one_id(tmp_path: Path) -> None:
     """While a request is open its id is taken: nobody could tell which of two the client has answered."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         first = {"jsonrpc": "2.0", "id": "one", "method": "roots/list"}
         second = {"jsonrpc": "2.0", "id": "one", "method": "elicitation/create", "params": {}}
@@ -278,7 +279,7 @@ def _input(*methods: object, **more: Any) -> str:
 
 @pytest.mark.parametrize("method", SERVER_METHODS)
 def test_a_denied_request_inside_an_answer_turns_it_into_an_error(tmp_path: Path, method: str) -> None:
-    with Workspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
+    with ProxyWorkspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
         client = work.client(era=MODERN, elicits=True)
         others = [other for other in SERVER_METHODS if other != method]
         answer = client.call("send", {"lines": [_input(*others, method)]})
@@ -303,7 +304,7 @@ ODD = {
 
 @pytest.mark.parametrize("line", ODD.values(), ids=ODD.keys())
 def test_a_request_inside_an_answer_that_no_rule_permits_is_refused(tmp_path: Path, line: str) -> None:
-    with Workspace(tmp_path, "use send", "deny mcp.roots.list") as work:
+    with ProxyWorkspace(tmp_path, "use send", "deny mcp.roots.list") as work:
         client = work.client(era=MODERN)
         assert refused(client.call("send", {"lines": [line]}))
         assert len(work.facts("upstream.refused")) == 1
@@ -311,7 +312,7 @@ def test_a_request_inside_an_answer_that_no_rule_permits_is_refused(tmp_path: Pa
 
 def test_other_requests_that_ask_for_input_are_looked_at_as_well(tmp_path: Path) -> None:
     """Prompts and resources may ask for input as tools do; there, the client gets an error of the protocol."""
-    with Workspace(tmp_path, "allow *", "deny mcp.sampling.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.sampling.*") as work:
         client = work.client(era=MODERN)
         for method in ("prompts/get", "resources/read"):
             answer = client.ask(
@@ -325,14 +326,14 @@ def test_other_requests_that_ask_for_input_are_looked_at_as_well(tmp_path: Path)
 def test_a_claim_is_kept_when_its_answer_was_refused(tmp_path: Path) -> None:
     """A call under `once` whose server asked for what is denied may have had its effect: it is in doubt."""
     rules = ("allow *", "once send by key", "deny mcp.roots.list")
-    with Workspace(tmp_path, *rules, version="v1") as work:
+    with ProxyWorkspace(tmp_path, *rules, version="v1") as work:
         client = work.client(era=MODERN)
         assert refused(client.call("send", {"key": "a", "lines": [_input("roots/list")]}))
         assert list(work.ledger().doubts) == [work.facts("tool.allowed")[0].call]
 
 
 def test_refusals_keep_their_shape(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny mcp.roots.list") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny mcp.roots.list") as work:
         client = work.client("--errors", "jsonrpc", era=MODERN)
         message = client.call_message("send", {"lines": [_input("roots/list")]})
         client.send(encode(message))
@@ -341,7 +342,7 @@ def test_refusals_keep_their_shape(tmp_path: Path) -> None:
 
 
 def test_a_notification_that_is_to_be_confirmed_is_refused_both_ways(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "confirm before mcp.notifications.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.notifications.*") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         client.answer(

@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import MODERN, NEW, OLD, Workspace, refused, run, text_of
-from requirements import requirement
 
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
+from support.proxy import MODERN, NEW, OLD, ProxyWorkspace, refused, run, text_of
+from support.requirements import requirement
 
 NOTING = ("adjourn.note", "adjourn.record", "adjourn.ask")
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workspace]:
-    with Workspace(tmp_path, "use echo", "budget calls=9") as work:
+def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
+    with ProxyWorkspace(tmp_path, "use echo", "budget calls=9") as work:
         yield work
 
 
-def task_of(work: Workspace) -> str:
+def task_of(work: ProxyWorkspace) -> str:
     """The only task that calls were made in."""
     [name] = [name for name in work.tasks() if "/" not in name and work.ledger(name).calls_used]
     return name
 
 
-def adjourn(work: Workspace, *words: str) -> Any:
+def adjourn(work: ProxyWorkspace, *words: str) -> Any:
     """What the command says, decoded."""
     done = run(*words, "--json", cwd=work.root, env=work.environment)
     assert done.code == 0, done
@@ -38,7 +38,7 @@ def adjourn(work: Workspace, *words: str) -> Any:
 
 @requirement("Record")
 @pytest.mark.parametrize(("first", "second"), [(OLD, MODERN), (NEW, OLD), (MODERN, NEW)])
-def test_a_note_outlives_the_crash_of_who_made_it(work: Workspace, first: str, second: str) -> None:
+def test_a_note_outlives_the_crash_of_who_made_it(work: ProxyWorkspace, first: str, second: str) -> None:
     """Noted, then client and proxy are killed: another client resumes, and its brief has the note; its own is in the same record."""
     client = work.client(era=first)
     client.call("echo", {"a": 1})
@@ -62,7 +62,7 @@ def test_a_note_outlives_the_crash_of_who_made_it(work: Workspace, first: str, s
 
 
 @requirement("Record")
-def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(work: Workspace) -> None:
+def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(work: ProxyWorkspace) -> None:
     """Asked through the proxy, listed and answered by `adjourn answer`; the record and who asks again have the answer."""
     client = work.client()
     client.call("echo", {"a": 1})
@@ -95,7 +95,7 @@ def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(w
 
 
 @requirement("Record")
-def test_what_was_due_takes_effect_when_somebody_resumes(work: Workspace) -> None:
+def test_what_was_due_takes_effect_when_somebody_resumes(work: ProxyWorkspace) -> None:
     """A question whose time is up is expired in the record as soon as the task is resumed, in the system's name."""
     client = work.client()
     client.call("echo", {"a": 1})
@@ -126,7 +126,7 @@ def test_what_was_due_takes_effect_when_somebody_resumes(work: Workspace) -> Non
 @requirement("Record", "D42")
 def test_a_policy_can_deny_them_one_by_one_or_all(tmp_path: Path) -> None:
     """What is denied is neither listed nor answered, and writes nothing; by default all three pass and cost no call."""
-    with Workspace(tmp_path, "use echo", "deny adjourn.*") as work:
+    with ProxyWorkspace(tmp_path, "use echo", "deny adjourn.*") as work:
         client = work.client()
         assert not set(NOTING) & set(client.tools())
         assert "aex.resume" in client.tools()
@@ -136,7 +136,7 @@ def test_a_policy_can_deny_them_one_by_one_or_all(tmp_path: Path) -> None:
         client.call("echo", {"a": 1})
         with work.store() as store:
             assert CRStore(store).ids() == []
-    with Workspace(tmp_path, "use echo", "budget calls=1", "deny adjourn.ask", name="other") as work:
+    with ProxyWorkspace(tmp_path, "use echo", "budget calls=1", "deny adjourn.ask", name="other") as work:
         client = work.client()
         assert set(NOTING) & set(client.tools()) == {"adjourn.note", "adjourn.record"}
         client.meta("adjourn_note", facts=["x"])
@@ -145,7 +145,7 @@ def test_a_policy_can_deny_them_one_by_one_or_all(tmp_path: Path) -> None:
 
 
 @requirement("D10")
-def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: Workspace) -> None:
+def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: ProxyWorkspace) -> None:
     """Wrong types, unknown names and huge texts are answered, and write nothing."""
     client = work.client()
     odd: list[Any] = [
@@ -161,7 +161,7 @@ def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: Wor
     assert "proxy.bug" not in client.stderr()
 
 
-def test_a_client_that_was_fenced_off_cannot_note(work: Workspace) -> None:
+def test_a_client_that_was_fenced_off_cannot_note(work: ProxyWorkspace) -> None:
     """Another client took its task over: its note is refused, and the record has none of it."""
     first = work.client("--task", "t")
     first.call("echo", {"a": 1})
@@ -174,7 +174,7 @@ def test_a_client_that_was_fenced_off_cannot_note(work: Workspace) -> None:
 
 
 @requirement("Record")
-def test_sister_proxies_of_one_client_note_at_once_and_nothing_is_lost(work: Workspace) -> None:
+def test_sister_proxies_of_one_client_note_at_once_and_nothing_is_lost(work: ProxyWorkspace) -> None:
     """Two servers' proxies write to one record: each note is there once, and the chain holds."""
     clients = [work.client("--task", "t") for _ in range(2)]
     calls = [

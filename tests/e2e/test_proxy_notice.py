@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import ERAS, MODERN, Workspace
+
+from support.proxy import ERAS, MODERN, ProxyWorkspace
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workspace]:
-    with Workspace(tmp_path, "use echo", "budget calls=9") as work:
+def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
+    with ProxyWorkspace(tmp_path, "use echo", "budget calls=9") as work:
         yield work
 
 
@@ -25,7 +26,7 @@ def said(greeting: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_new_session_is_told_that_work_waits_and_how_to_resume_it(work: Workspace, era: str) -> None:
+def test_a_new_session_is_told_that_work_waits_and_how_to_resume_it(work: ProxyWorkspace, era: str) -> None:
     """The name in the greeting is one that aex.resume takes, with the spent budget; whoever begins alone is told nothing."""
     first = work.client(era=era)
     assert said(first.greeting) == ""
@@ -41,7 +42,7 @@ def test_a_new_session_is_told_that_work_waits_and_how_to_resume_it(work: Worksp
     assert [fact.name for fact in work.facts("checkpoint.resumed")] == ["milk"]
 
 
-def test_a_session_killed_before_its_first_checkpoint_is_offered_all_the_same(work: Workspace) -> None:
+def test_a_session_killed_before_its_first_checkpoint_is_offered_all_the_same(work: ProxyWorkspace) -> None:
     """Client and proxy are gone at once: the next greeting names a checkpoint, made then."""
     first = work.client()
     first.call("echo", {"a": 1})
@@ -53,7 +54,7 @@ def test_a_session_killed_before_its_first_checkpoint_is_offered_all_the_same(wo
 
 
 @pytest.mark.parametrize("tool", ["adjourn.note", "adjourn.ask"])
-def test_what_was_only_noted_or_asked_waits_too(work: Workspace, tool: str) -> None:
+def test_what_was_only_noted_or_asked_waits_too(work: ProxyWorkspace, tool: str) -> None:
     """A session that ended or was killed before its first call, and had written something down, has left work behind."""
     first = work.client()
     first.meta(tool, **({"facts": ["it rains"]} if tool == "adjourn.note" else {"question": "Which way?"}))
@@ -70,7 +71,7 @@ def test_what_was_only_noted_or_asked_waits_too(work: Workspace, tool: str) -> N
     assert ("it rains" if tool == "adjourn.note" else "Which way?") in told
 
 
-def test_archived_work_that_is_noted_for_waits_again(work: Workspace) -> None:
+def test_archived_work_that_is_noted_for_waits_again(work: ProxyWorkspace) -> None:
     """What was put away is not offered, until somebody writes something down in it."""
     first = work.client()
     first.call("echo", {"a": 1})
@@ -89,7 +90,7 @@ def test_archived_work_that_is_noted_for_waits_again(work: Workspace) -> None:
     assert "work waits" in said(work.client(foreign=True).greeting)
 
 
-def test_nothing_is_said_of_work_that_cannot_be_resumed(work: Workspace) -> None:
+def test_nothing_is_said_of_work_that_cannot_be_resumed(work: ProxyWorkspace) -> None:
     """Another client sits on it; or the policy denies the tool; or this client was given another task."""
     first = work.client(foreign=True)
     first.call("echo", {"a": 1})
@@ -102,7 +103,7 @@ def test_nothing_is_said_of_work_that_cannot_be_resumed(work: Workspace) -> None
     assert said(work.client().greeting) == ""
 
 
-def test_a_client_that_takes_no_dots_is_told_the_name_it_knows(work: Workspace) -> None:
+def test_a_client_that_takes_no_dots_is_told_the_name_it_knows(work: ProxyWorkspace) -> None:
     """The tool is named as this client lists it."""
     first = work.client()
     first.call("echo", {"a": 1})
@@ -112,7 +113,7 @@ def test_a_client_that_takes_no_dots_is_told_the_name_it_knows(work: Workspace) 
     assert json.dumps(second.tools()).count("aex_resume") == 1
 
 
-def test_the_brief_of_a_session_s_start_holds_what_the_agent_noted(work: Workspace) -> None:
+def test_the_brief_of_a_session_s_start_holds_what_the_agent_noted(work: ProxyWorkspace) -> None:
     """Decisions and facts of the task's record are in it, fenced, beside the goal and what is to be resumed."""
     first = work.client()
     first.call("echo", {"a": 1})

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, MODERN, NEW, Client, Message, Workspace, refused, text_of, wait_for
-from requirements import requirement
-from test_carry import FOLDER, Machine, cloned
+
+from support.machines import FOLDER, Machine, cloned
+from support.proxy import ERAS, MODERN, NEW, Client, Message, ProxyWorkspace, refused, text_of, wait_for
+from support.requirements import requirement
 
 POLICY = ("allow *", "once payments.charge by invoice", "once send, silent, fail, error, big, ask by invoice")
 BILL = {"invoice": "A-7", "amount": 3}
 ANSWER = '{"content":[{"type":"text","text":"paid \\u00e9"}],"x":[1.0,1e2,12345678901234567890123]}'
 
 
-def workspace(path: Path, *policy: str, name: str = "work") -> Workspace:
-    return Workspace(path, *(policy or POLICY), name=name, version="v1")
+def workspace(path: Path, *policy: str, name: str = "work") -> ProxyWorkspace:
+    return ProxyWorkspace(path, *(policy or POLICY), name=name, version="v1")
 
 
 def lines(answer: str, **more: Any) -> Message:
@@ -100,7 +101,7 @@ def test_an_error_can_be_tried_again(tmp_path: Path) -> None:
         assert work.executed() == ["fail", "fail", "error", "error"]
 
 
-def _cut_off(work: Workspace) -> Client:
+def _cut_off(work: ProxyWorkspace) -> Client:
     """A session that dies in the middle of the call, and the next one."""
     client = work.client("--task", "t")
     client.begin("silent", BILL)

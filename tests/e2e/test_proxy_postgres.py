@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import MODERN, NEW, Client, Workspace, only
 
 from adjourn.store import open_store
+from support.proxy import MODERN, NEW, Client, ProxyWorkspace, only
 
 
 def namespaces_work() -> bool:
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def on(machine: str, workspace: Workspace, store: str, *options: str, era: str = NEW) -> Client:
+def on(machine: str, workspace: ProxyWorkspace, store: str, *options: str, era: str = NEW) -> Client:
     """A client and its proxy on a machine of that name."""
     command = workspace.command("--store", store, *options)
     script = f'hostname {machine} && "$@"; exit $?'
@@ -56,7 +56,7 @@ def test_a_living_session_of_another_machine_holds_its_task_until_its_lease_runs
 ) -> None:
     """Refused while the lease runs; afterwards the other machine goes on, told of the call in doubt, and the first is out."""
     url = new_postgres_url()
-    with Workspace(tmp_path, "use *", "budget calls=10") as workspace:
+    with ProxyWorkspace(tmp_path, "use *", "budget calls=10") as workspace:
         first = on("alpha", workspace, url)
         assert first.call("echo", {"text": "one"})["result"]["content"]
         first.meta("aex.checkpoint", name="shared", description="one done")
@@ -85,7 +85,7 @@ def test_two_machines_share_one_budget_to_the_call(
 ) -> None:
     """Calls made one after the other from both machines, with --take-over, are forwarded exactly as often as the budget says."""
     url = new_postgres_url()
-    with Workspace(tmp_path, "use *", "budget calls=5") as workspace:
+    with ProxyWorkspace(tmp_path, "use *", "budget calls=5") as workspace:
         for turn, machine in enumerate(["alpha", "beta", "alpha", "beta"]):
             client = on(machine, workspace, url, "--task", "one", "--take-over")
             for number in range(2):
@@ -99,7 +99,7 @@ def test_a_server_that_ends_connections_or_goes_away_costs_no_call(
     """The proxy connects anew between calls; while the server is away nothing is forwarded, and what was under way is settled once it is back."""
     url = new_postgres_url()
     psycopg = pytest.importorskip("psycopg")
-    with Workspace(tmp_path, "use *", "budget calls=10") as workspace:
+    with ProxyWorkspace(tmp_path, "use *", "budget calls=10") as workspace:
         client = on("alpha", workspace, url)
         for number in range(2):
             assert client.call("echo", {"text": str(number)})["result"]["content"]

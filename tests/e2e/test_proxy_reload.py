@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, META_TOOLS, MODERN, Workspace, refused, text_of, wait_for
-from requirements import requirement
-from test_proxy_answering import adjourn
 
 from adjourn.log.canonical import digest
+from support.proxy import ERAS, META_TOOLS, MODERN, ProxyWorkspace, adjourn, refused, text_of, wait_for
+from support.requirements import requirement
 
 OBSERVE = (
     "mode observe",
@@ -29,8 +28,8 @@ OBSERVE = (
 )
 
 
-def workspace(path: Path, *policy: str) -> Workspace:
-    return Workspace(path, *policy, version="v1")
+def workspace(path: Path, *policy: str) -> ProxyWorkspace:
+    return ProxyWorkspace(path, *policy, version="v1")
 
 
 # --- observe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from requirements import REQUIREMENTS
+from support.requirements import REQUIREMENTS
 
 HERE = Path(__file__).parent
 

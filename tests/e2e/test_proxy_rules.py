@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, META_TOOLS, MODERN, NEW, Client, Workspace, refused, text_of
-from requirements import requirement
 
 from adjourn.log import kinds
 from adjourn.tasks.task import Fact
+from support.proxy import ERAS, META_TOOLS, MODERN, NEW, Client, ProxyWorkspace, refused, text_of
+from support.requirements import requirement
 
 LIMITED = ("allow echo", "allow file.*", "limit echo 10 per minute")
 
 
-def workspace(path: Path, *policy: str, name: str = "work") -> Workspace:
-    return Workspace(path, *policy, name=name, version="v1")
+def workspace(path: Path, *policy: str, name: str = "work") -> ProxyWorkspace:
+    return ProxyWorkspace(path, *policy, name=name, version="v1")
 
 
 # --- where a call leads
@@ -279,13 +279,13 @@ def test_the_next_session_has_no_more_room_than_the_last_left(tmp_path: Path) ->
 # --- at what cost
 
 
-def _report(work: Workspace, **usage: Any) -> None:
+def _report(work: ProxyWorkspace, **usage: Any) -> None:
     """What a run's model has cost, as it is written down."""
     with work.task() as task:
         task.commit(lambda _: [Fact(kinds.UsageReported(**usage))])
 
 
-def _spend(work: Workspace, client: Client, budget: str, **usage: int) -> None:
+def _spend(work: ProxyWorkspace, client: Client, budget: str, **usage: int) -> None:
     assert not refused(client.call("echo"))
     _report(work, **usage)
     answer = client.call("echo")

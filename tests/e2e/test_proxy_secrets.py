@@ -7,21 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Workspace, refused
 
-from secret_examples import ALNUM, HEX, Maker, examples
+from support.proxy import MODERN, NEW, ProxyWorkspace, refused
+from support.secret_examples import ALNUM, HEX, Maker, examples
 
 SHAPES = {name: example for name, example in examples() if "\n" not in example.text}
 
 
-def written(work: Workspace) -> dict[str, bytes]:
+def written(work: ProxyWorkspace) -> dict[str, bytes]:
     """Every file of the workspace, with its bytes. What the upstream writes lies elsewhere."""
     return {str(path): path.read_bytes() for path in work.root.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workspace]:
-    with Workspace(tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask") as work:
+def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
+    with ProxyWorkspace(
+        tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask"
+    ) as work:
         yield work
 
 
@@ -45,7 +47,7 @@ class Secrets:
 
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
-def test_no_secret_of_a_session_is_written_down_anywhere(work: Workspace, era: str) -> None:
+def test_no_secret_of_a_session_is_written_down_anywhere(work: ProxyWorkspace, era: str) -> None:
     """Argument values and names, refused calls and messages, notes, questions, checkpoints with all their parts, the client's own
     name, and what the server says that is no message: none of their secrets is in any file of the workspace, or on stderr.
     """
@@ -105,7 +107,7 @@ def test_no_secret_of_a_session_is_written_down_anywhere(work: Workspace, era: s
     assert secret.made["value"] in json.dumps(work.forwarded_calls())
 
 
-def test_a_secret_of_every_shape_is_kept_out_of_the_store(work: Workspace) -> None:
+def test_a_secret_of_every_shape_is_kept_out_of_the_store(work: ProxyWorkspace) -> None:
     """Whatever its shape, a secret in a call's arguments is in no file, and reaches the server as it was."""
     client = work.client()
     for example in SHAPES.values():
@@ -118,7 +120,7 @@ def test_a_secret_of_every_shape_is_kept_out_of_the_store(work: Workspace) -> No
     assert sent == {f"use {example.text} now" for example in SHAPES.values()}
 
 
-def test_what_is_no_secret_is_written_down_as_it_was(work: Workspace) -> None:
+def test_what_is_no_secret_is_written_down_as_it_was(work: ProxyWorkspace) -> None:
     """Commits, digests and ordinary words in arguments stay readable in the history."""
     commit = Maker("commit").some(HEX, 40)
     client = work.client()

@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, OLD, Workspace, refused, run
 
 from adjourn.text.terminal import is_seen
+from support.proxy import MODERN, NEW, OLD, ProxyWorkspace, refused, run
 
 NASTY = "half\x1b[31m \x9b2J \u202edesrever\u2066 \u3164\u200b\U000e0041 done\n## Mission\n<img src=x>"
 HIDING = "\x1b\x9b\u202e\u2066\u3164\u200b\U000e0041"
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workspace]:
-    with Workspace(tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask") as work:
+def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
+    with ProxyWorkspace(
+        tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask"
+    ) as work:
         yield work
 
 
@@ -26,7 +28,7 @@ def is_clean(text: str) -> bool:
 
 
 @pytest.mark.parametrize("era", [OLD, NEW, MODERN])
-def test_a_question_shows_what_it_is_about_with_escapes(work: Workspace, era: str) -> None:
+def test_a_question_shows_what_it_is_about_with_escapes(work: ProxyWorkspace, era: str) -> None:
     """The dialog of a client shows a call's arguments without characters that reorder or hide a part of them."""
     client = work.client(era=era, elicits=True)
     request = client.begin("ask", {"method": NASTY})
@@ -40,7 +42,7 @@ def test_a_question_shows_what_it_is_about_with_escapes(work: Workspace, era: st
 
 
 @pytest.mark.parametrize("options", [(), ("--log-json",)], ids=["text", "json"])
-def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: Workspace, options: tuple[str, ...]) -> None:
+def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: ProxyWorkspace, options: tuple[str, ...]) -> None:
     """The proxy's stderr, the answers of its meta-tools and the page hold escapes; the page says whose words it has."""
     client = work.client(*options, name=f"tester {HIDING}")
     client.call("echo", {"text": NASTY})
@@ -74,7 +76,7 @@ def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: Workspace, options: t
 @pytest.mark.parametrize(
     "command", ["status", "log", "show half", "resume half", "tasks", "checkpoints", "record"]
 )
-def test_no_command_shows_what_a_terminal_obeys(work: Workspace, command: str) -> None:
+def test_no_command_shows_what_a_terminal_obeys(work: ProxyWorkspace, command: str) -> None:
     """Tables, texts and JSON of the commands have escapes for what agents and servers wrote."""
     client = work.client(name=f"tester {HIDING}")
     client.call("echo", {"text": NASTY})

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ERAS, META, MODERN, NEW, Client, Message, Workspace, refused, text_of, wait_for
+
+from support.proxy import ERAS, META, MODERN, NEW, Client, Message, ProxyWorkspace, refused, text_of, wait_for
 
 POLICY = ("allow *", "confirm before file.write")
 ARGUMENTS: Message = {"path": "src/a.py"}
@@ -35,16 +36,16 @@ def _write(client: Client, **params: Any) -> Message:
     return client.call("file.write", ARGUMENTS, **params)
 
 
-def _say_yes(work: Workspace) -> None:
+def _say_yes(work: ProxyWorkspace) -> None:
     """A person approves the question that was asked last, from a terminal."""
     work.decide(yes=True, approval=work.facts("confirm.required")[-1].approval)
 
 
-def _describe(work: Workspace, text: str) -> None:
+def _describe(work: ProxyWorkspace, text: str) -> None:
     (work.upstream / "described").write_text(text)
 
 
-def _changes(work: Workspace, tool: str) -> list[Any]:
+def _changes(work: ProxyWorkspace, tool: str) -> list[Any]:
     return [fact for fact in work.facts("tool.changed") if fact.tool == tool]
 
 
@@ -59,7 +60,7 @@ def test_a_yes_is_not_for_other_params_beside_the_same_arguments(
     tmp_path: Path, era: str, other: Message
 ) -> None:
     """With a member that was not there when the person was asked, the call is asked about again; without it, it passes."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, era=era)
         assert refused(_write(client))
         _say_yes(work)
@@ -75,7 +76,7 @@ def test_a_yes_is_not_for_other_params_beside_the_same_arguments(
 
 def test_a_yes_is_for_the_call_whatever_its_transport_says(tmp_path: Path) -> None:
     """Progress tokens, traces and the ids that clients give to their turns may differ when the call is repeated."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         assert refused(_write(client, _meta={"progressToken": "p1", "claudecode/toolUseId": "toolu_1"}))
         _say_yes(work)
@@ -84,7 +85,7 @@ def test_a_yes_is_for_the_call_whatever_its_transport_says(tmp_path: Path) -> No
 
 def test_a_yes_outlives_the_era_of_its_client(tmp_path: Path) -> None:
     """A call that was approved for a client of one era passes for one of the other."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         for first, second in ((NEW, MODERN), (MODERN, NEW)):
             assert refused(_write(work.client(*AT_ONCE, "--task", "t", era=first)))
             _say_yes(work)
@@ -93,7 +94,7 @@ def test_a_yes_outlives_the_era_of_its_client(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_the_question_shows_the_other_params_and_says_what_is_cut(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message(
             "file.write",
@@ -107,7 +108,7 @@ def test_the_question_shows_the_other_params_and_says_what_is_cut(tmp_path: Path
         assert '"dev.example/force":true' in shown
         assert "not shown in full" in shown
         assert '"ttl":77' in work.facts("confirm.required")[-1].arguments
-    with Workspace(tmp_path, *POLICY, name="short") as work:
+    with ProxyWorkspace(tmp_path, *POLICY, name="short") as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message("file.write", ARGUMENTS)
         client.post(message)
@@ -123,7 +124,7 @@ def _question(client: Client, call: object) -> str:
 
 def test_a_sealed_yes_serves_no_call_with_other_params(tmp_path: Path) -> None:
     """The state that a client brings back with a yes is not one for the call with a `task` that nobody was shown."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         state = _write(client)["result"]["requestState"]
         given = {"requestState": state, "inputResponses": {"adjourn-confirm": ACCEPT}}
@@ -137,7 +138,7 @@ def test_a_sealed_yes_serves_no_call_with_other_params(tmp_path: Path) -> None:
 @pytest.mark.parametrize("era", ERAS)
 def test_a_paused_call_goes_on_only_with_the_params_that_were_approved(tmp_path: Path, era: str) -> None:
     """A continuation that brings a `task` along is a call of its own, and is asked about."""
-    with Workspace(tmp_path, "allow *", "confirm before paused") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before paused") as work:
         client = work.client(*AT_ONCE, era=era)
         assert refused(client.call("paused"))
         _say_yes(work)
@@ -151,7 +152,7 @@ def test_a_paused_call_goes_on_only_with_the_params_that_were_approved(tmp_path:
 
 def test_a_yes_to_a_call_with_answers_is_for_these_answers(tmp_path: Path) -> None:
     """Answers and a state that go to the server with a call are a part of what is approved."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         first = {"requestState": "s", "inputResponses": {"a": {"action": "accept"}}}
         second = {"requestState": "s", "inputResponses": {"a": {"action": "decline"}}}
@@ -168,7 +169,7 @@ def test_a_yes_to_a_call_with_answers_is_for_these_answers(tmp_path: Path) -> No
 @pytest.mark.parametrize("era", ERAS)
 def test_a_tool_whose_description_changes_is_asked_about_again(tmp_path: Path, era: str) -> None:
     """A yes that was given under the earlier description is void, the change is an event, and the new question says it."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, era=era)
         client.tools()
         assert refused(_write(client))
@@ -190,7 +191,7 @@ def test_a_tool_whose_description_changes_is_asked_about_again(tmp_path: Path, e
 
 
 def test_a_yes_is_void_though_the_description_changes_back(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         client.tools()
         assert refused(_write(client))
@@ -206,7 +207,7 @@ def test_a_yes_is_void_though_the_description_changes_back(tmp_path: Path) -> No
 
 def test_a_change_between_two_sessions_is_found(tmp_path: Path) -> None:
     """The task remembers the definitions of the tools it used: a server that changes while nobody looks is found out."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         first = work.client(*AT_ONCE, "--task", "t")
         first.tools()
         first.call("echo")
@@ -224,7 +225,7 @@ def test_a_change_between_two_sessions_is_found(tmp_path: Path) -> None:
 
 def test_a_tool_that_stays_as_it_was_keeps_its_yes_over_a_restart(tmp_path: Path) -> None:
     """It passes for a client that lists the tools again, and for one that goes by what it listed before."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, "--task", "t")
         client.tools()
         for lists in (True, False):
@@ -239,7 +240,7 @@ def test_a_tool_that_stays_as_it_was_keeps_its_yes_over_a_restart(tmp_path: Path
 
 
 def test_a_yes_from_before_the_tools_were_listed_is_not_for_what_the_list_says(tmp_path: Path) -> None:
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         assert refused(_write(client))
         _say_yes(work)
@@ -252,7 +253,7 @@ def test_a_yes_from_before_the_tools_were_listed_is_not_for_what_the_list_says(t
 
 def test_a_call_that_waits_while_its_tool_changes_is_not_let_through(tmp_path: Path) -> None:
     """The yes to the earlier question comes too late: the call is refused, and asked about anew when it is repeated."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         client.tools()
         call = client.begin("file.write", ARGUMENTS)
@@ -271,7 +272,7 @@ def test_a_call_that_waits_while_its_tool_changes_is_not_let_through(tmp_path: P
 
 def test_two_servers_may_each_have_a_tool_of_that_name(tmp_path: Path) -> None:
     """What one server lists is no change of another's tool."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         first = work.client("--task", "t")
         first.tools()
         first.call("echo")
@@ -286,7 +287,7 @@ def test_two_servers_may_each_have_a_tool_of_that_name(tmp_path: Path) -> None:
 
 def test_the_task_keeps_one_record_of_each_tool_that_was_used(tmp_path: Path) -> None:
     """A definition is written down with the first use of a tool, and not again."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         client.tools()
         for _ in range(3):
@@ -300,7 +301,7 @@ def test_the_task_keeps_one_record_of_each_tool_that_was_used(tmp_path: Path) ->
 
 def test_what_a_change_of_metadata_only_is(tmp_path: Path) -> None:
     """The protocol's version, the client's name and its capabilities may change between two requests."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, era=MODERN)
         assert refused(_write(client))
         _say_yes(work)
@@ -310,7 +311,7 @@ def test_what_a_change_of_metadata_only_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_question_about_a_reading_tool_shows_its_arguments(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *", "confirm before file.read") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before file.read") as work:
         client = work.client(era=era, elicits=True)
         client.tools()
         message = client.call_message("file.read", {"path": "secret.txt"})

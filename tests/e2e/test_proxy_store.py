@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Message, Workspace, refused, text_of
 
 from adjourn.log.chain import verify_chain
 from adjourn.store import open_store
+from support.proxy import MODERN, NEW, Message, ProxyWorkspace, refused, text_of
 
 # --- the store is down
 
@@ -34,7 +34,7 @@ def _tmpfs(path: Path, options: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_without_a_store_reads_pass_and_effects_are_refused_with_the_reason(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*", "confirm before network.fetch") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*", "confirm before network.fetch") as work:
         (work.root / "file").write_text("in the way")
         client = work.client("--store", "file/adjourn.db", era=era)
         assert client.tools()
@@ -54,7 +54,7 @@ def test_without_a_store_reads_pass_and_effects_are_refused_with_the_reason(tmp_
 
 
 def test_with_a_budget_nothing_passes_uncounted(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "budget calls=5") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=5") as work:
         (work.root / "file").write_text("in the way")
         client = work.client("--store", "file/adjourn.db")
         assert client.tools()
@@ -63,7 +63,7 @@ def test_with_a_budget_nothing_passes_uncounted(tmp_path: Path) -> None:
 
 
 def test_a_workspace_that_can_only_be_read_refuses_effects(tmp_path: Path) -> None:
-    with _tmpfs(tmp_path / "work", "size=4m"), Workspace(tmp_path, "allow *") as work:
+    with _tmpfs(tmp_path / "work", "size=4m"), ProxyWorkspace(tmp_path, "allow *") as work:
         subprocess.run(["mount", "-o", "remount,ro", str(work.root)], check=True)
         client = work.client()
         assert refused(client.call("echo"))
@@ -76,7 +76,7 @@ def test_a_workspace_that_can_only_be_read_refuses_effects(tmp_path: Path) -> No
 
 
 def test_a_full_disk_refuses_effects_writes_nothing_by_half_and_recovers(tmp_path: Path) -> None:
-    with _tmpfs(tmp_path / "work", "size=2m"), Workspace(tmp_path, "allow *") as work:
+    with _tmpfs(tmp_path / "work", "size=2m"), ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
         assert not refused(client.call("echo"))
@@ -107,7 +107,7 @@ def test_a_full_disk_refuses_effects_writes_nothing_by_half_and_recovers(tmp_pat
 
 
 def test_a_store_that_is_not_one_is_left_as_it_is(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / ".aex/adjourn.db").write_bytes(b"these are somebody's notes\n" * 100)
         client = work.client()
         assert refused(client.call("echo"))
@@ -116,7 +116,7 @@ def test_a_store_that_is_not_one_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / ".aex/adjourn.db").symlink_to(tmp_path / "elsewhere.db")
         client = work.client()
         assert refused(client.call("echo"))
@@ -124,7 +124,7 @@ def test_a_store_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_history_that_was_changed_in_the_store_stops_the_calls(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         for _ in range(3):
             client.call("echo")
@@ -176,7 +176,7 @@ TOUCHES = [
 
 
 def test_no_call_with_an_effect_touches_what_is_protected(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / "link").symlink_to(work.root / ".aex")
         (work.root / "policy-link").symlink_to(work.root / ".aex/policy.aex")
         client = work.client()
@@ -212,7 +212,7 @@ def _fill(value: object, root: str) -> dict[str, object]:
 
 
 def test_what_only_looks_like_it_passes_and_reading_is_allowed(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
         harmless: list[Message] = [
@@ -232,7 +232,7 @@ def test_what_only_looks_like_it_passes_and_reading_is_allowed(tmp_path: Path) -
 
 
 def test_a_store_elsewhere_in_the_workspace_is_protected_too(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--store", "state/history.db")
         client.call("echo")
         assert refused(client.call("file.write", {"path": "state/history.db"}))
@@ -242,7 +242,7 @@ def test_a_store_elsewhere_in_the_workspace_is_protected_too(tmp_path: Path) -> 
 
 def test_without_a_folder_for_keys_calls_are_refused_with_the_reason(tmp_path: Path) -> None:
     """Nothing that could not be sealed is forwarded, the answer names the file and the remedy, and the proxy lives."""
-    with Workspace(tmp_path, "use *") as workspace:
+    with ProxyWorkspace(tmp_path, "use *") as workspace:
         client = workspace.client(env={"ADJOURN_CONFIG": "/proc/nowhere"})
         refused = client.call("echo", {"text": "x"})["result"]
         assert refused["isError"]
@@ -254,7 +254,7 @@ def test_without_a_folder_for_keys_calls_are_refused_with_the_reason(tmp_path: P
 
 def test_a_hint_alone_opens_no_protected_place(tmp_path: Path) -> None:
     """A server that marks any tool as read-only gets no path to write to; a tool that also says so by its name may read."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=("--tools", "reading"))
         client.tools()
         assert "protected" in text_of(client.call("slow", {"path": ".aex/policy.aex"}))
@@ -265,7 +265,7 @@ def test_a_hint_alone_opens_no_protected_place(tmp_path: Path) -> None:
 
 def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
     """Neither a call that reads nor the reading of a resource, by a path, a URL, a link, or in a command."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.call("echo")  # makes the keys
         (work.root / "k").symlink_to(work.config)
@@ -291,7 +291,7 @@ def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
 
 def test_what_is_around_the_workspace_s_rules_stays(tmp_path: Path) -> None:
     """No command, patch or SQL touches them however it says so, and no tool that removes takes a folder around them."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         for arguments in (
             {"command": "rm -rf .aex"},

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness import MODERN, NEW, Workspace, refused, text_of, wait_for
-from requirements import requirement
 
 from adjourn.checkpoints.checkpoint import check_signature, find
 from adjourn.host import keys
+from support.proxy import MODERN, NEW, ProxyWorkspace, refused, text_of, wait_for
+from support.requirements import requirement
 
 POLICY = ("allow *", "checkpoint before silent, deploy.*, at 75%, 90%", "budget calls=20")
 
 
-def workspace(path: Path, *policy: str) -> Workspace:
-    return Workspace(path, *(policy or POLICY), version="v1")
+def workspace(path: Path, *policy: str) -> ProxyWorkspace:
+    return ProxyWorkspace(path, *(policy or POLICY), version="v1")
 
 
 @requirement("V1 checkpoint")

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import ERAS, MODERN, NEW, Client, Workspace, encode, refused, text_of, wait_for
-from requirements import requirement
 
 from adjourn.checkpoints.checkpoint import find
+from support.proxy import ERAS, MODERN, NEW, Client, ProxyWorkspace, encode, refused, text_of, wait_for
+from support.requirements import requirement
 
 # --- from the client
 
@@ -21,7 +21,7 @@ from adjourn.checkpoints.checkpoint import find
 @requirement("D9")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
         meta = (
@@ -48,7 +48,7 @@ def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) 
 
 
 def test_order_is_kept_between_calls_and_what_passes(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *", "deny secrets.*") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         before = len(work.forwarded())
         messages = []
@@ -62,7 +62,7 @@ def test_order_is_kept_between_calls_and_what_passes(tmp_path: Path) -> None:
 
 
 def test_messages_of_any_size_pass_both_ways(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         for size in (1, 1000, 65_535, 65_536, 65_537, 1_000_000, 5_000_000):
             text = "x" * size
@@ -71,7 +71,7 @@ def test_messages_of_any_size_pass_both_ways(tmp_path: Path) -> None:
 
 def test_a_character_at_which_some_servers_end_a_line_reaches_them_escaped(tmp_path: Path) -> None:
     """Or a text could hold a second message, which the policy never saw."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         hidden = '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"deploy.run"}}'
         sent = client.call_message("echo", {"text": f"\u2028{hidden}\u2028\u2029\x85"})
@@ -85,7 +85,7 @@ def test_a_character_at_which_some_servers_end_a_line_reaches_them_escaped(tmp_p
 
 @requirement("D9")
 def test_an_upstreams_bytes_reach_the_client_unchanged(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         lines = [
             '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1.0}}',
@@ -108,7 +108,7 @@ def test_an_upstreams_bytes_reach_the_client_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_request_of_the_upstream_and_its_answer_pass_unchanged(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(elicits=True)
         for method in ("sampling/createMessage", "roots/list", "elicitation/create", "x/odd"):
             call = client.begin("ask", {"method": method})
@@ -120,7 +120,7 @@ def test_a_request_of_the_upstream_and_its_answer_pass_unchanged(tmp_path: Path)
 
 
 def test_progress_reaches_the_client_before_the_answer(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("progress", _meta={"progressToken": "p1"})
         steps = [client.asked("notifications/progress")["params"] for _ in range(2)]
@@ -144,7 +144,7 @@ UNASKED = {
 
 
 def test_an_answer_that_nobody_asked_for_is_dropped(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'
         for kind, line in UNASKED.items():
@@ -176,7 +176,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_an_answer_that_cannot_be_read_is_an_error_and_its_effect_in_doubt(tmp_path: Path, kind: str) -> None:
     """The client gets an error and nothing of the line; a call without effects is settled by it."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         request = client.begin("send", {"lines": [UNREADABLE[kind]]})
         assert client.answer(request)["error"]["code"] == -32603
@@ -190,7 +190,7 @@ def test_an_answer_that_cannot_be_read_is_an_error_and_its_effect_in_doubt(tmp_p
 
 def test_two_answers_to_one_request_are_one(tmp_path: Path) -> None:
     """The first counts, for the client and for the history, and a later request is not answered by the second."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         line = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"n":%d}}'
         request = client.begin("send", {"lines": [line % 1, line % 2]})
@@ -202,7 +202,7 @@ def test_two_answers_to_one_request_are_one(tmp_path: Path) -> None:
 
 def test_lines_that_are_no_json_are_dropped_and_not_all_are_written_down(tmp_path: Path) -> None:
     """A server that prints what it does must neither confuse its client nor fill the store with it."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         lines = ["Loading ..."] * 1100
         request = client.begin(
@@ -221,7 +221,7 @@ def test_lines_that_are_no_json_are_dropped_and_not_all_are_written_down(tmp_pat
 def test_when_the_upstream_dies_every_open_request_gets_an_error_and_effects_are_in_doubt(
     tmp_path: Path, era: str
 ) -> None:
-    with Workspace(tmp_path, "allow *", "confirm before file.write") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before file.write") as work:
         client = work.client(era=era)
         held = client.begin("file.write", {"path": "a"})
         silent = [client.begin("silent", {"n": n}) for n in range(3)]
@@ -242,7 +242,7 @@ def test_when_the_upstream_dies_every_open_request_gets_an_error_and_effects_are
 
 @requirement("D33")
 def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
@@ -256,7 +256,7 @@ def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> N
 @requirement("D7")
 @pytest.mark.parametrize("command", ["/nowhere/at-all", "no-such-command-anywhere", "/etc/passwd"])
 def test_an_upstream_that_cannot_start_is_an_error_within_a_second(tmp_path: Path, command: str) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         started = time.monotonic()
         client = work.client(upstream=[command], greet=False)
         first, second = client.message("initialize"), client.message("tools/list")
@@ -272,7 +272,7 @@ def test_an_upstream_that_cannot_start_is_an_error_within_a_second(tmp_path: Pat
 
 @requirement("D7")
 def test_an_upstream_that_ends_at_once_leaves_no_request_without_an_answer(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(upstream=["false"], greet=False)
         message = client.message("initialize")
         try:
@@ -288,7 +288,7 @@ def test_an_upstream_that_lives_but_reads_no_more_leaves_no_request_without_an_a
     tmp_path: Path, size: int
 ) -> None:
     """What cannot have reached it has had no effect; of a longer message nobody knows how much it has read."""
-    with Workspace(tmp_path, "allow *", "confirm before file.write") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before file.write") as work:
         client = work.client(upstream=[sys.executable, "-c", _DEAF, "shut"])
         effect, reading, other = (
             client.call_message("echo", {"text": "x" * size}),
@@ -317,7 +317,7 @@ def test_an_upstream_that_lives_but_reads_no_more_leaves_no_request_without_an_a
 @requirement("D8")
 @pytest.mark.parametrize("era", ERAS)
 def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: Path, era: str) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         client.call("echo")
         children = _children(client.process.pid)
@@ -335,7 +335,7 @@ def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: 
 
 @requirement("D8")
 def test_calls_sent_right_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         calls = [client.call_message("big", {"size": 300_000, "n": n}) for n in range(20)]
         client.post(*calls)
@@ -347,7 +347,7 @@ def test_calls_sent_right_before_the_end_of_input_are_answered(tmp_path: Path) -
 
 @requirement("D8")
 def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--ignore-end"])
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
@@ -361,7 +361,7 @@ def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
 @requirement("D8")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_session_in_order(tmp_path: Path, signum: signal.Signals) -> None:
-    with Workspace(tmp_path, "allow *", "confirm before file.write") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before file.write") as work:
         client = work.client()
         client.call("echo")
         silent, held = client.begin("silent"), client.begin("file.write")
@@ -376,7 +376,7 @@ def test_a_signal_ends_the_session_in_order(tmp_path: Path, signum: signal.Signa
 
 
 def test_a_client_that_died_leaves_no_proxy_behind(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.begin("silent")
         client.stdout.close()
@@ -385,7 +385,7 @@ def test_a_client_that_died_leaves_no_proxy_behind(tmp_path: Path) -> None:
 
 
 def test_a_session_in_which_nothing_happened_leaves_no_checkpoint(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
         assert client.close() == 0
@@ -394,7 +394,7 @@ def test_a_session_in_which_nothing_happened_leaves_no_checkpoint(tmp_path: Path
 
 @requirement("D43")
 def test_a_client_that_reads_slowly_holds_the_upstream_back(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.paused.set()
         for _ in range(60):
@@ -408,7 +408,7 @@ def test_a_client_that_reads_slowly_holds_the_upstream_back(tmp_path: Path) -> N
 
 @requirement("D43")
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         after: list[int] = []
         for _ in range(4):
@@ -422,7 +422,7 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
 
 
 def test_a_client_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(python=("-c", _IMPATIENT))
         client.paused.set()
         for _ in range(4):
@@ -437,7 +437,7 @@ def test_a_client_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path)
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_an_upstream_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path, how: str) -> None:
     """Not even while the thread that keeps time writes to it; the session is closed in order all the same."""
-    with Workspace(tmp_path, "allow *", "confirm before echo") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before echo") as work:
         client = work.client(python=("-c", _IMPATIENT), upstream=[sys.executable, "-c", _DEAF, "deaf"])
         client.begin("echo", {"text": "x" * 300_000})
         wait_for(lambda: work.tasks() and work.facts("confirm.required"))
@@ -456,7 +456,7 @@ def test_an_upstream_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Pa
 
 def test_a_client_that_left_while_its_last_lines_hang_leaves_no_proxy_behind(tmp_path: Path) -> None:
     """The thread that reads its lines hangs in writing them to an upstream that reads no more: it sees no end of input."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(python=("-c", _IMPATIENT), upstream=[sys.executable, "-c", _DEAF, "deaf"])
         call = client.begin("echo", {"text": "x" * 300_000})
         wait_for(lambda: work.tasks() and work.ledger().open_calls)
@@ -468,7 +468,7 @@ def test_a_client_that_left_while_its_last_lines_hang_leaves_no_proxy_behind(tmp
 
 def test_a_client_that_stops_reading_refusals_cannot_keep_the_proxy_alive(tmp_path: Path) -> None:
     """The thread that keeps time hangs in writing them; every call that was taken in is in the store."""
-    with Workspace(tmp_path, "allow *", "confirm before echo") as work:
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before echo") as work:
         client = work.client("--confirm-timeout", "1", python=("-c", _IMPATIENT))
         client.paused.set()
         client.post(*(client.call_message("echo", {"n": n, "text": "x" * 300}) for n in range(400)))
@@ -522,7 +522,7 @@ def _resident(pid: int) -> int:
 @requirement("D6")
 @pytest.mark.parametrize("where", ["policy", "contract"])
 def test_a_text_with_errors_stops_the_start_with_every_diagnostic(tmp_path: Path, where: str) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         if where == "policy":
             work.write_policy("allow echo", "alow file.*", "deny [", "budget calls=many")
             client, source = work.client(greet=False), ".aex/policy.aex"
@@ -542,7 +542,7 @@ def test_a_text_with_errors_stops_the_start_with_every_diagnostic(tmp_path: Path
 
 @requirement("D6")
 def test_without_a_policy_nothing_starts(tmp_path: Path) -> None:
-    with Workspace(tmp_path) as work:
+    with ProxyWorkspace(tmp_path) as work:
         client = work.client(greet=False)
         assert client.ended() == 1
         assert "no policy" in client.stderr()
@@ -552,7 +552,7 @@ def test_without_a_policy_nothing_starts(tmp_path: Path) -> None:
 @requirement("D6")
 @pytest.mark.parametrize("named", ["--policy", "--contract"])
 def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(named, "absent.aex", greet=False)
         assert client.ended() == 1
         assert "absent.aex" in client.stderr()
@@ -573,7 +573,7 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) ->
 def test_a_command_line_that_is_not_well_formed_is_refused(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(*options, greet=False)
         if says:
             assert client.ended() == 2
@@ -585,7 +585,7 @@ def test_a_command_line_that_is_not_well_formed_is_refused(
 
 
 def test_the_upstream_may_be_given_as_one_text_or_without_dashes(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo") as work:
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
         command = work.command()
         behind = command[command.index("--") + 1 :]
         for words in (["--upstream", " ".join(behind)], behind, [f"--upstream={' '.join(behind)}"]):
@@ -602,7 +602,7 @@ def test_the_upstream_may_be_given_as_one_text_or_without_dashes(tmp_path: Path)
 
 
 def test_the_log_is_lines_for_people(tmp_path: Path) -> None:
-    with Workspace(
+    with ProxyWorkspace(
         tmp_path, "allow echo", "deny secrets.*", "budget calls=5", "confirm before file.write"
     ) as work:
         client = work.client()
@@ -626,7 +626,7 @@ def test_the_log_is_lines_for_people(tmp_path: Path) -> None:
 
 
 def test_the_log_is_json_on_request(tmp_path: Path) -> None:
-    with Workspace(tmp_path, "allow echo", "budget calls=5") as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--log-json")
         client.call("echo")
         client.call("secrets.read")
@@ -646,7 +646,7 @@ def test_a_log_that_nobody_reads_does_not_stop_the_work(tmp_path: Path) -> None:
     pipe = tmp_path / "stderr"
     os.mkfifo(pipe)
     held = os.open(pipe, os.O_RDWR)
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         quiet = ["sh", "-c", 'exec "$@" 2>"$0"', str(pipe), *work.command()]
         client = Client(quiet, work.root, work.environment, NEW, "tester", {})
         work.clients.append(client)

@@ -1,7 +1,7 @@
 """Two coding agents of different makers, one after the other on one task: the second goes on where the first was killed.
 
 The models are scripts on loopback; the agents, the proxy and the MCP server (git, slow in the middle of a commit) are
-real. The agents are large, so they are installed on request only: `python tests/tools.py --clients`.
+real. The agents are large, so they are installed on request only: `python tests/support/tools.py --clients`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from real.clients import CLAUDE, CODEX, SERVER, Agent
-from real.model import Model, Use, running
-from real.servers import SERVERS, Place
-from test_real_servers import command_of, prepare, proxied
 
 from adjourn.checkpoints import checkpoint
 from adjourn.host.clock import now
@@ -33,6 +29,10 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.tasks.task import Task, tasks_of
+from support.real.clients import CLAUDE, CODEX, SERVER, Agent
+from support.real.model import Model, Use, running
+from support.real.servers import SERVERS, Place
+from support.real.starting import command_of, prepare, proxied
 
 GIT = next(server for server in SERVERS if server.name == "git")
 POLICY = """\
@@ -65,7 +65,7 @@ def agents() -> None:
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
         pytest.skip(
-            f"{' and '.join(missing)} not installed (640 MB, on request): python tests/tools.py --clients"
+            f"{' and '.join(missing)} not installed (640 MB, on request): python tests/support/tools.py --clients"
         )
 
 

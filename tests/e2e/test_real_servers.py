@@ -1,6 +1,6 @@
 """Real MCP servers, asked directly and through the proxy: every answer is the same, byte for byte.
 
-What may differ is written down per server (`real/servers.py`, `Varying`) with its reason, and nothing else does:
+What may differ is written down per server (`support/real/servers.py`, `Varying`) with its reason, and nothing else does:
 clocks and random ids of the servers. The list of tools is the server's, then the four meta-tools.
 """
 
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,13 +19,13 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitResult
-from real import explore
-from real.lines import MODERN, Exchange, LineClient, Object
-from real.servers import LEGACY, SERVERS, Place, Server, reply, web
 
 from adjourn.mcp.frames import one_line
+from support.real import explore
+from support.real.lines import MODERN, Exchange, LineClient, Object
+from support.real.servers import LEGACY, SERVERS, Place, Server, reply, web
+from support.real.starting import POLICY, command_of, prepare, proxied
 
-POLICY = 'policy everything v0\n\ngoal "Let everything pass."\n\nuse *\n\nbudget calls=100000\n'
 MATRIX = [
     pytest.param(server, revision, id=f"{server.name}-{revision}")
     for server in SERVERS
@@ -47,30 +44,6 @@ def web_address() -> Iterator[str]:
 @pytest.fixture
 def place(tmp_path: Path, web_address: str) -> Place:
     return Place(tmp_path / "work", web_address)
-
-
-def command_of(server: Server, place: Place) -> list[str]:
-    """The server's own command. In CI a server that is not installed is a failure."""
-    command = server.command(place)
-    if command is None:
-        missing = f"{server.name} is not installed: run `python tests/tools.py`"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return command
-
-
-def proxied(command: Sequence[str], *options: str) -> list[str]:
-    return [sys.executable, "-m", "adjourn", "proxy", *options, "--", *command]
-
-
-def prepare(server: Server, place: Place, policy: str = POLICY) -> None:
-    """The same ground for every run, at the same path."""
-    shutil.rmtree(place.root, ignore_errors=True)
-    for folder in (place.site, place.root / ".aex"):
-        folder.mkdir(parents=True)
-    (place.root / ".aex" / "policy.aex").write_text(policy)
-    server.prepare(place)
 
 
 def left_behind(place: Place) -> dict[str, bytes]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import run as adjourn
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.store.sqlite import SqliteStore
+from support.proxy import run as adjourn
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 BY_AGENT = {"id": "agent-1", "type": "agent"}

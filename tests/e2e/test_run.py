@@ -3,100 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from terminal import at_terminal
-
-POLICY = """policy work v0
-goal "a test"
-allow file.read, file.write, tests.run:sh *, git.*
-confirm before file.write
-budget calls=50
-"""
-SECONDS = 20.0
-
-
-class Workspace:
-    def __init__(self, path: Path) -> None:
-        self.root = path / "work"
-        (self.root / ".aex").mkdir(parents=True)
-        self.write(".aex/policy.aex", POLICY)
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "AEX_"))}
-        self.environment = kept | {"ADJOURN_CONFIG": str(path / "config"), "TERM": "xterm"}
-
-    def write(self, name: str, text: str) -> None:
-        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / name).write_text(text)
-
-    def contract(self, *lines: str, name: str = "task.aex") -> str:
-        use = "use file.read, file.write, tests.run, git.*"
-        self.write(name, "\n".join(["task work v0", 'goal "do it"', use, *lines, ""]))
-        return name
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "adjourn", *arguments]
-
-    def adjourn(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        command = self.command(*arguments)
-        return at_terminal(command, cwd=self.root, env=self.environment, given=given, seconds=SECONDS)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments), cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def waiting(self) -> str:
-        """The id of the question that waits, as soon as there is one."""
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            done = self.adjourn("approve", "--json")
-            if done.returncode == 0 and (questions := json.loads(done.stdout)["questions"]):
-                return str(questions[0]["approval"])
-            time.sleep(0.05)
-        raise AssertionError("nobody is asked")
-
-    def on_a_terminal(self, *arguments: str, answers: dict[str, str]) -> tuple[int, str]:
-        """Exit code and what a person sees. Each answer is typed when its question is shown."""
-        process, terminal = pty.fork()
-        if process == 0:
-            os.chdir(self.root)
-            os.execve(sys.executable, self.command(*arguments), self.environment)
-        seen, left = "", dict(answers)
-        end = time.monotonic() + SECONDS
-        try:
-            while time.monotonic() < end:
-                if select.select([terminal], [], [], 0.1)[0]:
-                    seen += os.read(terminal, 65536).decode(errors="replace")
-                for question in [question for question in left if question in seen]:
-                    os.write(terminal, left.pop(question).encode())
-        except OSError:  # it has ended
-            pass
-        _, status = os.waitpid(process, 0)
-        os.close(terminal)
-        return os.waitstatus_to_exitcode(status), seen
+from support.run_command import POLICY, SECONDS, RunWorkspace
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
+def work(tmp_path: Path) -> RunWorkspace:
+    return RunWorkspace(tmp_path)
 
 
 def events(output: str) -> list[str]:
     return [line.split(" ", 1)[0] for line in output.splitlines() if "." in line[:16] and "{" in line]
 
 
-def test_what_a_run_prints(work: Workspace) -> None:
+def test_what_a_run_prints(work: RunWorkspace) -> None:
     """Events in the published form, then the value of the return; exit code 0."""
     file = work.contract("need n: int", "if n", "  do git.status() -> s", 'return {n: n, t: "x"}')
     subprocess.run(["git", "init", "--quiet"], cwd=work.root, check=True)
@@ -111,7 +38,7 @@ def test_what_a_run_prints(work: Workspace) -> None:
     assert done.stderr == ""
 
 
-def test_a_blocked_run_says_why(work: Workspace) -> None:
+def test_a_blocked_run_says_why(work: RunWorkspace) -> None:
     """On stderr, in the published words, with the next step; exit code 1."""
     done = work.adjourn("run", work.contract("need x: str?", "check x", "return 1"))
     assert done.returncode == 1
@@ -119,7 +46,7 @@ def test_a_blocked_run_says_why(work: Workspace) -> None:
     assert '"status": "blocked"' in done.stdout
 
 
-def test_bad_inputs_are_all_told(work: Workspace) -> None:
+def test_bad_inputs_are_all_told(work: RunWorkspace) -> None:
     """With their place in the contract; what is no JSON object is wrong usage."""
     file = work.contract("need a: int", "need b: list[str]", "return a")
     work.write("inputs.json", '{"a": "x"}')
@@ -133,7 +60,7 @@ def test_bad_inputs_are_all_told(work: Workspace) -> None:
     assert not (work.root / ".aex" / "adjourn.db").exists()
 
 
-def test_json_is_one_document(work: Workspace) -> None:
+def test_json_is_one_document(work: RunWorkspace) -> None:
     """With status, task and output, or the reason."""
     done = work.adjourn("run", work.contract("return [1]"), "--json")
     told = json.loads(done.stdout)
@@ -143,7 +70,7 @@ def test_json_is_one_document(work: Workspace) -> None:
     assert (done.returncode, told["status"], told["step"]) == (1, "blocked", "1")
 
 
-def test_structured_events(work: Workspace) -> None:
+def test_structured_events(work: RunWorkspace) -> None:
     """--log-json: each with time, one trace a run, and a span of its own."""
     done = work.adjourn("run", work.contract("need x: str?", "if x", "  check x", "return 1"), "--log-json")
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -154,7 +81,7 @@ def test_structured_events(work: Workspace) -> None:
     assert all(one["timestamp"].endswith("Z") for one in told)
 
 
-def test_a_drafted_contract_gets_its_audit_beside_it(work: Workspace) -> None:
+def test_a_drafted_contract_gets_its_audit_beside_it(work: RunWorkspace) -> None:
     """All events of its run, also of a resumed one; a link in its place is not written through."""
     work.write(".aex/policy.aex", POLICY.replace("calls=50", "calls=1"))
     file = work.contract(
@@ -178,7 +105,7 @@ def test_a_drafted_contract_gets_its_audit_beside_it(work: Workspace) -> None:
     assert not (work.root / "elsewhere").exists()
 
 
-def test_a_question_waits_for_approve(work: Workspace) -> None:
+def test_a_question_waits_for_approve(work: RunWorkspace) -> None:
     """Without a terminal: `adjourn approve` in another one lets the run go on at once."""
     running = work.start("run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"))
     question = work.waiting()
@@ -191,7 +118,7 @@ def test_a_question_waits_for_approve(work: Workspace) -> None:
     assert (work.root / "a.txt").read_text() == "a"
 
 
-def test_a_question_that_is_denied_blocks(work: Workspace) -> None:
+def test_a_question_that_is_denied_blocks(work: RunWorkspace) -> None:
     """And its effect does not happen."""
     running = work.start("run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"))
     assert work.adjourn("deny", work.waiting()).returncode == 0
@@ -201,7 +128,7 @@ def test_a_question_that_is_denied_blocks(work: Workspace) -> None:
     assert not (work.root / "a.txt").exists()
 
 
-def test_nobody_answers(work: Workspace) -> None:
+def test_nobody_answers(work: RunWorkspace) -> None:
     """After --confirm-timeout the run is blocked; a later yes lets the resumed one pass."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     done = work.adjourn("run", file, "--confirm-timeout", "0")
@@ -212,14 +139,14 @@ def test_nobody_answers(work: Workspace) -> None:
     assert (work.root / "a.txt").exists()
 
 
-def test_auto_confirm(work: Workspace) -> None:
+def test_auto_confirm(work: RunWorkspace) -> None:
     """Asks nobody."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     assert work.adjourn("run", file, "--auto-confirm").returncode == 0
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("\n", 1), ("n\n", 1)])
-def test_a_person_at_the_terminal(work: Workspace, typed: str, code: int) -> None:
+def test_a_person_at_the_terminal(work: RunWorkspace, typed: str, code: int) -> None:
     """Is asked y/N; Enter is a no."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     ended, seen = work.on_a_terminal("run", file, answers={"[y/N]": typed})
@@ -228,7 +155,7 @@ def test_a_person_at_the_terminal(work: Workspace, typed: str, code: int) -> Non
     assert (work.root / "a.txt").exists() is (code == 0)
 
 
-def killed_in_doubt(work: Workspace) -> str:
+def killed_in_doubt(work: RunWorkspace) -> str:
     """A run that was killed while its script ran, which had its effect."""
     work.write("t.sh", "echo x >> effects; sleep 1")
     file = work.contract('do tests.run(cmd="sh t.sh")', "return 7")
@@ -243,7 +170,9 @@ def killed_in_doubt(work: Workspace) -> str:
 
 
 @pytest.mark.parametrize(("typed", "code", "effects"), [("y\n", 0, 1), ("n\n", 0, 2), ("\n", 1, 1)])
-def test_a_doubt_is_a_question_at_the_terminal(work: Workspace, typed: str, code: int, effects: int) -> None:
+def test_a_doubt_is_a_question_at_the_terminal(
+    work: RunWorkspace, typed: str, code: int, effects: int
+) -> None:
     """It happened: not again; it did not: done now; not known: left."""
     killed_in_doubt(work)
     ended, seen = work.on_a_terminal("run", "--resume", answers={"Did it happen?": typed})
@@ -251,7 +180,7 @@ def test_a_doubt_is_a_question_at_the_terminal(work: Workspace, typed: str, code
     assert (work.root / "effects").read_text() == "x\n" * effects
 
 
-def test_a_doubt_is_settled_from_elsewhere(work: Workspace) -> None:
+def test_a_doubt_is_settled_from_elsewhere(work: RunWorkspace) -> None:
     """While the resumed run waits, and --auto-confirm does not answer it."""
     killed_in_doubt(work)
     running = work.start("run", "--resume", "--task", "doubt", "--auto-confirm")
@@ -265,7 +194,7 @@ def test_a_doubt_is_settled_from_elsewhere(work: Workspace) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_cleanly(work: Workspace, number: signal.Signals) -> None:
+def test_a_signal_stops_cleanly(work: RunWorkspace, number: signal.Signals) -> None:
     """What runs is ended, the session is closed, and the run can be resumed; the cut-off effect is in doubt."""
     work.write("t.sh", "echo x >> effects; sleep 30; echo late >> effects")
     file = work.contract('do file.read(paths="t.sh") -> t', 'do tests.run(cmd="sh t.sh")', "return 7")
@@ -292,7 +221,7 @@ def test_a_signal_stops_cleanly(work: Workspace, number: signal.Signals) -> None
     assert (work.root / "effects").read_text() == "x\n"
 
 
-def test_a_signal_while_a_person_is_waited_for(work: Workspace) -> None:
+def test_a_signal_while_a_person_is_waited_for(work: RunWorkspace) -> None:
     """Leaves the question open and the run to be resumed; nothing is in doubt."""
     running = work.start("run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"))
     question = work.waiting()
@@ -304,7 +233,7 @@ def test_a_signal_while_a_person_is_waited_for(work: Workspace) -> None:
     assert (work.root / "a.txt").exists()
 
 
-def test_status_names_the_command_that_goes_on(work: Workspace) -> None:
+def test_status_names_the_command_that_goes_on(work: RunWorkspace) -> None:
     """For a run that did not reach its return; one that did is over."""
     work.adjourn("run", work.contract("need x: str?", "check x", "return 1"), "--task", "cut")
     assert "go on with the run: adjourn run --resume --task cut" in work.adjourn("status", "cut").stdout
@@ -312,7 +241,7 @@ def test_status_names_the_command_that_goes_on(work: Workspace) -> None:
     assert "run --resume" not in work.adjourn("status", "whole").stdout
 
 
-def test_a_second_process_is_refused(work: Workspace) -> None:
+def test_a_second_process_is_refused(work: RunWorkspace) -> None:
     """While the first one lives; exit code 3."""
     running = work.start(
         "run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"), "--task", "held"
@@ -324,7 +253,7 @@ def test_a_second_process_is_refused(work: Workspace) -> None:
     running.communicate()
 
 
-def test_a_changed_contract_is_refused(work: Workspace) -> None:
+def test_a_changed_contract_is_refused(work: RunWorkspace) -> None:
     """With the command that goes on with the text of the start."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     work.adjourn("run", file, "--confirm-timeout", "0", "--task", "pinned")
@@ -337,7 +266,7 @@ def test_a_changed_contract_is_refused(work: Workspace) -> None:
     assert done.stdout.endswith("runtime success\n1\n")
 
 
-def test_a_model_handler_makes(work: Workspace) -> None:
+def test_a_model_handler_makes(work: RunWorkspace) -> None:
     """A function of a module in the working folder."""
     work.write(
         "answers.py",
@@ -359,7 +288,7 @@ def test_a_model_handler_makes(work: Workspace) -> None:
     [["run"], ["run", "--resume", "--inputs", "x"], ["run", "no.aex"], ["run", "--resume"], ["run", ".aex/policy.aex"],
      ["run", "task.aex", "--task", "../x"], ["run", "task.aex", "--registry", "file:///etc/passwd"]],
 )  # fmt: skip
-def test_wrong_usage_leaves_nothing(work: Workspace, arguments: list[str]) -> None:
+def test_wrong_usage_leaves_nothing(work: RunWorkspace, arguments: list[str]) -> None:
     """A message with a remedy, an exit code that is not 0, no store."""
     work.contract("return 1")
     done = work.adjourn(*arguments)
@@ -369,7 +298,7 @@ def test_wrong_usage_leaves_nothing(work: Workspace, arguments: list[str]) -> No
     assert not (work.root / ".aex" / "adjourn.db").exists()
 
 
-def test_the_examples_do_what_they_say(work: Workspace) -> None:
+def test_the_examples_do_what_they_say(work: RunWorkspace) -> None:
     """Each contract of examples/contracts, run as its first lines say, ends with the output beside it."""
     folder = Path(__file__).parents[2] / "examples" / "contracts"
     examples = sorted(folder.glob("*.aex"))
@@ -388,7 +317,9 @@ def test_the_examples_do_what_they_say(work: Workspace) -> None:
         assert json.loads(done.stdout.split("runtime success\n")[1]) == expected, path.name
 
 
-def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(work: Workspace) -> None:
+def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(
+    work: RunWorkspace,
+) -> None:
     """The last thing written is a checkpoint that says how to go on; what is to be said of its page is on stderr."""
     work.write("a.txt", "a")
     (work.root / "tmp").write_text("no folder")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run import Workspace
+
+from support.run_command import RunWorkspace
 
 
 class Collector(ThreadingHTTPServer):
@@ -56,8 +57,8 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path)
+def work(tmp_path: Path) -> RunWorkspace:
+    return RunWorkspace(tmp_path)
 
 
 def _attributes(span: dict[str, Any]) -> dict[str, str]:
@@ -66,7 +67,7 @@ def _attributes(span: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("shown", [(), ("--log-json",), ("--json",)])
 def test_each_event_is_a_span_whatever_is_printed(
-    work: Workspace, collector: Collector, shown: tuple[str, ...]
+    work: RunWorkspace, collector: Collector, shown: tuple[str, ...]
 ) -> None:
     """In order, with the event's data as texts, a name and ids in the form of OTLP; also without --log-json."""
     work.write("a.txt", "grüße")
@@ -90,7 +91,7 @@ def test_each_event_is_a_span_whatever_is_printed(
         assert [(one["traceId"], one["spanId"]) for one in printed] == ids
 
 
-def test_an_address_with_a_path_is_taken_as_it_is(work: Workspace, collector: Collector) -> None:
+def test_an_address_with_a_path_is_taken_as_it_is(work: RunWorkspace, collector: Collector) -> None:
     """A collector may listen elsewhere than at /v1/traces."""
     assert (
         work.adjourn(
@@ -101,7 +102,7 @@ def test_an_address_with_a_path_is_taken_as_it_is(work: Workspace, collector: Co
     assert {path for path, _, _ in collector.posted} == {"/in?k=1"}
 
 
-def test_a_collector_in_trouble_is_a_warning(work: Workspace, collector: Collector) -> None:
+def test_a_collector_in_trouble_is_a_warning(work: RunWorkspace, collector: Collector) -> None:
     """One that refuses, is not there, or never answers: the run succeeds within the time, and stderr says what was lost."""
     file = work.contract("return 1")
     collector.status = 503
@@ -118,7 +119,7 @@ def test_a_collector_in_trouble_is_a_warning(work: Workspace, collector: Collect
     assert "within 5 seconds" in done.stderr or "timed out" in done.stderr
 
 
-def test_what_is_no_address_is_wrong_usage(work: Workspace) -> None:
+def test_what_is_no_address_is_wrong_usage(work: RunWorkspace) -> None:
     """Before anything runs."""
     for url in ("localhost:4318", "file:///etc/passwd", "http://[", "http://h:99999"):
         done = work.adjourn("run", work.contract("return 1"), "--otlp-endpoint", url)

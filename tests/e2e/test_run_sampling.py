@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import MODERN, NEW, SECONDS, Client, Message, Workspace, wait_for
+from support.proxy import MODERN, NEW, SECONDS, Client, Message, ProxyWorkspace, wait_for
 
 POLICY = ("allow echo", "budget calls=9")
 CONTRACT = """task poem v0
@@ -23,7 +23,7 @@ return poem
 POEM = {"role": "assistant", "content": {"type": "text", "text": "two\nlines"}, "model": "small-1"}
 
 
-def _run(work: Workspace, *options: str, model: str = "mcp") -> subprocess.Popen[str]:
+def _run(work: ProxyWorkspace, *options: str, model: str = "mcp") -> subprocess.Popen[str]:
     (work.root / "poem.aex").write_text(CONTRACT)
     (work.root / "inputs.json").write_text('{"topic": "rain"}')
     command = ["run", "poem.aex", "--inputs", "inputs.json", "--model", model, "--json", *options]
@@ -33,12 +33,12 @@ def _run(work: Workspace, *options: str, model: str = "mcp") -> subprocess.Popen
     )  # fmt: skip
 
 
-def _refs(work: Workspace) -> list[str]:
+def _refs(work: ProxyWorkspace) -> list[str]:
     with work.store() as store:
         return [name for prefix in ("sampler/", "sampling/") for name in store.refs(prefix)]
 
 
-def _sampling(work: Workspace) -> Client:
+def _sampling(work: ProxyWorkspace) -> Client:
     """A client that offers sampling, as soon as it can be asked."""
     client = work.client(era=NEW, capabilities={"sampling": {}})
     wait_for(lambda: _refs(work))
@@ -52,7 +52,7 @@ def _reply(client: Client, question: Message, **body: object) -> None:
 def test_the_clients_model_makes_what_a_step_asks_for(tmp_path: Path) -> None:
     """The client gets the question as a sampling request, and its answer is the step's value; nothing of it stays in the box,
     nothing reaches the upstream, and the client's own calls go on meanwhile."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work, model="mcp:small")
         question = client.asked("sampling/createMessage")
@@ -77,7 +77,7 @@ def test_the_clients_model_makes_what_a_step_asks_for(tmp_path: Path) -> None:
 
 def test_a_client_that_refuses_blocks_the_run_which_can_then_be_resumed(tmp_path: Path) -> None:
     """The client's no is the reason that the run tells, and a resumed run asks again."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work)
         error = {"code": -1, "message": "User rejected sampling request"}
@@ -96,7 +96,7 @@ def test_a_client_that_refuses_blocks_the_run_which_can_then_be_resumed(tmp_path
 
 def test_an_answer_that_is_no_message_or_was_cut_off_is_no_value(tmp_path: Path) -> None:
     """What the client answers is read strictly, and half a text is not taken for a whole one."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         for result, told in (
             ({"content": "text"}, "is no message"),
@@ -112,7 +112,7 @@ def test_an_answer_that_is_no_message_or_was_cut_off_is_no_value(tmp_path: Path)
 def test_nobody_to_ask_is_said_before_anything_is_written(tmp_path: Path) -> None:
     """Without a client, with one that does not offer sampling, and with one of the later era, the message says which it is
     and what to do instead; no run begins."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         for client, told in (
             (None, "no client is connected"),
             (NEW, "no connected client offers sampling: tester 1"),
@@ -135,7 +135,7 @@ def test_nobody_to_ask_is_said_before_anything_is_written(tmp_path: Path) -> Non
 
 def test_a_client_that_goes_ends_the_wait(tmp_path: Path) -> None:
     """A killed proxy is noticed at once; what it left is cleared away by the next one."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work)
         client.asked("sampling/createMessage")
@@ -151,7 +151,7 @@ def test_a_client_that_goes_ends_the_wait(tmp_path: Path) -> None:
 
 def test_a_run_that_is_stopped_takes_its_question_back(tmp_path: Path) -> None:
     """The client is told that its answer is not waited for, and a late one goes nowhere."""
-    with Workspace(tmp_path, *POLICY) as work:
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work)
         question = client.asked("sampling/createMessage")

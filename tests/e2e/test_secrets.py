@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ECHO, NEW, Workspace, refused, run
-from test_hook import Hooked
 
 from adjourn.errors import AdjournError
 from adjourn.store import open_store
+from support.hooks import HookWorkspace
+from support.proxy import ECHO, NEW, ProxyWorkspace, refused, run
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -32,7 +32,7 @@ TORN = (
 
 def test_an_upstream_gets_none_of_our_variables(tmp_path: Path) -> None:
     """What else the client sets for it, it gets."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         script = 'env > env.txt; exec "$@"'
         echo = [sys.executable, "-I", "-S", str(ECHO), str(work.upstream)]
         given = {"ADJOURN_STORE": str(tmp_path / "kept.db"), "ADJOURN_TASK": "t", "TOKEN_OF_SERVER": "x"}
@@ -46,7 +46,7 @@ def test_an_upstream_gets_none_of_our_variables(tmp_path: Path) -> None:
 
 def test_a_password_is_in_nothing_that_is_said(tmp_path: Path) -> None:
     """Not in errors, reports, JSON or findings, also where it makes the URL one that cannot be read."""
-    with Workspace(tmp_path, "allow *") as work:
+    with ProxyWorkspace(tmp_path, "allow *") as work:
         for url in (URL, *TORN):
             environment = work.environment | {"ADJOURN_STORE": url}
             for command in (("status",), ("status", "--json"), ("doctor",), ("tasks",)):
@@ -63,7 +63,7 @@ def test_a_password_is_in_nothing_that_is_said(tmp_path: Path) -> None:
 
 def test_a_password_on_a_command_line_is_refused(tmp_path: Path) -> None:
     """By the proxy, the hook and every other command, with what to do instead."""
-    with Hooked(tmp_path, "allow *") as work:
+    with HookWorkspace(tmp_path, "allow *") as work:
         for command in (
             ("status", "--store", URL),
             ("proxy", "--store", URL, "--", "true"),

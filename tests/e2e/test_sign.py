@@ -9,7 +9,8 @@ from hashlib import sha1, sha256
 from pathlib import Path
 
 import pytest
-from harness import Done, run
+
+from support.proxy import Done, run
 
 SECRET = "correct horse battery staple"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import MODERN, NEW, refused, text_of
 
 import make_store_of_before as before
 from adjourn import CognitiveStore, CRStore, open_store
 from make_store_of_before import CHECKPOINT, DOUBTFUL, FIRST, NOTED, SECOND, WAITING, ElsewhereThen
+from support.proxy import MODERN, NEW, refused, text_of
 
 USED, BUDGET = 5, 20
 

@@ -25,8 +25,8 @@ from adjourn.log import kinds
 from adjourn.policy.contract import BrokenContractError
 from adjourn.runs.step_calls import BlockedError
 from adjourn.tasks.approvals import answer
-from strategies_aex import documents
-from unit.runs.test_runner import ANN, Bench
+from support.runs import ANN, Bench
+from support.strategies import contract_documents
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "contracts"
 
@@ -210,7 +210,7 @@ def test_every_node_is_reached_and_every_edge_leads_to_one(lines: list[str]) -> 
         assert len(node.edges) == {"return": 0, "if": 2, "for": 2}.get(node.kind, 1)
 
 
-@given(documents)
+@given(contract_documents)
 @settings(max_examples=150, deadline=None)
 def test_any_text_has_a_plan_or_findings(text: str) -> None:
     """Nothing else comes of it; the plan of what has one is whole."""

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import strategies_aex as strategies
 from adjourn.aex import templates
 from adjourn.aex.check import examine
 from adjourn.aex.format import comments, formatted
 from adjourn.aex.meaning import meaning
 from adjourn.aex.policy import layer
 from adjourn.errors import InvalidError
+from support import strategies
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.aex"))
 TASK = 'task t v0\n\ngoal "g"\n\nuse *\n\n'
@@ -120,7 +120,7 @@ def test_version_1_is_laid_out_and_says_the_same(lines: list[str], between: list
     assert 'confirm before a where n ~ "x+" by human within 10m else deny\n' in after
 
 
-@given(strategies.texts)
+@given(strategies.contract_texts)
 @settings(max_examples=300, deadline=None)
 def test_whatever_has_no_error_can_be_laid_out_or_is_refused(text: str) -> None:
     """No text at all brings the formatter down, and what it answers says the same."""

@@ -7,7 +7,6 @@ import time
 import pytest
 from hypothesis import given, settings
 
-import strategies_aex as strategies
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, render
 from adjourn.aex.parser import parse
@@ -15,6 +14,7 @@ from adjourn.aex.policy import from_text, merge
 from adjourn.aex.review import review
 from adjourn.aex.shape import model
 from adjourn.aex.tree import unparse, walk
+from support import strategies
 
 HEAD = 'task t v0\ngoal "g"\nuse file.*\nneed a: str\n'
 SHAPES = {
@@ -32,7 +32,7 @@ SHAPES = {
 }
 
 
-@given(strategies.texts)
+@given(strategies.contract_texts)
 @settings(max_examples=300, deadline=None)
 def test_a_tree_gives_back_its_text_and_holds_each_line_once(text: str) -> None:
     tree = parse(text).tree
@@ -41,7 +41,7 @@ def test_a_tree_gives_back_its_text_and_holds_each_line_once(text: str) -> None:
     assert seen == list(range(text.count("\n") + 1))
 
 
-@given(strategies.texts)
+@given(strategies.contract_texts)
 @settings(max_examples=400, deadline=None)
 def test_no_text_raises_and_every_finding_is_registered_and_in_the_text(text: str) -> None:
     document = examine(text, "any.aex")
@@ -60,7 +60,7 @@ def test_no_text_raises_and_every_finding_is_registered_and_in_the_text(text: st
             assert found.span.length == 0
 
 
-@given(strategies.documents, strategies.documents)
+@given(strategies.contract_documents, strategies.contract_documents)
 @settings(max_examples=150, deadline=None)
 def test_a_merge_never_permits_what_the_policy_does_not(one: str, other: str) -> None:
     policy, contract = from_text(one, "p")[0], from_text(other, "c")[0]

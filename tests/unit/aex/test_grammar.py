@@ -13,9 +13,9 @@ from hypothesis.extra.lark import from_lark
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-import strategies_aex as strategies
 from adjourn.aex.check import examine
 from adjourn.aex.tree import unparse
+from support import strategies
 
 ROOT = Path(__file__).parents[3]
 GRAMMAR = Lark(
@@ -73,7 +73,7 @@ def test_what_the_grammar_makes_is_read_without_an_error(text: str) -> None:
     assert unparse(examine(text).tree) == text
 
 
-@given(made("start"), st.lists(strategies.mutations, min_size=1, max_size=4))
+@given(made("start"), st.lists(strategies.text_mutations, min_size=1, max_size=4))
 @settings(HARD, max_examples=60)
 def test_what_is_made_of_it_by_accident_is_read_or_reported(
     text: str, changes: list[tuple[int, int, str]]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator, ValidationError
 
-import strategies_aex as strategies
 from adjourn.aex.check import examine
 from adjourn.aex.ir import Program, compiled, schema
+from support import strategies
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.aex"))
@@ -146,7 +146,7 @@ def test_examples_fit_the_schema(path: Path) -> None:
     ir(path.read_text())
 
 
-@given(strategies.texts)
+@given(strategies.contract_texts)
 @settings(max_examples=200, deadline=None)
 def test_every_representation_fits_the_schema(text: str) -> None:
     """Whatever compiles fits, and reads back as what it was."""

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import strategies_aex as strategies
 from adjourn.aex.match import (
     Index,
     fold,
@@ -21,6 +20,7 @@ from adjourn.aex.match import (
     split_scope,
     tool_name_ok,
 )
+from support import strategies
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_a_pattern_that_can_name_a_tool_is_fine(pattern: str) -> None:
     assert never_matches(pattern) == ""
 
 
-@given(strategies.patterns, strategies.tool_names)
+@given(strategies.tool_patterns, strategies.tool_names)
 def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> None:
     if matches(pattern, name):
         assert matches_folded(pattern, name)
     assert fold(fold(name)) == fold(name)
 
 
-@given(st.lists(strategies.patterns, max_size=12), strategies.tool_names)
+@given(st.lists(strategies.tool_patterns, max_size=12), strategies.tool_names)
 def test_an_index_finds_what_a_scan_finds(patterns: list[str], name: str) -> None:
     index = Index(enumerate(patterns))
     expected = [position for position, pattern in enumerate(patterns) if matches(pattern, name)]

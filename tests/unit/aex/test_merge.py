@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import strategies_aex as strategies
 from adjourn.aex import policy as policies
 from adjourn.aex.policy import Policy, from_text, merge, not_granted
 from adjourn.aex.rules import Rule
+from support import strategies
 
 
 def layer(lines: list[str], kind: str = "policy", source: str = "p.aex") -> Policy:
@@ -30,7 +30,7 @@ def policy(*lines: str) -> Policy:
     return layer(list(lines))
 
 
-calls = st.tuples(strategies.call_tools, strategies.arguments, strategies.call_paths)
+calls = st.tuples(strategies.call_tools, strategies.call_arguments, strategies.call_paths)
 Call = tuple[str, dict[str, Any], list[str]]
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies_aex as strategies
 from adjourn.aex.match import glob_text
 from adjourn.aex.policy import Policy, from_text
 from adjourn.aex.where import values_at
+from support import strategies
 
 
 def policy(*lines: str) -> Policy:
@@ -166,14 +166,14 @@ def test_requests_of_the_protocol_can_be_refused_by_their_arguments() -> None:
     assert found.judge_call("aex.resume", {"n": 2}, named_only=True).confirm is not None
 
 
-@given(strategies.arguments, strategies.wheres)
+@given(strategies.call_arguments, strategies.wheres)
 def test_what_holds_surely_holds_possibly(arguments: dict[str, Any], where: str) -> None:
     """A refusal with a condition covers every call that an allow with it covers."""
     if policy(f"allow t {where}").judge_call("t", arguments).effect == "allow":
         assert policy("allow t", f"deny t {where}").judge_call("t", arguments).effect == "deny"
 
 
-@given(strategies.arguments, st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3))
+@given(strategies.call_arguments, st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3))
 def test_a_path_always_has_a_value(arguments: dict[str, Any], path: list[str]) -> None:
     """What is not there is None, and no list is left over."""
     found = values_at(arguments, path)

@@ -26,8 +26,7 @@ from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.transfer import import_record
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
-from unit.checkpoints.test_checkpoint import Machine
-from unit.checkpoints.test_folder import saved
+from support.workspace import Workspace, saved
 
 MEBIBYTE = 1024 * 1024
 LINES = 9 * MEBIBYTE // 3
@@ -36,10 +35,10 @@ ROOM = 24 * MEBIBYTE
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path, monkeypatch)
-    saved(machine)
-    return machine
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace(tmp_path, monkeypatch)
+    saved(workspace)
+    return workspace
 
 
 @contextmanager
@@ -79,19 +78,23 @@ def hollow(count: int) -> bytes:
     ids=["no events", "more", "blank", "one line", "hollow"],
 )
 def test_a_hostile_audit_log_costs_little(
-    one: Machine, content: Callable[[bytes], bytes], reason: str
+    memory_workspace: Workspace, content: Callable[[bytes], bytes], reason: str
 ) -> None:
     """The first line that breaks the chain, or is too long, ends the reading: resume and import keep none of it."""
-    path = one.folder() / "audit.jsonl"
+    path = memory_workspace.folder() / "audit.jsonl"
     path.write_bytes(content(path.read_bytes()))
-    (one.folder() / "checkpoint.json").write_text((one.folder() / "checkpoint.json").read_text() + "\n")
+    (memory_workspace.folder() / "checkpoint.json").write_text(
+        (memory_workspace.folder() / "checkpoint.json").read_text() + "\n"
+    )
     with within(ROOM), pytest.raises(AdjournError, match=reason):
-        locate(MemoryStore(), str(one.root), "fix-auth")
+        locate(MemoryStore(), str(memory_workspace.root), "fix-auth")
 
 
-def test_nothing_after_the_first_bad_line_is_read(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_after_the_first_bad_line_is_read(
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Time is bounded by what holds."""
-    path = one.folder() / "audit.jsonl"
+    path = memory_workspace.folder() / "audit.jsonl"
     path.write_bytes(path.read_bytes() + b"{}\n" * 1000)
     seen = 0
 
@@ -103,7 +106,7 @@ def test_nothing_after_the_first_bad_line_is_read(one: Machine, monkeypatch: pyt
 
     monkeypatch.setattr(audit_log, "read_lines", counted)
     with pytest.raises(IntegrityError):
-        verify(str(one.folder()))
+        verify(str(memory_workspace.folder()))
     assert seen == 9
 
 
@@ -149,10 +152,12 @@ def test_a_longest_event_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["edited", "shorter"])
-def test_a_file_that_changes_after_it_was_verified_is_not_taken_in(one: Machine, change: str) -> None:
+def test_a_file_that_changes_after_it_was_verified_is_not_taken_in(
+    memory_workspace: Workspace, change: str
+) -> None:
     """What is imported is what was verified, though the file is read again for it."""
-    verified = verify(str(one.folder()))
-    path = one.folder() / "audit.jsonl"
+    verified = verify(str(memory_workspace.folder()))
+    path = memory_workspace.folder() / "audit.jsonl"
     data = path.read_bytes()
     path.write_bytes(
         data.replace(b"file.read", b"file.rite") if change == "edited" else data[: len(data) // 2]
@@ -171,15 +176,15 @@ def test_a_file_that_changes_after_it_was_verified_is_not_taken_in(one: Machine,
     ["[" + "{}," * 5_000_000 + "{}]", "[" * 8_000_000, '["' + '","' * 4_000_000 + '"]'],
     ids=["objects", "deep", "texts"],
 )
-def test_a_hostile_checkpoint_json_costs_little(one: Machine, history: str) -> None:
+def test_a_hostile_checkpoint_json_costs_little(memory_workspace: Workspace, history: str) -> None:
     """Values are counted before they are decoded."""
-    path = one.folder() / "checkpoint.json"
+    path = memory_workspace.folder() / "checkpoint.json"
     value = json.loads(path.read_text())
     value["toolHistory"] = "HERE"
     path.write_text(json.dumps(value).replace('"HERE"', history))
     assert path.stat().st_size < MAX_JSON_BYTES
     with within(MAX_JSON_BYTES * 3), pytest.raises(InvalidError, match=r"checkpoint\.json holds up to"):
-        read_published(str(one.folder()))
+        read_published(str(memory_workspace.folder()))
 
 
 def test_a_hostile_record_costs_little(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Product, Said, S
 from adjourn.checkpoints.page import Page, render
 from adjourn.checkpoints.parser import parse
 from adjourn.tasks.ledger import Call, Ledger
-from strategies import NOON, TASK, texts
+from support.clock import NOON
+from support.events import TASK
+from support.strategies import texts
 
 RECORD: dict[str, Any] = {
     "task": {"goal": "the record's goal", "status": "in-progress", "successCriteria": ["green"]},

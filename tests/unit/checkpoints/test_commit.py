@@ -11,12 +11,12 @@ import pytest
 from adjourn.checkpoints import page_files
 from adjourn.checkpoints.commit import commit, moved
 from adjourn.checkpoints.save import make
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
 
 
 def git(root: Path, *words: str) -> str:
@@ -79,20 +79,20 @@ def test_a_comment_that_is_not_ours_says_nothing(tmp_path: Path, written: Any) -
     assert moved(str(tmp_path), written) == []
 
 
-def test_the_next_session_is_told_that_git_moved(machine: Machine) -> None:
+def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     """The page has the commit; at that commit nothing is said, at another both are named."""
-    git(machine.root, "init", "-q")
-    git(machine.root, "commit", "-q", "--allow-empty", "-m", "one")
-    first = git(machine.root, "rev-parse", "HEAD")
-    root = str(machine.root)
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
+    git(workspace.root, "init", "-q")
+    git(workspace.root, "commit", "-q", "--allow-empty", "-m", "one")
+    first = git(workspace.root, "rev-parse", "HEAD")
+    root = str(workspace.root)
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
     made = make(session.task, root, "m", budget=20, sitting=session)
     found = page_files.read(root, made.page)
     assert found.machine["commit"] == first
     assert notes_at(root, found) == []
-    git(machine.root, "commit", "-q", "--allow-empty", "-m", "two")
-    second = git(machine.root, "rev-parse", "HEAD")
+    git(workspace.root, "commit", "-q", "--allow-empty", "-m", "two")
+    second = git(workspace.root, "rev-parse", "HEAD")
     [note] = notes_at(root, found)
     assert first[:12] in note
     assert second[:12] in note

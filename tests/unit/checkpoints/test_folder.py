@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,69 +23,56 @@ from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.folder_writing import write, write_into
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import keys, workspace
+from adjourn.host import keys
+from adjourn.host.workspace import write_file
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
-from adjourn.log.event import Event, decode, encode
-from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
+from adjourn.log.event import decode
+from adjourn.log.signing import encode_bytes, fingerprint, public_key
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Task
-from strategies import TASK, Clock, chained, histories
-from unit.checkpoints.test_checkpoint import Machine
-
-FILES = ("checkpoint.json", "audit.jsonl")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def machine(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    machine = Machine(tmp_path, monkeypatch, store=request.param)
-    yield machine
-    machine.store.close()
+from support.clock import Clock
+from support.events import TASK, chained
+from support.forging import EDITS, FILES, Edit, Forger, put
+from support.kills import each_step
+from support.strategies import histories
+from support.workspace import Workspace, saved
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def saved_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A machine for what is alike over every store, with a checkpoint."""
-    machine = Machine(tmp_path, monkeypatch)
-    saved(machine)
-    return machine
+    workspace = Workspace(tmp_path, monkeypatch)
+    saved(workspace)
+    return workspace
 
 
-def saved(machine: Machine) -> None:
-    desk = machine.desk()
-    machine.work(desk, "file.read", "tests.run", "network.fetch")
-    machine.save(desk, description="read the auth files")
-
-
-def as_json(machine: Machine) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((machine.folder() / FILES[0]).read_bytes())
+def as_json(workspace: Workspace) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((workspace.folder() / FILES[0]).read_bytes())
     return value
 
 
 # --- what is written
 
 
-def test_a_folder_holds(machine: Machine) -> None:
+def test_a_folder_holds(workspace: Workspace) -> None:
     """What is written verifies, says who signed it, and gives back checkpoint, history and ledger."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read", "tests.run")
-    made = machine.save(desk)
-    assert write(machine.store, made, str(machine.root)) == ".aex/checkpoints/fix-auth/"
-    verified = verify(str(machine.folder()))
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read", "tests.run")
+    made = workspace.save(desk)
+    assert write(workspace.store, made, str(workspace.root)) == ".aex/checkpoints/fix-auth/"
+    verified = verify(str(workspace.folder()))
     assert verified.checkpoint == made
-    assert list(verified.audit.entries()) == machine.entries(made.event.task)
+    assert list(verified.audit.entries()) == workspace.entries(made.event.task)
     assert verified.ledger == session.task.refresh()
     assert (verified.signer, verified.trusted_as) == (fingerprint(keys.own_public_key()), "default")
-    assert sorted(os.listdir(machine.folder())) == sorted(FILES)
+    assert sorted(os.listdir(workspace.folder())) == sorted(FILES)
 
 
-def test_the_published_fields_come_first(one: Machine) -> None:
+def test_the_published_fields_come_first(saved_workspace: Workspace) -> None:
     """checkpoint.json has the published fields in the published order, as published, and ours in one member after them."""
-    value = as_json(one)
+    value = as_json(saved_workspace)
     ours = value.pop("adjourn")
     assert list(value.items()) == [
         ("name", "fix-auth"),
@@ -109,84 +96,86 @@ def test_the_published_fields_come_first(one: Machine) -> None:
     ]
     assert [list(entry) for entry in value["toolHistory"]][2] == ["tool", "timestamp", "decision", "reason"]
     assert list(ours) == ["format", "task", "seq", "hash", "document", "publicKey", "policy"]
-    assert ours["document"] == document(one.store, find(one.store, "fix-auth"))
-    text = (one.folder() / FILES[0]).read_text()
+    assert ours["document"] == document(saved_workspace.store, find(saved_workspace.store, "fix-auth"))
+    text = (saved_workspace.folder() / FILES[0]).read_text()
     assert text.startswith('{\n  "name": "fix-auth",\n')
     assert text.endswith("}\n")
 
 
-def test_what_there_is_not_is_left_out(one: Machine) -> None:
+def test_what_there_is_not_is_left_out(saved_workspace: Workspace) -> None:
     """No description and no limit: no such members, as published."""
-    one.write_policy("use file.read")
-    desk = one.desk("g2")
-    one.work(desk, "file.read")
-    one.save(desk, "plain", description="")
-    assert [*json.loads((one.folder("plain") / FILES[0]).read_bytes())] == [
+    saved_workspace.write_policy("use file.read")
+    desk = saved_workspace.desk("g2")
+    saved_workspace.work(desk, "file.read")
+    saved_workspace.save(desk, "plain", description="")
+    assert [*json.loads((saved_workspace.folder("plain") / FILES[0]).read_bytes())] == [
         "name", "timestamp", "callsUsed", "toolHistory", "adjourn",
     ]  # fmt: skip
-    assert verify(str(one.folder("plain"))).file.budget is None
+    assert verify(str(saved_workspace.folder("plain"))).file.budget is None
 
 
-def test_the_audit_log_is_the_stored_bytes(machine: Machine) -> None:
+def test_the_audit_log_is_the_stored_bytes(workspace: Workspace) -> None:
     """One stored event a line, from the first to the checkpoint, each with the published members."""
-    saved(machine)
-    made = find(machine.store, "fix-auth")
-    machine.work(machine.desk(), "file.read")  # later events are not in it
-    lines = (machine.folder() / FILES[1]).read_bytes().split(b"\n")
+    saved(workspace)
+    made = find(workspace.store, "fix-auth")
+    workspace.work(workspace.desk(), "file.read")  # later events are not in it
+    lines = (workspace.folder() / FILES[1]).read_bytes().split(b"\n")
     assert lines.pop() == b""
-    assert lines == [entry.data for entry in machine.store.read(made.event.task, 0, made.event.seq + 1)]
+    assert lines == [entry.data for entry in workspace.store.read(made.event.task, 0, made.event.seq + 1)]
     for line in lines:
         assert {"event", "data", "timestamp"} <= json.loads(line).keys()
     assert decode(lines[-1]) == made.event
 
 
-def test_texts_travel_with_it(one: Machine) -> None:
+def test_texts_travel_with_it(saved_workspace: Workspace) -> None:
     """The policy's and the contract's text are in the folder, so that another machine knows both."""
-    (one.root / "task.aex").write_text('task t v0\ngoal "mend"\nuse file.read\nreturn 1\n')
-    desk = one.desk("g2", contract="task.aex")
-    one.work(desk, "file.read")
-    one.save(desk)
-    extra = verify(str(one.folder())).extra
-    assert extra.contract == (one.root / "task.aex").read_text()
-    assert extra.policy == (one.root / ".aex" / "policy.aex").read_text()
+    (saved_workspace.root / "task.aex").write_text('task t v0\ngoal "mend"\nuse file.read\nreturn 1\n')
+    desk = saved_workspace.desk("g2", contract="task.aex")
+    saved_workspace.work(desk, "file.read")
+    saved_workspace.save(desk)
+    extra = verify(str(saved_workspace.folder())).extra
+    assert extra.contract == (saved_workspace.root / "task.aex").read_text()
+    assert extra.policy == (saved_workspace.root / ".aex" / "policy.aex").read_text()
 
 
-def test_without_a_policy_text_a_folder_holds(one: Machine) -> None:
+def test_without_a_policy_text_a_folder_holds(saved_workspace: Workspace) -> None:
     """A session that names no policy's text makes checkpoints that verify."""
-    desk = one.desk("g2")
+    desk = saved_workspace.desk("g2")
     desk.contract = msgspec.structs.replace(desk.contract, policy_text="")
-    one.work(desk, "file.read")
-    one.save(desk)
-    assert verify(str(one.folder())).extra.policy == ""
+    saved_workspace.work(desk, "file.read")
+    saved_workspace.save(desk)
+    assert verify(str(saved_workspace.folder())).extra.policy == ""
 
 
-def test_a_text_that_was_forgotten_is_missed_at_once(one: Machine) -> None:
+def test_a_text_that_was_forgotten_is_missed_at_once(saved_workspace: Workspace) -> None:
     """Rather than writing a folder that cannot hold, writing says what is missing."""
-    made = find(one.store, "fix-auth")
-    one.store.forget(document(one.store, made)["policy"])
-    before = (one.folder() / FILES[0]).read_bytes()
+    made = find(saved_workspace.store, "fix-auth")
+    saved_workspace.store.forget(document(saved_workspace.store, made)["policy"])
+    before = (saved_workspace.folder() / FILES[0]).read_bytes()
     with pytest.raises(IntegrityError, match=r"the contract or policy \w+ is not in the store"):
-        write(one.store, made, str(one.root))
-    assert (one.folder() / FILES[0]).read_bytes() == before
+        write(saved_workspace.store, made, str(saved_workspace.root))
+    assert (saved_workspace.folder() / FILES[0]).read_bytes() == before
 
 
-def test_a_long_history_is_shown_by_its_end(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_history_is_shown_by_its_end(
+    saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """toolHistory is bounded; how much it leaves out is said, and held to the chain."""
     for module in (folder, folder_writing, folder_verification):
         monkeypatch.setattr(module, "MAX_HISTORY", 3)
     monkeypatch.setattr(folder_writing, "_PAGE", 2)
-    desk = one.desk()
-    one.work(desk, *["file.read"] * 4)
-    one.save(desk)
-    value = as_json(one)
+    desk = saved_workspace.desk()
+    saved_workspace.work(desk, *["file.read"] * 4)
+    saved_workspace.save(desk)
+    value = as_json(saved_workspace)
     assert [entry["tool"] for entry in value["toolHistory"]] == ["file.read"] * 3
     assert value["adjourn"]["historyOmitted"] == 4
-    verify(str(one.folder()))
+    verify(str(saved_workspace.folder()))
     for wrong in (3, 5, 0, -1):
         value["adjourn"]["historyOmitted"] = wrong
-        (one.folder() / FILES[0]).write_text(json.dumps(value))
+        (saved_workspace.folder() / FILES[0]).write_text(json.dumps(value))
         with pytest.raises(IntegrityError, match=r"adjourn\.historyOmitted is not what was signed"):
-            verify(str(one.folder()))
+            verify(str(saved_workspace.folder()))
 
 
 def _plain(data: kinds.Data) -> kinds.Data:
@@ -203,7 +192,9 @@ def _plain(data: kinds.Data) -> kinds.Data:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories)
 def test_whatever_happened_the_folder_holds(
-    one: Machine, tmp_path_factory: pytest.TempPathFactory, history: list[tuple[kinds.Data, str]]
+    saved_workspace: Workspace,
+    tmp_path_factory: pytest.TempPathFactory,
+    history: list[tuple[kinds.Data, str]],
 ) -> None:
     """Any history that a chain may hold can be checkpointed, written, and verified, with the same ledger."""
     store = MemoryStore()
@@ -229,9 +220,11 @@ def holds_as_it_was(place: Path, before: dict[str, Any]) -> bool:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.integers(0, 2))
-def test_a_changed_byte_is_found(one: Machine, name: str, where: float, byte: int, how: int) -> None:
+def test_a_changed_byte_is_found(
+    saved_workspace: Workspace, name: str, where: float, byte: int, how: int
+) -> None:
     """Any byte replaced, inserted or removed: refused, or the same JSON; and in the audit log always refused."""
-    place, before = one.folder(), as_json(one)
+    place, before = saved_workspace.folder(), as_json(saved_workspace)
     path = place / name
     stored = path.read_bytes()
     at = int(where * len(stored))
@@ -247,9 +240,9 @@ def test_a_changed_byte_is_found(one: Machine, name: str, where: float, byte: in
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_each_byte_counts(one: Machine, name: str) -> None:
+def test_each_byte_counts(saved_workspace: Workspace, name: str) -> None:
     """The same, in order: every byte of a campaign, every 41st otherwise, with its lowest and its case bit flipped."""
-    place, before = one.folder(), as_json(one)
+    place, before = saved_workspace.folder(), as_json(saved_workspace)
     path = place / name
     stored = path.read_bytes()
     step = 1 if os.environ.get("ADJOURN_CAMPAIGN") else 41
@@ -260,104 +253,28 @@ def test_each_byte_counts(one: Machine, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_was_cut_short_is_refused(one: Machine, name: str) -> None:
+def test_a_file_that_was_cut_short_is_refused(saved_workspace: Workspace, name: str) -> None:
     """Wherever it was cut, be it between two lines."""
-    path = one.folder() / name
+    path = saved_workspace.folder() / name
     stored = path.read_bytes()
     lines = [at + 1 for at in range(len(stored) - 1) if stored[at] == 10]
     for end in [0, 1, len(stored) // 2, len(stored) - 2, *lines]:
         path.write_bytes(stored[:end])
         with pytest.raises(AdjournError, match=name):
-            verify(str(one.folder()))
+            verify(str(saved_workspace.folder()))
 
 
 # --- what was changed by hand
 
-Edit = Callable[[dict[str, Any]], object]
-
-
-def put(*path: str, value: object) -> Edit:
-    def edit(file: dict[str, Any]) -> None:
-        for step in path[:-1]:
-            file = file[step]
-        file[path[-1]] = value
-
-    return edit
-
-
-def drop(*path: str) -> Edit:
-    def edit(file: dict[str, Any]) -> None:
-        for step in path[:-1]:
-            file = file[step]
-        del file[path[-1]]
-
-    return edit
-
-
-EDITS: list[tuple[str, Edit, str]] = [
-    ("refund", put("callsUsed", value=0), "callsUsed is not what was signed: 0, where the history says 2"),
-    ("negative", put("callsUsed", value=-5), "callsUsed is not what was signed: -5"),
-    ("huge", put("callsUsed", value=10**12), "callsUsed is not what was signed"),
-    ("huger", put("callsUsed", value=10**40), "callsUsed"),
-    ("fraction", put("callsUsed", value=2.0), r"Expected `int`, got `float` - at `\$.callsUsed`"),
-    ("text for number", put("callsUsed", value="2"), r"at `\$.callsUsed`"),
-    ("true for number", put("callsUsed", value=True), r"at `\$.callsUsed`"),
-    ("null for number", put("callsUsed", value=None), r"at `\$.callsUsed`"),
-    ("no callsUsed", drop("callsUsed"), "missing required field `callsUsed`"),
-    ("more budget", put("budget", value=10**6), "budget is not what was signed: 1000000"),
-    ("negative budget", put("budget", value=-1), "budget is not what was signed"),
-    ("no budget", drop("budget"), "budget is not what was signed"),
-    ("text for budget", put("budget", value="20"), r"at `\$.budget`"),
-    ("another name", put("name", value="other"), "name is not what was signed"),
-    ("no name", drop("name"), "`name`"),
-    ("number for name", put("name", value=7), r"at `\$.name`"),
-    ("another description", put("description", value="tests pass"), "description is not what was signed"),
-    ("no description", drop("description"), "description is not what was signed"),
-    ("list for description", put("description", value=["x"]), r"at `\$.description`"),
-    ("another time", put("timestamp", value="2027-01-01T00:00:00.000Z"), "timestamp is not what was signed"),
-    ("no time", drop("timestamp"), "`timestamp`"),
-    ("history dropped", put("toolHistory", value=[]), "toolHistory is not what was signed"),
-    ("no history", drop("toolHistory"), "`toolHistory`"),
-    ("object for history", put("toolHistory", value={}), r"at `\$.toolHistory`"),
-    ("history cut", lambda file: file["toolHistory"].pop(), "toolHistory is not what was signed"),
-    ("history whitewashed", lambda file: file["toolHistory"][2].pop("reason"), "toolHistory is not what"),
-    ("history embellished", lambda file: file["toolHistory"][0].update(note="ok"), "toolHistory is not what"),
-    ("history reordered", lambda file: file["toolHistory"].reverse(), "toolHistory is not what"),
-    ("history omitted", put("adjourn", "historyOmitted", value=3), r"adjourn\.historyOmitted is not what"),
-    ("not ours", drop("adjourn"), "has the published fields only"),
-    ("null for ours", put("adjourn", value=None), "has the published fields only"),
-    ("another format", put("adjourn", "format", value="adjourn/checkpoint/2"), "has format 'adjourn/checkpoint/2'"),
-    ("another task", put("adjourn", "task", value="20260502-00000000"), r"adjourn\.task is not that of audit"),
-    ("a path for task", put("adjourn", "task", value="../../etc"), "not a task id"),
-    ("another hash", put("adjourn", "hash", value="f" * 64), r"adjourn\.hash is not that of event 7"),
-    ("no hash", put("adjourn", "hash", value=""), r"adjourn\.hash is not that of event 7"),
-    ("an earlier place", put("adjourn", "seq", value=6), r"adjourn\.hash is not that of event 6"),
-    ("a later place", put("adjourn", "seq", value=8), "has 8 events, not the 9 that it must have"),
-    ("no place", put("adjourn", "seq", value=-1), "has 8 events, not the 0"),
-    ("a place far out", put("adjourn", "seq", value=10**30), "has 8 events, not the"),
-    ("a document that refunds", put("adjourn", "document", "callsUsed", value=0), r"adjourn\.document is not what"),
-    ("a document with more", put("adjourn", "document", "note", value=1), r"adjourn\.document is not what"),
-    ("a document with less", drop("adjourn", "document", "tools"), r"adjourn\.document is not what"),
-    ("a document no JSON holds", put("adjourn", "document", "x", value=2**60), r"adjourn\.document is not what"),
-    ("a list for document", put("adjourn", "document", value=[]), r"at `\$.adjourn.document`"),
-    ("another key", put("adjourn", "publicKey", value=encode_bytes(b"x" * 32)), "was not signed by ed25519:"),
-    ("a short key", put("adjourn", "publicKey", value=encode_bytes(b"x")), r"adjourn\.publicKey is no key"),
-    ("no key", put("adjourn", "publicKey", value=""), r"adjourn\.publicKey is no key"),
-    ("a wider policy", put("adjourn", "policy", value="policy p v0\nuse *\n"), r"adjourn\.policy is not what"),
-    ("no policy", drop("adjourn", "policy"), r"adjourn\.policy is not what"),
-    ("a contract", put("adjourn", "contract", value="task t v0\nuse *\n"), r"adjourn\.contract is not what"),
-]  # fmt: skip
-"""What somebody may change in checkpoint.json, and the reason for which it is refused."""
-
 
 @pytest.mark.parametrize(("edit", "reason"), [row[1:] for row in EDITS], ids=[row[0] for row in EDITS])
-def test_an_edited_field_is_refused_by_name(one: Machine, edit: Edit, reason: str) -> None:
+def test_an_edited_field_is_refused_by_name(saved_workspace: Workspace, edit: Edit, reason: str) -> None:
     """Each field is held to its type and to the chain, and the refusal says which it was."""
-    value = as_json(one)
+    value = as_json(saved_workspace)
     edit(value)
-    (one.folder() / FILES[0]).write_text(json.dumps(value))
+    (saved_workspace.folder() / FILES[0]).write_text(json.dumps(value))
     with pytest.raises(InvalidError, match=reason) as refusal:
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     assert refusal.value.remedy or "task id" in reason
 
 
@@ -365,16 +282,16 @@ def test_an_edited_field_is_refused_by_name(one: Machine, edit: Edit, reason: st
     "text",
     ["", "{", "[]", "7", '"x"', "null", "{}", "[" * 100_000, '{"name":"\\ud800"}', '{"a":1}x', "\ufeff{}"],
 )
-def test_what_is_no_checkpoint_is_refused(one: Machine, text: str) -> None:
+def test_what_is_no_checkpoint_is_refused(saved_workspace: Workspace, text: str) -> None:
     """Other JSON, and what is none, is said to be no checkpoint."""
-    (one.folder() / FILES[0]).write_text(text)
+    (saved_workspace.folder() / FILES[0]).write_text(text)
     with pytest.raises(InvalidError, match=r"checkpoint\.json is not a checkpoint"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
-def test_the_rules_are_tested_in_their_order(one: Machine) -> None:
+def test_the_rules_are_tested_in_their_order(saved_workspace: Workspace) -> None:
     """Of several faults the one is told whose rule comes first (spec/events.md, rule 7.7)."""
-    path = one.folder() / FILES[0]
+    path = saved_workspace.folder() / FILES[0]
     faults: list[tuple[Edit, str]] = [
         (put("adjourn", "policy", value="use *"), r"adjourn\.policy is"),
         (put("adjourn", "contract", value="use *"), r"adjourn\.contract is"),
@@ -393,19 +310,19 @@ def test_the_rules_are_tested_in_their_order(one: Machine) -> None:
         (put("adjourn", "format", value="adjourn/checkpoint/9"), "has format"),
         (put("callsUsed", value=None), r"at `\$\.callsUsed`"),
     ]
-    value = as_json(one)
+    value = as_json(saved_workspace)
     for edit, reason in faults:
         edit(value)
         path.write_text(json.dumps(value))
         with pytest.raises(AdjournError, match=reason):
-            verify(str(one.folder()))
+            verify(str(saved_workspace.folder()))
 
 
-def test_another_layout_is_the_same_checkpoint(one: Machine) -> None:
+def test_another_layout_is_the_same_checkpoint(saved_workspace: Workspace) -> None:
     """White space and the order of members say nothing."""
-    value = as_json(one)
-    (one.folder() / FILES[0]).write_text(json.dumps(dict(reversed(value.items())), indent=7))
-    assert verify(str(one.folder())).checkpoint == find(one.store, "fix-auth")
+    value = as_json(saved_workspace)
+    (saved_workspace.folder() / FILES[0]).write_text(json.dumps(dict(reversed(value.items())), indent=7))
+    assert verify(str(saved_workspace.folder())).checkpoint == find(saved_workspace.store, "fix-auth")
 
 
 @pytest.mark.parametrize(
@@ -436,388 +353,297 @@ def test_another_layout_is_the_same_checkpoint(one: Machine) -> None:
     ],
 )
 def test_an_edited_audit_log_is_refused(
-    one: Machine, edit: Callable[[list[bytes]], list[bytes]], reason: str
+    saved_workspace: Workspace, edit: Callable[[list[bytes]], list[bytes]], reason: str
 ) -> None:
     """Lines that are missing, moved or added are found, and the refusal says where."""
-    path = one.folder() / FILES[1]
+    path = saved_workspace.folder() / FILES[1]
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"".join(line + b"\n" for line in edit(lines)))
     with pytest.raises(IntegrityError, match=rf"audit\.jsonl.*{reason}"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
-def test_the_audit_log_of_another_task_is_refused(one: Machine) -> None:
+def test_the_audit_log_of_another_task_is_refused(saved_workspace: Workspace) -> None:
     """Both files must be of one task, however well each of them holds."""
-    desk = one.desk("g2")
-    one.work(desk, *["file.read"] * 3)
-    one.save(desk, "other")
-    stored = (one.folder("other") / FILES[1]).read_bytes()
-    (one.folder() / FILES[1]).write_bytes(stored)
+    desk = saved_workspace.desk("g2")
+    saved_workspace.work(desk, *["file.read"] * 3)
+    saved_workspace.save(desk, "other")
+    stored = (saved_workspace.folder("other") / FILES[1]).read_bytes()
+    (saved_workspace.folder() / FILES[1]).write_bytes(stored)
     with pytest.raises(IntegrityError, match=r"adjourn\.hash is not that of event 7 in audit\.jsonl"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
-def test_later_events_of_the_chain_do_not_count(one: Machine) -> None:
+def test_later_events_of_the_chain_do_not_count(saved_workspace: Workspace) -> None:
     """A crash between both files leaves a longer audit log: the checkpoint is what it was."""
-    before = verify(str(one.folder()))
-    one.work(one.desk(), "file.read")
-    more = b"".join(entry.data + b"\n" for entry in one.entries(before.extra.task))
-    (one.folder() / FILES[1]).write_bytes(more)
-    after = verify(str(one.folder()))
+    before = verify(str(saved_workspace.folder()))
+    saved_workspace.work(saved_workspace.desk(), "file.read")
+    more = b"".join(entry.data + b"\n" for entry in saved_workspace.entries(before.extra.task))
+    (saved_workspace.folder() / FILES[1]).write_bytes(more)
+    after = verify(str(saved_workspace.folder()))
     assert after == before
 
 
-class Forger:
-    """Someone with a key of their own who rewrites a folder until all of it holds together."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.private = b"f" * 32
-        self.file = folder.read_published(str(place)).file
-        assert self.file.adjourn is not None
-        self.extra = self.file.adjourn
-        self.events = [decode(line) for line in (place / FILES[1]).read_bytes().splitlines()]
-
-    def write(self, stated: dict[str, Any], **changes: Any) -> None:
-        lines: list[bytes] = []
-        after = self.events[0].after
-        for event in self.events[:-1]:
-            after, stored = encode(msgspec.structs.replace(event, after=after))
-            lines.append(stored)
-        last = self._signed(after, stated, lines)
-        head, stored = encode(last)
-        extra = msgspec.structs.replace(
-            self.extra,
-            seq=last.seq,
-            hash=head,
-            document=stated,
-            public_key=encode_bytes(public_key(self.private)),
-        )
-        file = msgspec.structs.replace(self.file, adjourn=extra, **changes)
-        (self.place / FILES[1]).write_bytes(b"".join(line + b"\n" for line in [*lines, stored]))
-        (self.place / FILES[0]).write_bytes(msgspec.json.encode(file))
-
-    def _signed(self, after: str, stated: dict[str, Any], lines: list[bytes]) -> Event:
-        from adjourn.log.merkle import root  # noqa: PLC0415  # beside its only use
-
-        last = self.events[-1]
-        data = kinds.data_of(last)
-        assert isinstance(data, kinds.CheckpointCreated)
-        top = root([bytes.fromhex(digest(line)) for line in lines]).hex()
-        head = SignedHead(
-            after=after,
-            document=digest(canonical(stated)),
-            name=data.name,
-            root=top,
-            seq=len(lines),
-            task=last.task,
-            timestamp=last.timestamp,
-        )
-        signed = msgspec.structs.replace(
-            data,
-            document=head.document,
-            key=fingerprint(public_key(self.private)),
-            root=top,
-            signature=sign(self.private, head),
-        )
-        return msgspec.structs.replace(
-            last, after=after, data=msgspec.Raw(msgspec.json.encode(signed)), seq=len(lines)
-        )
-
-
-def test_a_forgery_that_holds_is_not_trusted(one: Machine) -> None:
+def test_a_forgery_that_holds_is_not_trusted(saved_workspace: Workspace) -> None:
     """Signed anew with another key, all of it holds; but that key is nobody's here."""
-    forger = Forger(one.folder())
+    forger = Forger(saved_workspace.folder())
     forger.write(forger.extra.document)
-    verified = verify(str(one.folder()))
+    verified = verify(str(saved_workspace.folder()))
     assert (verified.signer, verified.trusted_as) == (fingerprint(public_key(b"f" * 32)), "")
 
 
-def test_even_a_signer_cannot_state_what_did_not_happen(one: Machine) -> None:
+def test_even_a_signer_cannot_state_what_did_not_happen(saved_workspace: Workspace) -> None:
     """A signed document that refunds calls is refused: it does not follow from the events that were signed with it."""
-    forger = Forger(one.folder())
+    forger = Forger(saved_workspace.folder())
     forger.write(forger.extra.document | {"callsUsed": 0})
     with pytest.raises(IntegrityError, match=r"adjourn\.document is not what was signed"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     forger.write(forger.extra.document | {"callsUsed": 0}, calls_used=0)
     with pytest.raises(IntegrityError, match="callsUsed is not what was signed"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
-def test_a_signed_root_is_held_to_the_events(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signed_root_is_held_to_the_events(
+    saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A signature over another root than that of the audit log is refused."""
-    forger = Forger(one.folder())
+    forger = Forger(saved_workspace.folder())
     monkeypatch.setattr("adjourn.log.merkle.root", lambda leaves: b"r" * 32)
     forger.write(forger.extra.document)
     with pytest.raises(IntegrityError, match=r"the signed Merkle root is not that of audit\.jsonl"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
 # --- what is no plain file
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_only_plain_files_of_a_sane_size_are_read(one: Machine, name: str) -> None:
+def test_only_plain_files_of_a_sane_size_are_read(saved_workspace: Workspace, name: str) -> None:
     """A link, a pipe, a folder and a huge file in the place of either file are refused, and nothing hangs."""
-    path = one.folder() / name
-    kept = one.root / "kept"
+    path = saved_workspace.folder() / name
+    kept = saved_workspace.root / "kept"
     path.rename(kept)
     with pytest.raises(NotFoundError, match=f"{name} does not exist"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     path.symlink_to(kept)
     with pytest.raises(InvalidError, match=f"cannot read .*{name}"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InvalidError, match=f"{name} is not a regular file"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     path.unlink()
     path.mkdir()
     with pytest.raises(InvalidError, match=f"{name} is not a regular file"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
     path.rmdir()
     with path.open("wb") as file:
         file.truncate(1 + (MAX_JSON_BYTES if name == FILES[0] else MAX_AUDIT_BYTES))
     with pytest.raises(InvalidError, match=f"{name} is not a regular file of at most"):
-        verify(str(one.folder()))
+        verify(str(saved_workspace.folder()))
 
 
 @pytest.mark.parametrize("place", [".aex/checkpoints/fix-auth", ".aex/checkpoints", ".aex"])
 @pytest.mark.parametrize("target", ["inside", "outside"])
-def test_no_folder_is_reached_by_a_link(one: Machine, tmp_path: Path, place: str, target: str) -> None:
+def test_no_folder_is_reached_by_a_link(
+    saved_workspace: Workspace, tmp_path: Path, place: str, target: str
+) -> None:
     """Neither for reading nor for writing, wherever it leads."""
-    made = find(one.store, "fix-auth")
-    real = one.root / place
-    moved = (one.root if target == "inside" else tmp_path) / "moved"
+    made = find(saved_workspace.store, "fix-auth")
+    real = saved_workspace.root / place
+    moved = (saved_workspace.root if target == "inside" else tmp_path) / "moved"
     real.rename(moved)
     real.symlink_to(moved)
     for attempt in (
-        lambda: path_of(str(one.root), "fix-auth"),
-        lambda: is_as_written(one.store, str(one.root), "fix-auth"),
-        lambda: write(one.store, made, str(one.root)),
+        lambda: path_of(str(saved_workspace.root), "fix-auth"),
+        lambda: is_as_written(saved_workspace.store, str(saved_workspace.root), "fix-auth"),
+        lambda: write(saved_workspace.store, made, str(saved_workspace.root)),
     ):
         with pytest.raises(RefusedError, match=r"(is reached by|is a|is outside)"):
             attempt()
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced(one: Machine) -> None:
+def test_a_link_in_the_place_of_a_file_is_replaced(saved_workspace: Workspace) -> None:
     """Writing touches nothing that a link points at."""
-    target = one.root / "precious"
+    target = saved_workspace.root / "precious"
     target.write_text("mine")
     for name in FILES:
-        (one.folder() / name).unlink()
-        (one.folder() / name).symlink_to(target)
-    write(one.store, find(one.store, "fix-auth"), str(one.root))
+        (saved_workspace.folder() / name).unlink()
+        (saved_workspace.folder() / name).symlink_to(target)
+    write(saved_workspace.store, find(saved_workspace.store, "fix-auth"), str(saved_workspace.root))
     assert target.read_text() == "mine"
-    verify(str(one.folder()))
+    verify(str(saved_workspace.folder()))
 
 
 # --- as written, or not
 
 
-def test_whether_it_is_as_written(machine: Machine) -> None:
+def test_whether_it_is_as_written(workspace: Workspace) -> None:
     """Yes after writing; no after an edit, until it is written again; None when there is no such file."""
-    saved(machine)
-    root, path = str(machine.root), machine.folder() / FILES[0]
-    assert is_as_written(machine.store, root, "fix-auth") is True
+    saved(workspace)
+    root, path = str(workspace.root), workspace.folder() / FILES[0]
+    assert is_as_written(workspace.store, root, "fix-auth") is True
     path.write_bytes(path.read_bytes() + b"\n")
-    assert is_as_written(machine.store, root, "fix-auth") is False
-    write(machine.store, find(machine.store, "fix-auth"), root)
-    assert is_as_written(machine.store, root, "fix-auth") is True
+    assert is_as_written(workspace.store, root, "fix-auth") is False
+    write(workspace.store, find(workspace.store, "fix-auth"), root)
+    assert is_as_written(workspace.store, root, "fix-auth") is True
     path.unlink()
-    assert is_as_written(machine.store, root, "fix-auth") is None
+    assert is_as_written(workspace.store, root, "fix-auth") is None
 
 
-def test_the_signer_must_be_known_to_write(one: Machine, tmp_path: Path) -> None:
+def test_the_signer_must_be_known_to_write(saved_workspace: Workspace, tmp_path: Path) -> None:
     """Without the public key no folder can be made; the refusal says which key and how to have it."""
-    made = find(one.store, "fix-auth")
-    Machine(tmp_path / "elsewhere", one.patch)
+    made = find(saved_workspace.store, "fix-auth")
+    Workspace(tmp_path / "elsewhere", saved_workspace.patch)
     with pytest.raises(NotFoundError, match=rf"the key {made.data.key} .*`adjourn keys trust` adds it"):
-        write(one.store, made, str(one.root))
+        write(saved_workspace.store, made, str(saved_workspace.root))
 
 
 # --- crashes and races
 
 
-class Killed(BaseException):
-    """The process is gone: nothing it still does reaches the disk."""
-
-
-class Kill:
-    """Ends the process, as far as the disk is concerned, before the n-th call that changes it."""
-
-    CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
-
-    def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
-        self.left = after
-        for name in self.CALLS:
-            patch.setattr(os, name, self.killing(getattr(os, name)))
-
-    def killing(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **options: Any) -> Any:
-            if self.left <= 0:
-                raise Killed
-            self.left -= 1
-            return call(*args, **options)
-
-        return step
-
-
-def each_step(begin: Callable[[], object], act: Callable[[], object], check: Callable[[], object]) -> int:
-    """Do something killed before each of its steps in turn, each time from the same beginning. Returns how many there are."""
-    for step in range(300):
-        begin()
-        with pytest.MonkeyPatch.context() as patch:
-            kill = Kill(patch, step)
-            try:
-                act()
-            except Killed:
-                pass
-            else:
-                if kill.left > 0:
-                    return step
-        check()
-    raise AssertionError("it never ends")
-
-
-def kill_at_each_step(one: Machine, check: Callable[[], object], begin: Callable[[], object]) -> int:
+def kill_at_each_step(
+    saved_workspace: Workspace, check: Callable[[], object], begin: Callable[[], object]
+) -> int:
     """Write the checkpoint, killed before each step in turn."""
-    made = find(one.store, "fix-auth")
-    return each_step(begin, lambda: write(one.store, made, str(one.root)), check)
+    made = find(saved_workspace.store, "fix-auth")
+    return each_step(begin, lambda: write(saved_workspace.store, made, str(saved_workspace.root)), check)
 
 
-def test_a_kill_leaves_the_old_version_or_the_new_one(one: Machine) -> None:
+def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace) -> None:
     """Killed at any step of overwriting a version of the same task, the folder holds and is one of the two."""
-    old = find(one.store, "fix-auth")
-    before = {name: (one.folder() / name).read_bytes() for name in FILES}
-    desk = one.desk()
-    one.work(desk, "file.read")
+    old = find(saved_workspace.store, "fix-auth")
+    before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
+    desk = saved_workspace.desk()
+    saved_workspace.work(desk, "file.read")
     session = desk.session()
     new = create(session.task, "fix-auth", sitting=session)
     seen = set()
 
     def begin() -> None:
         for name, data in before.items():
-            (one.folder() / name).write_bytes(data)
+            (saved_workspace.folder() / name).write_bytes(data)
 
     def check() -> None:
-        verified = verify(str(one.folder()))
+        verified = verify(str(saved_workspace.folder()))
         assert verified.checkpoint in (old, new)
         seen.add(verified.checkpoint.hash)
-        write(one.store, new, str(one.root))
-        assert verify(str(one.folder())).checkpoint == new
+        write(saved_workspace.store, new, str(saved_workspace.root))
+        assert verify(str(saved_workspace.folder())).checkpoint == new
 
-    assert kill_at_each_step(one, check, begin) > 10
+    assert kill_at_each_step(saved_workspace, check, begin) > 10
     assert seen == {old.hash, new.hash}
 
 
-def test_a_kill_leaves_what_was_known_with_its_version(one: Machine) -> None:
+def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspace) -> None:
     """The same where notes go along: the old version with the old notes, or the new with the new, and no others stay."""
-    desk = one.desk()
-    one.work(desk, "file.read")
+    desk = saved_workspace.desk()
+    saved_workspace.work(desk, "file.read")
     session = desk.session()
     made = []
     for fact in ("the token is checked twice", "once is enough"):
         add(session, AgentNote(facts=(fact,), decisions=(NotedDecision(decision=fact),)))
         made.append(create(session.task, "fix-auth", sitting=session))
         if len(made) == 1:
-            write(one.store, made[0], str(one.root))
-    before = {path.name: path.read_bytes() for path in one.folder().iterdir()}
+            write(saved_workspace.store, made[0], str(saved_workspace.root))
+    before = {path.name: path.read_bytes() for path in saved_workspace.folder().iterdir()}
     seen = set()
 
     def begin() -> None:
-        for path in one.folder().iterdir():
+        for path in saved_workspace.folder().iterdir():
             path.unlink()
         for name, data in before.items():
-            (one.folder() / name).write_bytes(data)
+            (saved_workspace.folder() / name).write_bytes(data)
 
     def check() -> None:
-        verified = verify(str(one.folder()))
+        verified = verify(str(saved_workspace.folder()))
         seen.add(verified.checkpoint.hash)
         assert verified.known.cognition is not None
         facts = [fact["content"] for fact in verified.known.cognition["epistemicState"]["facts"]]
         assert len(facts) == [made[0], made[1]].index(verified.checkpoint) + 1
-        write(one.store, made[1], str(one.root))
-        assert verify(str(one.folder())).checkpoint == made[1]
-        assert len([name for name in os.listdir(one.folder()) if name[0] != "."]) == 4
+        write(saved_workspace.store, made[1], str(saved_workspace.root))
+        assert verify(str(saved_workspace.folder())).checkpoint == made[1]
+        assert len([name for name in os.listdir(saved_workspace.folder()) if name[0] != "."]) == 4
 
-    kill_at_each_step(one, check, begin)
+    kill_at_each_step(saved_workspace, check, begin)
     assert seen == {made[0].hash, made[1].hash}
 
 
-def test_a_kill_never_mixes_two_tasks(one: Machine) -> None:
+def test_a_kill_never_mixes_two_tasks(saved_workspace: Workspace) -> None:
     """Killed while a folder of another task is replaced, there is the old one, the new one, or none; never a mixture."""
-    old = find(one.store, "fix-auth")
-    before = {name: (one.folder() / name).read_bytes() for name in FILES}
-    desk = one.desk("g2")
-    one.work(desk, "file.read")
+    old = find(saved_workspace.store, "fix-auth")
+    before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
+    desk = saved_workspace.desk("g2")
+    saved_workspace.work(desk, "file.read")
     session = desk.session()
     new = create(session.task, "fix-auth", sitting=session)
     seen = set()
 
     def begin() -> None:
         for name, data in before.items():
-            (one.folder() / name).write_bytes(data)
+            (saved_workspace.folder() / name).write_bytes(data)
 
     def check() -> None:
         try:
-            verified = verify(str(one.folder()))
+            verified = verify(str(saved_workspace.folder()))
         except NotFoundError:
             seen.add("none")
         else:
             assert verified.checkpoint in (old, new)
             seen.add(verified.checkpoint.hash)
 
-    kill_at_each_step(one, check, begin)
+    kill_at_each_step(saved_workspace, check, begin)
     assert seen == {old.hash, "none", new.hash}
 
 
-def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(one: Machine) -> None:
+def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace: Workspace) -> None:
     """A folder that was brought is ahead of the store: killed while it is written over, it is as it was, the store's, or none."""
-    here = find(one.store, "fix-auth")
-    one.work(desk := one.desk(), "file.read")
+    here = find(saved_workspace.store, "fix-auth")
+    saved_workspace.work(desk := saved_workspace.desk(), "file.read")
     brought = create(desk.session().task, "fix-auth", sitting=desk.session())
     seen = set()
 
     def check() -> None:
         try:
-            seen.add(verify(str(one.folder())).checkpoint.hash)
+            seen.add(verify(str(saved_workspace.folder())).checkpoint.hash)
         except NotFoundError:
             seen.add("none")
 
     each_step(
-        begin=lambda: write(one.store, brought, str(one.root)),
-        act=lambda: write_into(one.store, here, str(one.folder())),
+        begin=lambda: write(saved_workspace.store, brought, str(saved_workspace.root)),
+        act=lambda: write_into(saved_workspace.store, here, str(saved_workspace.folder())),
         check=check,
     )
     assert seen == {brought.hash, "none", here.hash}
 
 
-def test_a_kill_of_the_first_writing_leaves_nothing_or_all(one: Machine) -> None:
+def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Workspace) -> None:
     """Without an earlier version: a whole folder, or none that could be read; and the next writing mends it."""
     import shutil  # noqa: PLC0415  # beside its only use
 
-    made = find(one.store, "fix-auth")
+    made = find(saved_workspace.store, "fix-auth")
     outcomes = set()
 
     def check() -> None:
         try:
-            outcomes.add(verify(str(one.folder())).checkpoint.hash)
+            outcomes.add(verify(str(saved_workspace.folder())).checkpoint.hash)
         except NotFoundError:
             outcomes.add("none")
 
     kill_at_each_step(
-        one, check, lambda: shutil.rmtree(one.root / ".aex" / "checkpoints", ignore_errors=True)
+        saved_workspace,
+        check,
+        lambda: shutil.rmtree(saved_workspace.root / ".aex" / "checkpoints", ignore_errors=True),
     )
     assert outcomes == {"none", made.hash}
 
 
-def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process is between both files, another one waits; the newest version is what stays."""
-    old = find(one.store, "fix-auth")
-    session = one.desk().session()
+    old = find(saved_workspace.store, "fix-auth")
+    session = saved_workspace.desk().session()
     between, go_on = threading.Event(), threading.Event()
-    real = workspace.write_file
+    real = write_file
 
     def slow(place: str, name: str, chunks: object) -> None:
         if name == FILES[0] and not between.is_set():
@@ -826,26 +652,27 @@ def test_two_writers_take_turns(one: Machine, monkeypatch: pytest.MonkeyPatch) -
         real(place, name, chunks)
 
     monkeypatch.setattr(folder_writing, "write_file", slow)
-    first = threading.Thread(target=write, args=(one.store, old, str(one.root)))
+    first = threading.Thread(target=write, args=(saved_workspace.store, old, str(saved_workspace.root)))
     first.start()
     assert between.wait(10)
     new = create(session.task, "fix-auth", description="newer", sitting=session)
-    second = threading.Thread(target=write, args=(one.store, new, str(one.root)))
+    second = threading.Thread(target=write, args=(saved_workspace.store, new, str(saved_workspace.root)))
     second.start()
     second.join(0.1)
     assert second.is_alive()
     go_on.set()
     first.join()
     second.join()
-    assert verify(str(one.folder())).checkpoint == new
-    write(one.store, old, str(one.root))  # one that came late
-    assert verify(str(one.folder())).checkpoint == new
-    assert is_as_written(one.store, str(one.root), "fix-auth") is True
+    assert verify(str(saved_workspace.folder())).checkpoint == new
+    write(saved_workspace.store, old, str(saved_workspace.root))  # one that came late
+    assert verify(str(saved_workspace.folder())).checkpoint == new
+    assert is_as_written(saved_workspace.store, str(saved_workspace.root), "fix-auth") is True
 
 
 RIVAL = """
 import sys
 from adjourn.clients import client as desk; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
+from adjourn.host.workspace import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]
@@ -859,26 +686,26 @@ for _ in range(15):
 
 def test_two_processes_that_save_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After both have written the same name many times, the folder holds, and is the newest."""
-    machine = Machine(tmp_path, monkeypatch, store="sqlite")
-    saved(machine)
-    task = find(machine.store, "fix-auth").event.task
-    command = [sys.executable, "-c", RIVAL, str(machine.root), task]
+    workspace = Workspace(tmp_path, monkeypatch, store="sqlite")
+    saved(workspace)
+    task = find(workspace.store, "fix-auth").event.task
+    command = [sys.executable, "-c", RIVAL, str(workspace.root), task]
     rivals = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
     for rival in rivals:
         rival.communicate(b"go\n", timeout=60)
         assert rival.returncode == 0
-    assert len(machine.facts(task, kinds.CheckpointCreated)) == 31
-    assert verify(str(machine.folder())).checkpoint == find(machine.store, "fix-auth")
-    assert is_as_written(machine.store, str(machine.root), "fix-auth") is True
-    assert sorted(os.listdir(machine.folder())) == sorted(FILES)
-    machine.store.close()
+    assert len(workspace.facts(task, kinds.CheckpointCreated)) == 31
+    assert verify(str(workspace.folder())).checkpoint == find(workspace.store, "fix-auth")
+    assert is_as_written(workspace.store, str(workspace.root), "fix-auth") is True
+    assert sorted(os.listdir(workspace.folder())) == sorted(FILES)
+    workspace.store.close()
 
 
-def test_a_checkpoint_of_this_name(one: Machine) -> None:
+def test_a_checkpoint_of_this_name(saved_workspace: Workspace) -> None:
     """A folder that was copied to another name is not a checkpoint of that name."""
-    assert folder_verification.verify_named(str(one.root), "fix-auth").checkpoint == find(
-        one.store, "fix-auth"
+    assert folder_verification.verify_named(str(saved_workspace.root), "fix-auth").checkpoint == find(
+        saved_workspace.store, "fix-auth"
     )
-    one.folder().rename(one.folder("safe"))
+    saved_workspace.folder().rename(saved_workspace.folder("safe"))
     with pytest.raises(IntegrityError, match=r'checkpoints/safe holds checkpoint "fix-auth"'):
-        folder_verification.verify_named(str(one.root), "safe")
+        folder_verification.verify_named(str(saved_workspace.root), "safe")

@@ -21,43 +21,50 @@ from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
-from unit.checkpoints.test_checkpoint import Machine
+from support.kills import Killed
+from support.workspace import Workspace
 
 AT = "2026-05-02-1530"
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
 
 
-def mark(machine: Machine, group: str = "g1", said: Said = NOTHING_SAID, **more: Any) -> Made:
+def mark(workspace: Workspace, group: str = "g1", said: Said = NOTHING_SAID, **more: Any) -> Made:
     """A client's checkpoint after a call, with a page."""
-    desk = machine.desk(group)
-    session = machine.work(desk, "file.read")
+    desk = workspace.desk(group)
+    session = workspace.work(desk, "file.read")
     return make(
-        session.task, str(machine.root), more.pop("name", "m"), budget=20, said=said, sitting=session, **more
+        session.task,
+        str(workspace.root),
+        more.pop("name", "m"),
+        budget=20,
+        said=said,
+        sitting=session,
+        **more,
     )
 
 
-def names(machine: Machine) -> list[str]:
-    return sorted(name for name in os.listdir(machine.root / "tmp") if name != ".gitignore")
+def names(workspace: Workspace) -> list[str]:
+    return sorted(name for name in os.listdir(workspace.root / "tmp") if name != ".gitignore")
 
 
-def page(machine: Machine, name: str = ACTIVE) -> str:
-    return (machine.root / "tmp" / name).read_text()
+def page(workspace: Workspace, name: str = ACTIVE) -> str:
+    return (workspace.root / "tmp" / name).read_text()
 
 
 # --- the lifecycle
 
 
-def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(machine: Machine) -> None:
+def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Workspace) -> None:
     """The page says what was said, what the history tells, and names its checkpoint."""
     said = Said(
         progress=(Step(text="read", status="done"), Step(text="write")), current_state=("in auth.py",)
     )
-    made = mark(machine, said=said, description="Go on with auth.py")
-    found = find_active(str(machine.root))
+    made = mark(workspace, said=said, description="Go on with auth.py")
+    found = find_active(str(workspace.root))
     assert found is not None
     assert (found.path, found.id, found.task) == (made.page, made.checkpoint.hash, made.checkpoint.event.task)
     read = found.page
@@ -65,78 +72,82 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(machine: Machi
     assert [(item.text, item.status) for item in read.progress] == [("read", "done"), ("write", "pending")]
     assert read.current_state == ("in auth.py", "Last tool call: file.read", "Checkpoint made: agent")
     assert (read.iterations_used, read.budget_remaining, read.duration) == (1, 19, 0)
-    telling = told(str(machine.root), found.task, found.at)
+    telling = told(str(workspace.root), found.task, found.at)
     assert telling is not None
-    assert telling.text + page(machine).splitlines(keepends=True)[-1] == page(machine)
+    assert telling.text + page(workspace).splitlines(keepends=True)[-1] == page(workspace)
     assert telling.notes == []
 
 
-def test_a_page_follows_the_one_before(machine: Machine) -> None:
+def test_a_page_follows_the_one_before(workspace: Workspace) -> None:
     """What was said stays until something else is said; what was derived is derived anew; the earlier page keeps a name."""
-    mark(machine, said=Said(open_questions=("7 days?",), resumption_point="ask"))
-    machine.clock.move(seconds=60)
-    mark(machine)
-    assert names(machine) == [f"checkpoint-{AT}.md", ACTIVE]
-    found = find_active(str(machine.root))
+    mark(workspace, said=Said(open_questions=("7 days?",), resumption_point="ask"))
+    workspace.clock.move(seconds=60)
+    mark(workspace)
+    assert names(workspace) == [f"checkpoint-{AT}.md", ACTIVE]
+    found = find_active(str(workspace.root))
     assert found is not None
     assert (found.page.open_questions, found.page.resumption_point) == (("7 days?",), "ask")
     assert found.page.iterations_used == 2
-    assert found.machine["parent"] == search(str(machine.root)).pages[1].id
+    assert found.machine["parent"] == search(str(workspace.root)).pages[1].id
 
 
-def test_names_in_one_minute_and_before_destructive_calls(machine: Machine) -> None:
+def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) -> None:
     """Superseded pages are numbered within a minute; one from before a destructive call has its label."""
     for _ in range(3):
-        mark(machine)
-    desk = machine.desk()
-    session = machine.work(desk)
-    made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    page_writer.write(session.task, made.checkpoint, str(machine.root), budget=20, label="deploy.run")
-    mark(machine)
-    assert names(machine) == [
+        mark(workspace)
+    desk = workspace.desk()
+    session = workspace.work(desk)
+    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    page_writer.write(session.task, made.checkpoint, str(workspace.root), budget=20, label="deploy.run")
+    mark(workspace)
+    assert names(workspace) == [
         f"checkpoint-{AT}-2.md", f"checkpoint-{AT}-3.md", f"checkpoint-{AT}-4.md", f"checkpoint-{AT}.md", ACTIVE,
         "checkpoint-pre-deploy-run.md",
     ]  # fmt: skip
 
 
-def test_a_last_page_is_written_when_a_session_ends(machine: Machine) -> None:
+def test_a_last_page_is_written_when_a_session_ends(workspace: Workspace) -> None:
     """Its trigger is the reason for the end, and it supersedes."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read", "file.write")
-    end(session, "client-eof", str(machine.root))
-    found = find_active(str(machine.root))
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read", "file.write")
+    end(session, "client-eof", str(workspace.root))
+    found = find_active(str(workspace.root))
     assert found is not None
     assert found.machine["trigger"] == "client-eof"
     assert found.page.iterations_used == 2
 
 
-def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_noted(machine: Machine) -> None:
+def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_noted(
+    workspace: Workspace,
+) -> None:
     """What was noted is carried away with the folder; a session that did neither leaves nothing."""
-    desk = machine.desk()
-    assert end(desk.session(), "client-eof", str(machine.root)) == ""
-    desk = machine.desk()
+    desk = workspace.desk()
+    assert end(desk.session(), "client-eof", str(workspace.root)) == ""
+    desk = workspace.desk()
     session = desk.session()
     agent_notes.add(session, agent_notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
-    folder = end(session, "client-eof", str(machine.root))
-    assert (machine.root / folder / "checkpoint.json").exists()
-    last = kinds.data_of(machine.events(session.task.id)[-1])
+    folder = end(session, "client-eof", str(workspace.root))
+    assert (workspace.root / folder / "checkpoint.json").exists()
+    last = kinds.data_of(workspace.events(session.task.id)[-1])
     assert isinstance(last, kinds.CheckpointCreated)
-    assert last.record == machine.store.head(f"record/{session.task.id}").hash
-    found = find_active(str(machine.root))
+    assert last.record == workspace.store.head(f"record/{session.task.id}").hash
+    found = find_active(str(workspace.root))
     assert found is not None
     assert (found.task, found.page.iterations_used) == (session.task.id, 0)
 
 
-def test_two_sessions_do_not_trample_each_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_sessions_do_not_trample_each_other(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a session lives on the task that has the plain name, another task's page has a name of its own."""
-    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
-    first = mark(machine, "g1")
-    second = mark(machine, "g2")
+    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
+    first = mark(workspace, "g1")
+    second = mark(workspace, "g2")
     task = second.checkpoint.event.task
-    assert names(machine) == [f"checkpoint-active-{task}.md", ACTIVE]
-    mark(machine, "g1")
-    mark(machine, "g2")
-    root = str(machine.root)
+    assert names(workspace) == [f"checkpoint-active-{task}.md", ACTIVE]
+    mark(workspace, "g1")
+    mark(workspace, "g2")
+    root = str(workspace.root)
     for made in (first, second):
         found = find_active(root, made.checkpoint.event.task)
         assert found is not None
@@ -145,52 +156,52 @@ def test_two_sessions_do_not_trample_each_other(machine: Machine, monkeypatch: p
             True,
             2,
         )
-    assert len(names(machine)) == 4
+    assert len(names(workspace)) == 4
 
 
 def test_the_plain_name_passes_on_when_its_session_is_gone(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next task takes the plain name; the earlier page stays active under its task's name, each time."""
-    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
     tasks = []
     for group in ("g1", "g2", "g1", "g2"):
-        made = mark(machine, group)
+        made = mark(workspace, group)
         tasks.append(made.checkpoint.event.task)
-        machine.clock.move(seconds=120)  # its lease runs out
+        workspace.clock.move(seconds=120)  # its lease runs out
     assert tasks[0] == tasks[2] != tasks[1] == tasks[3]
-    actives = [found for found in search(str(machine.root)).pages if found.is_active]
+    actives = [found for found in search(str(workspace.root)).pages if found.is_active]
     assert {(found.task, found.path) for found in actives} == {
         (tasks[1], f"tmp/{ACTIVE}"),
         (tasks[0], f"tmp/checkpoint-active-{tasks[0]}.md"),
     }
     assert all(found.page.iterations_used == 2 for found in actives)
-    assert len(search(str(machine.root)).pages) == 4  # nothing was lost on the way
+    assert len(search(str(workspace.root)).pages) == 4  # nothing was lost on the way
 
 
-def test_a_page_that_is_older_does_not_replace_a_newer_one(machine: Machine) -> None:
+def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace) -> None:
     """A sister process that is late leaves the newer page as it is."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
-    old = make(session.task, str(machine.root), "a", budget=20, sitting=session)
-    mark(machine)
-    before = page(machine)
-    page_writer.write(session.task, old.checkpoint, str(machine.root), budget=20)
-    assert page(machine) == before
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
+    old = make(session.task, str(workspace.root), "a", budget=20, sitting=session)
+    mark(workspace)
+    before = page(workspace)
+    page_writer.write(session.task, old.checkpoint, str(workspace.root), budget=20)
+    assert page(workspace) == before
 
 
-def test_automatic_pages_are_few(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_pages_are_few(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pages that nobody asked for the oldest go; those that somebody asked for, or changed, stay."""
     monkeypatch.setattr(page_writer, "MAX_AUTOMATIC", 3)
     monkeypatch.setattr(page_writer, "LOOK_EVERY", 1)
-    mark(machine, said=Said(resumption_point="kept"))
+    mark(workspace, said=Said(resumption_point="kept"))
     for number in range(8):
-        machine.clock.move(seconds=60)
-        mark(machine, trigger="before x")
+        workspace.clock.move(seconds=60)
+        mark(workspace, trigger="before x")
         if number == 2:
-            text = page(machine).replace("Iterations used: 4", "Iterations used: 40")
-            (machine.root / "tmp" / ACTIVE).write_text(text)
-    found = search(str(machine.root)).pages
+            text = page(workspace).replace("Iterations used: 4", "Iterations used: 40")
+            (workspace.root / "tmp" / ACTIVE).write_text(text)
+    found = search(str(workspace.root)).pages
     assert [one.machine["trigger"] for one in found] == ["before x"] * 5 + ["agent"]
     assert sum(one.reading.edited for one in found) == 1
 
@@ -198,30 +209,26 @@ def test_automatic_pages_are_few(machine: Machine, monkeypatch: pytest.MonkeyPat
 # --- cut off at each step
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
-
-
 STEPS = ("open", "fsync", "link", "rename", "unlink")
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_at_any_step_leaves_a_newest_page(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, *, after: bool
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, *, after: bool
 ) -> None:
     """Whatever call to the system is the last one, before it or after it: the newest page is whole, and none is lost."""
-    root = str(machine.root)
-    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
-    mark(machine, "g2")
-    machine.clock.move(seconds=120)
-    mark(machine, "g1", said=Said(resumption_point="first"))
+    root = str(workspace.root)
+    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
+    mark(workspace, "g2")
+    workspace.clock.move(seconds=120)
+    mark(workspace, "g1", said=Said(resumption_point="first"))
     seen = {one.id for one in search(root).pages}
     kills = 0
     for step in range(200):
         with pytest.MonkeyPatch.context() as patch:
             counter = _kill_at(patch, step, root, after=after)
             try:
-                made = mark(machine, "g1", name=f"n{step}")
+                made = mark(workspace, "g1", name=f"n{step}")
             except Killed:
                 kills += 1
             else:
@@ -231,11 +238,11 @@ def test_a_kill_at_any_step_leaves_a_newest_page(
         found = search(root)
         assert found.broken == []
         assert seen <= {one.id for one in found.pages}
-        newest = find_active(root, machine.desk("g1").task_id())
+        newest = find_active(root, workspace.desk("g1").task_id())
         assert newest is not None
         assert newest.page.resumption_point == "first"
         seen = {one.id for one in found.pages}
-        machine.clock.move(seconds=61)
+        workspace.clock.move(seconds=61)
     assert kills > 4
     last = find_active(root)
     assert last is not None
@@ -271,51 +278,51 @@ def _kill_at(patch: pytest.MonkeyPatch, step: int, root: str, *, after: bool) ->
 # --- edited, torn, foreign
 
 
-def test_what_a_person_changed_counts_and_is_reported(machine: Machine) -> None:
+def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> None:
     """The next session is told the changed text, and the next page takes it over, even derived lines."""
-    mark(machine, said=Said(resumption_point="left", progress=(Step(text="one"), Step(text="two"))))
-    path = machine.root / "tmp" / ACTIVE
+    mark(workspace, said=Said(resumption_point="left", progress=(Step(text="one"), Step(text="two"))))
+    path = workspace.root / "tmp" / ACTIVE
     text = (
-        page(machine)
+        page(workspace)
         .replace("left", "right")
         .replace("- [ ] one", "- [x] one (by hand)")
         .replace("do it", "do that")
     )
     path.write_text(text)
-    found = find_active(str(machine.root))
+    found = find_active(str(workspace.root))
     assert found is not None
     assert found.reading.edited
-    telling = told(str(machine.root), found.task, found.at)
+    telling = told(str(workspace.root), found.task, found.at)
     assert telling is not None
     assert "right" in telling.text
     assert "was edited" in telling.notes[0]
-    machine.clock.move(seconds=60)
-    made = mark(machine)
+    workspace.clock.move(seconds=60)
+    made = mark(workspace)
     assert "was edited" in made.notes[0]
-    read = parse(page(machine)).page
+    read = parse(page(workspace)).page
     assert read is not None
     assert (read.mission, read.resumption_point) == ("do that", "right")
     assert (read.progress[0].status, read.progress[0].note) == ("done", "by hand")
-    assert page(machine, f"checkpoint-{AT}.md") == text
+    assert page(workspace, f"checkpoint-{AT}.md") == text
 
 
-def test_a_torn_page_is_put_aside_and_the_next_older_one_offered(machine: Machine) -> None:
+def test_a_torn_page_is_put_aside_and_the_next_older_one_offered(workspace: Workspace) -> None:
     """It is said which page cannot be read and why; nothing of it is lost."""
-    mark(machine)
-    machine.clock.move(seconds=60)
-    mark(machine)
-    (machine.root / "tmp" / ACTIVE).write_text(page(machine)[:70])
-    found = search(str(machine.root))
+    mark(workspace)
+    workspace.clock.move(seconds=60)
+    mark(workspace)
+    (workspace.root / "tmp" / ACTIVE).write_text(page(workspace)[:70])
+    found = search(str(workspace.root))
     assert found.newest is not None
     assert found.newest.path == f"tmp/checkpoint-{AT}.md"
     assert [path for path, _ in found.broken] == [f"tmp/{ACTIVE}"]
-    telling = told(str(machine.root), found.newest.task, found.newest.at)
+    telling = told(str(workspace.root), found.newest.task, found.newest.at)
     assert telling is not None
     assert "cannot be read" in telling.notes[0]
     assert "is the newest page that can be" in telling.notes[1]
-    made = mark(machine)
+    made = mark(workspace)
     assert "put aside" in made.notes[0]
-    assert "checkpoint-unreadable.md" in names(machine)
+    assert "checkpoint-unreadable.md" in names(workspace)
 
 
 SEED_FORM = """\
@@ -337,31 +344,31 @@ Continue at #4.
 
 
 @pytest.mark.parametrize("name", [ACTIVE, "checkpoint.md", "checkpoint-pre-deploy.md"])
-def test_a_page_that_an_agent_wrote_itself_is_found(machine: Machine, name: str) -> None:
+def test_a_page_that_an_agent_wrote_itself_is_found(workspace: Workspace, name: str) -> None:
     """A page without the machine's comment counts under any of the names, by the time in its title."""
-    (machine.root / "tmp").mkdir()
-    (machine.root / "tmp" / name).write_text(SEED_FORM)
-    found = find_active(str(machine.root), "any")
+    (workspace.root / "tmp").mkdir()
+    (workspace.root / "tmp" / name).write_text(SEED_FORM)
+    found = find_active(str(workspace.root), "any")
     assert found is not None
     assert (found.path, found.page.mission, found.task) == (f"tmp/{name}", "Review it", "")
 
 
-def test_a_page_that_an_agent_wrote_itself_is_gone_on_from(machine: Machine) -> None:
+def test_a_page_that_an_agent_wrote_itself_is_gone_on_from(workspace: Workspace) -> None:
     """Under the plain name it is taken for the page before."""
-    (machine.root / "tmp").mkdir()
-    (machine.root / "tmp" / ACTIVE).write_text(SEED_FORM)
-    mark(machine)
-    read = parse(page(machine)).page
+    (workspace.root / "tmp").mkdir()
+    (workspace.root / "tmp" / ACTIVE).write_text(SEED_FORM)
+    mark(workspace)
+    read = parse(page(workspace)).page
     assert read is not None
     assert (read.mission, read.resumption_point, len(read.progress)) == ("Review it", "Continue at #4.", 2)
-    assert page(machine, "checkpoint-2026-05-02-1529.md") == SEED_FORM
+    assert page(workspace, "checkpoint-2026-05-02-1529.md") == SEED_FORM
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "large", "binary"])
-def test_what_is_no_page_does_no_harm(machine: Machine, kind: str, tmp_path: Path) -> None:
+def test_what_is_no_page_does_no_harm(workspace: Workspace, kind: str, tmp_path: Path) -> None:
     """Links are not followed, large and odd files not read; the checkpoint is made all the same."""
-    (machine.root / "tmp").mkdir()
-    path = machine.root / "tmp" / ACTIVE
+    (workspace.root / "tmp").mkdir()
+    path = workspace.root / "tmp" / ACTIVE
     victim = tmp_path / "victim"
     victim.write_text("secret")
     if kind == "link":
@@ -370,34 +377,34 @@ def test_what_is_no_page_does_no_harm(machine: Machine, kind: str, tmp_path: Pat
         path.mkdir()
     else:
         path.write_bytes(b"x" * 2_000_000 if kind == "large" else b"\xff\x00")
-    made = mark(machine)
+    made = mark(workspace)
     assert made.checkpoint.data.name == "m"
     assert victim.read_text() == "secret"
     assert made.notes
     assert "put aside" in made.notes[0]
     assert not path.is_symlink()
-    assert find_active(str(machine.root)) is not None
-    assert "checkpoint-unreadable.md" in names(machine)
+    assert find_active(str(workspace.root)) is not None
+    assert "checkpoint-unreadable.md" in names(workspace)
 
 
 @pytest.mark.parametrize("place", ["file", "link"])
 def test_a_folder_that_cannot_be_written_keeps_no_checkpoint(
-    machine: Machine, place: str, tmp_path: Path
+    workspace: Workspace, place: str, tmp_path: Path
 ) -> None:
     """The checkpoint is in the store, and what is wrong with the page is said."""
     if place == "file":
-        (machine.root / "tmp").write_text("")
+        (workspace.root / "tmp").write_text("")
     else:
-        (machine.root / "tmp").symlink_to(tmp_path)
-    made = mark(machine)
+        (workspace.root / "tmp").symlink_to(tmp_path)
+    made = mark(workspace)
     assert made.page == ""
     assert "it has no page" in made.notes[0]
 
 
-def test_a_full_disk_leaves_the_page_before(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_page_before(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be written whole is not there at all."""
-    mark(machine)
-    before = page(machine)
+    mark(workspace)
+    before = page(workspace)
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -405,16 +412,16 @@ def test_a_full_disk_leaves_the_page_before(machine: Machine, monkeypatch: pytes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjourn.checkpoints.page_writer.os.fsync", full)
         patch.setattr("adjourn.checkpoints.save.folder_writing.write", lambda *_: "")
-        made = mark(machine)
+        made = mark(workspace)
     assert "No space left" in made.notes[0]
-    assert page(machine) == before
-    assert names(machine) == [ACTIVE]
+    assert page(workspace) == before
+    assert names(workspace) == [ACTIVE]
 
 
-def test_a_page_that_would_be_too_long_is_refused(machine: Machine) -> None:
+def test_a_page_that_would_be_too_long_is_refused(workspace: Workspace) -> None:
     """The one before stays; what is wrong is said."""
     long = tuple("\N{GRINNING FACE}" * 3900 + str(n) for n in range(100))
-    made = mark(machine, said=Said(current_state=long))
+    made = mark(workspace, said=Said(current_state=long))
     assert "shorten" in made.notes[0]
 
 
@@ -424,48 +431,48 @@ def test_a_page_that_would_be_too_long_is_refused(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("age", "stale"), [(STALE_AFTER - 1, False), (STALE_AFTER, False), (STALE_AFTER + 1, True)]
 )
-def test_a_page_is_stale_after_more_than_24_hours(machine: Machine, age: int, *, stale: bool) -> None:
+def test_a_page_is_stale_after_more_than_24_hours(workspace: Workspace, age: int, *, stale: bool) -> None:
     """Exactly 24.0 hours gives no warning."""
-    mark(machine)
-    found = find_active(str(machine.root))
+    mark(workspace)
+    found = find_active(str(workspace.root))
     assert found is not None
     assert is_stale(found, found.at + age) is stale
-    telling = told(str(machine.root), found.task, found.at + age)
+    telling = told(str(workspace.root), found.task, found.at + age)
     assert telling is not None
     assert bool(telling.notes) is stale
 
 
-def test_without_pages_there_is_nothing_to_tell(machine: Machine) -> None:
+def test_without_pages_there_is_nothing_to_tell(workspace: Workspace) -> None:
     """No folder, no page, no note."""
-    assert told(str(machine.root), "t", 0) is None
+    assert told(str(workspace.root), "t", 0) is None
     with pytest.raises(NotFoundError):
-        page_files.read(str(machine.root), f"tmp/{ACTIVE}")
+        page_files.read(str(workspace.root), f"tmp/{ACTIVE}")
 
 
-def test_time_and_text_go_before_the_comment(machine: Machine) -> None:
+def test_time_and_text_go_before_the_comment(workspace: Workspace) -> None:
     """Where a person changed the title's time, that counts."""
-    mark(machine)
-    path = machine.root / "tmp" / ACTIVE
-    path.write_text(page(machine).replace("15:30 UTC", "16:00 UTC"))
-    found = find_active(str(machine.root))
+    mark(workspace)
+    path = workspace.root / "tmp" / ACTIVE
+    path.write_text(page(workspace).replace("15:30 UTC", "16:00 UTC"))
+    found = find_active(str(workspace.root))
     assert found is not None
     assert found.at == found.page.time
 
 
-def test_pages_are_kept_out_of_git(machine: Machine) -> None:
+def test_pages_are_kept_out_of_git(workspace: Workspace) -> None:
     """A file of ours says so, unless there is one."""
-    mark(machine)
-    ignored = machine.root / "tmp" / ".gitignore"
+    mark(workspace)
+    ignored = workspace.root / "tmp" / ".gitignore"
     assert "/checkpoint*" in ignored.read_text()
     ignored.write_text("")
-    mark(machine)
+    mark(workspace)
     assert ignored.read_text() == ""
 
 
-def test_files_that_calls_have_written_are_listed(machine: Machine) -> None:
+def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
     """A file that a call named, and that was written since, is an artifact; one that was only named is not."""
-    desk = machine.desk()
-    old, new = machine.root / "old.md", machine.root / "new.md"
+    desk = workspace.desk()
+    old, new = workspace.root / "old.md", workspace.root / "new.md"
     old.write_text("")
     os.utime(old, (1, 1))
     new.write_text("")
@@ -476,29 +483,29 @@ def test_files_that_calls_have_written_are_listed(machine: Machine) -> None:
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()
         session, (one,) = desk.admit([Call(tool="file.write", digest="1" * 64, arguments=arguments)])
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
-    made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    found = page_files.read(str(machine.root), made.page)
+    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    found = page_files.read(str(workspace.root), made.page)
     assert [one.path for one in found.page.artifacts] == ["new.md"]
 
 
-def test_what_is_no_page_is_refused_by_name(machine: Machine) -> None:
+def test_what_is_no_page_is_refused_by_name(workspace: Workspace) -> None:
     """Only markdown inside the workspace."""
-    (machine.root / "x.md").write_text("# no")
+    (workspace.root / "x.md").write_text("# no")
     with pytest.raises(InvalidError):
-        page_files.read(str(machine.root), page_files.check_inside(str(machine.root), "x.md"))
+        page_files.read(str(workspace.root), page_files.check_inside(str(workspace.root), "x.md"))
 
 
 # --- the artifacts, and other threads
 
 
-def test_the_next_session_is_told_which_artifacts_changed(machine: Machine, tmp_path: Path) -> None:
+def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, tmp_path: Path) -> None:
     """What a listed file held is in the comment; one that holds something else since, or is gone, is named."""
-    root = str(machine.root)
+    root = str(workspace.root)
     (tmp_path / "outside.md").write_text("out")
     for name in ("same.md", "edited.md", "longer.md", "gone.md", "linked.md"):
-        (machine.root / name).write_text(name)
+        (workspace.root / name).write_text(name)
     paths = ["same.md", "edited.md", "longer.md", "gone.md", "linked.md", "never.md", "../outside.md", "tmp"]
-    made = mark(machine, said=Said(artifacts=tuple(Product(path=path) for path in paths)))
+    made = mark(workspace, said=Said(artifacts=tuple(Product(path=path) for path in paths)))
     found = page_files.read(root, made.page)
     assert [one.path for one in found.page.artifacts] == paths
     held = found.machine["artifacts"]
@@ -507,11 +514,11 @@ def test_the_next_session_is_told_which_artifacts_changed(machine: Machine, tmp_
     telling = told(root, found.task, found.at)
     assert telling is not None
     assert telling.notes == []
-    (machine.root / "edited.md").write_text("EDITED.md")
-    (machine.root / "longer.md").write_text("longer than it was")
-    (machine.root / "gone.md").unlink()
-    (machine.root / "linked.md").unlink()
-    (machine.root / "linked.md").symlink_to(tmp_path / "outside.md")
+    (workspace.root / "edited.md").write_text("EDITED.md")
+    (workspace.root / "longer.md").write_text("longer than it was")
+    (workspace.root / "gone.md").unlink()
+    (workspace.root / "linked.md").unlink()
+    (workspace.root / "linked.md").symlink_to(tmp_path / "outside.md")
     telling = told(root, found.task, found.at)
     assert telling is not None
     assert telling.notes == [
@@ -540,18 +547,18 @@ def test_more_than_fits_is_not_compared(tmp_path: Path, monkeypatch: pytest.Monk
     assert artifacts.changed(str(tmp_path), lie) == ["changed since the page was written: a"]
 
 
-def test_a_page_is_of_one_moment(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What other threads do while it is written stays out of it, or is in all of it."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
     compose = builder.compose
 
     def later(*given: Any, **named: Any) -> Any:
-        machine.work(desk, "file.read")
+        workspace.work(desk, "file.read")
         return compose(*given, **named)
 
     monkeypatch.setattr(page_writer, "compose", later)
-    made = make(session.task, str(machine.root), "m", budget=20, sitting=session)
-    found = page_files.read(str(machine.root), made.page)
+    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    found = page_files.read(str(workspace.root), made.page)
     assert session.task.ledger.calls_used == 2
     assert found.page.iterations_used == found.machine["used"] == 1

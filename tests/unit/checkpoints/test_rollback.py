@@ -20,7 +20,7 @@ from adjourn.checkpoints.save import make
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.decision import Call
-from unit.checkpoints.test_checkpoint import ANN, Machine
+from support.workspace import ANN, Workspace
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
 
@@ -209,66 +209,76 @@ def test_snapshots_are_let_go_of(repository: Path) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path, monkeypatch)
-    (machine.root / ".aex" / "policy.aex").write_text(
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace(tmp_path, monkeypatch)
+    (workspace.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n'
     )
-    (machine.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
-    git(machine.root, "init", "-q")
-    return machine
+    (workspace.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
+    git(workspace.root, "init", "-q")
+    return workspace
 
 
-def deployed(machine: Machine) -> Any:
+def deployed(workspace: Workspace) -> Any:
     """A session that was about to deploy, and spoilt a file since."""
-    desk = machine.desk()
-    (machine.root / "a").write_text("good")
-    session = machine.work(desk, "file.read")
+    desk = workspace.desk()
+    (workspace.root / "a").write_text("good")
+    session = workspace.work(desk, "file.read")
     make(
-        session.task, str(machine.root), "m", budget=50, said=Said(resumption_point="deploy"), sitting=session
+        session.task,
+        str(workspace.root),
+        "m",
+        budget=50,
+        said=Said(resumption_point="deploy"),
+        sitting=session,
     )
     call = Call(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
-    machine.clock.move(seconds=60)
+    workspace.clock.move(seconds=60)
     session, _ = desk.admit([call])
-    machine.clock.move(seconds=60)
-    (machine.root / "a").write_text("spoilt")
+    workspace.clock.move(seconds=60)
+    (workspace.root / "a").write_text("spoilt")
     make(
-        session.task, str(machine.root), "n", budget=50, said=Said(resumption_point="go on"), sitting=session
+        session.task,
+        str(workspace.root),
+        "n",
+        budget=50,
+        said=Said(resumption_point="go on"),
+        sitting=session,
     )
     return session
 
 
-def test_files_are_kept_before_a_destructive_call(machine: Machine) -> None:
+def test_files_are_kept_before_a_destructive_call(workspace: Workspace) -> None:
     """The page names the commit; the index is not there, and still is not."""
-    deployed(machine)
-    page = target_of(str(machine.root))
+    deployed(workspace)
+    page = target_of(str(workspace.root))
     commit = page.machine["files"]["commit"]
-    assert git(machine.root, "show", f"{commit}:a") == "good"
-    assert not (machine.root / ".git" / "index").exists()
-    names = git(machine.root, "ls-tree", "-r", "--name-only", commit).split()
+    assert git(workspace.root, "show", f"{commit}:a") == "good"
+    assert not (workspace.root / ".git" / "index").exists()
+    names = git(workspace.root, "ls-tree", "-r", "--name-only", commit).split()
     assert names == ["a"]
 
 
-def test_planning_changes_nothing(machine: Machine) -> None:
+def test_planning_changes_nothing(workspace: Workspace) -> None:
     """What would be done is told: files, and the effects that stay."""
-    session = deployed(machine)
-    root = str(machine.root)
-    before = machine.everything()
+    session = deployed(workspace)
+    root = str(workspace.root)
+    before = workspace.everything()
     made = plan(session.task, root, target_of(root))
     assert made.files == [Change("restore", "a")]
     assert [effect.tool for effect in made.effects] == ["deploy.run"]
-    assert machine.everything() == before
-    assert (machine.root / "a").read_text() == "spoilt"
+    assert workspace.everything() == before
+    assert (workspace.root / "a").read_text() == "spoilt"
 
 
 @pytest.mark.parametrize(("files", "state"), [(True, True), (True, False), (False, True)])
-def test_going_back(machine: Machine, *, files: bool, state: bool) -> None:
+def test_going_back(workspace: Workspace, *, files: bool, state: bool) -> None:
     """Files, state or both; what was spent stays spent."""
-    session = deployed(machine)
-    root, task = str(machine.root), session.task
+    session = deployed(workspace)
+    root, task = str(workspace.root), session.task
     used = task.ledger.calls_used
     done = carry_out(task, root, plan(task, root, target_of(root), files=files), state=state, by=ANN)
-    assert (machine.root / "a").read_text() == ("good" if files else "spoilt")
+    assert (workspace.root / "a").read_text() == ("good" if files else "spoilt")
     assert bool(done.undo) is files
     found = find_active(root)
     assert found is not None
@@ -278,19 +288,19 @@ def test_going_back(machine: Machine, *, files: bool, state: bool) -> None:
         assert found.machine["trigger"].startswith("rollback to ")
 
 
-def test_a_target_by_name(machine: Machine) -> None:
+def test_a_target_by_name(workspace: Workspace) -> None:
     """Any checkpoint with a page will do; one that is not there is named."""
-    deployed(machine)
-    assert target_of(str(machine.root), "m").page.resumption_point == "deploy"
+    deployed(workspace)
+    assert target_of(str(workspace.root), "m").page.resumption_point == "deploy"
     with pytest.raises(NotFoundError, match="no page of 'x'"):
-        target_of(str(machine.root), "x")
+        target_of(str(workspace.root), "x")
 
 
-def test_a_snapshot_that_fails_keeps_no_call(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_fails_keeps_no_call(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call goes on, and what is wrong is told."""
     monkeypatch.setattr(git_snapshot, "keep", _broken)
     notes: list[str] = []
-    desk = machine.desk(on_event=lambda _event, text: notes.append(text))
+    desk = workspace.desk(on_event=lambda _event, text: notes.append(text))
     _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
     assert admitted.call
     assert "were not kept: git is ill" in notes[0]

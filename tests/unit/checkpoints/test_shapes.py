@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size, tool_history_entry
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode
-from strategies import chained, data, json_values
+from support.events import chained
+from support.strategies import data, json_values
 
 
 def event_of(item: kinds.Data) -> Event:

@@ -16,8 +16,9 @@ from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.tasks.decision import Block, Call, Forward
 from adjourn.tasks.ledger import Ledger
-from strategies import TASK, policy_of
-from unit.checkpoints.test_checkpoint import Machine
+from support.events import TASK
+from support.policies import policy_of
+from support.workspace import Workspace
 
 
 def due(used: int, *rules: str, marks: Any = (), **facts: Any) -> list[str]:
@@ -77,51 +78,51 @@ POLICY = ("allow read", "allow deploy.*", "checkpoint before deploy.*, at 50%", 
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path, monkeypatch)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace(tmp_path, monkeypatch)
     text = "\n".join(["policy work v1", 'goal "do it"', *POLICY, ""])
-    (machine.root / ".aex" / "policy.aex").write_text(text)
-    return machine
+    (workspace.root / ".aex" / "policy.aex").write_text(text)
+    return workspace
 
 
-def test_the_checkpoint_stands_before_the_intent(machine: Machine) -> None:
+def test_the_checkpoint_stands_before_the_intent(workspace: Workspace) -> None:
     """A call that is named finds its checkpoint made, with its tool as the trigger; other calls have none."""
-    desk = machine.desk()
-    machine.work(desk, "read", "deploy.run")
-    order = [event.event for event in machine.events(desk.task_id())]
+    desk = workspace.desk()
+    workspace.work(desk, "read", "deploy.run")
+    order = [event.event for event in workspace.events(desk.task_id())]
     assert order[-3:] == ["checkpoint.created", "tool.allowed", "tool.settled"]
-    (made,) = machine.facts(desk.task_id(), kinds.CheckpointCreated)
+    (made,) = workspace.facts(desk.task_id(), kinds.CheckpointCreated)
     assert (made.trigger, made.name) == ("before deploy.run", f"{desk.task_id()}-before")
 
 
-def test_later_ones_take_the_name_of_the_earlier(machine: Machine) -> None:
+def test_later_ones_take_the_name_of_the_earlier(workspace: Workspace) -> None:
     """A thousand checkpoints before calls are one name, and those at a share another."""
-    desk = machine.desk()
-    machine.work(desk, "deploy.a", "deploy.b", "deploy.c")
+    desk = workspace.desk()
+    workspace.work(desk, "deploy.a", "deploy.b", "deploy.c")
     task = desk.task_id()
-    assert set(names(machine.store)) == {f"{task}-before", f"{task}-at-50"}
-    triggers = [fact.trigger for fact in machine.facts(task, kinds.CheckpointCreated)]
+    assert set(names(workspace.store)) == {f"{task}-before", f"{task}-at-50"}
+    triggers = [fact.trigger for fact in workspace.facts(task, kinds.CheckpointCreated)]
     assert triggers == ["before deploy.a", "before deploy.b", "before deploy.c", "at 50% of calls=4"]
 
 
-def test_a_call_that_no_rule_lets_pass_makes_none(machine: Machine) -> None:
+def test_a_call_that_no_rule_lets_pass_makes_none(workspace: Workspace) -> None:
     """What is refused anyway costs no checkpoint."""
-    desk = machine.desk()
-    machine.write_policy("allow read", "budget calls=9")
-    (machine.root / ".aex" / "policy.aex").write_text(
+    desk = workspace.desk()
+    workspace.write_policy("allow read", "budget calls=9")
+    (workspace.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow read\ndeny deploy.*\ncheckpoint before deploy.*\n'
     )
-    desk = machine.desk()
-    machine.work(desk, "deploy.run")
-    assert machine.facts(desk.task_id(), kinds.CheckpointCreated) == []
+    desk = workspace.desk()
+    workspace.work(desk, "deploy.run")
+    assert workspace.facts(desk.task_id(), kinds.CheckpointCreated) == []
 
 
 def test_without_its_checkpoint_a_call_goes_nowhere(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the checkpoint cannot be written, the call is not decided on, and no intent is written."""
-    desk = machine.desk()
-    machine.work(desk, "read")
+    desk = workspace.desk()
+    workspace.work(desk, "read")
 
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no room")
@@ -129,15 +130,15 @@ def test_without_its_checkpoint_a_call_goes_nowhere(
     monkeypatch.setattr("adjourn.host.keys.private_key", broken)
     with pytest.raises(StoreError):
         desk.admit([Call(tool="deploy.run", digest="1" * 64)])
-    assert machine.task(desk.task_id()).ledger.calls_used == 1
+    assert workspace.task(desk.task_id()).ledger.calls_used == 1
 
 
-def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(machine: Machine) -> None:
+def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspace: Workspace) -> None:
     """A session that others took for dead is not locked out by the checkpoint that its call waits for."""
-    desk = machine.desk()
-    session = machine.work(desk, "read")
+    desk = workspace.desk()
+    session = workspace.work(desk, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
-    other = machine.task(desk.task_id())
+    other = workspace.task(desk.task_id())
     from adjourn.tasks.task import Fact  # noqa: PLC0415
 
     other.commit(lambda _: [Fact(lost)])
@@ -145,10 +146,10 @@ def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(machine:
     assert isinstance(admitted.decision, Forward)
 
 
-def test_a_spent_budget_still_refuses(machine: Machine) -> None:
+def test_a_spent_budget_still_refuses(workspace: Workspace) -> None:
     """A checkpoint at a share is no way around the budget."""
-    desk = machine.desk()
-    machine.work(desk, "read", "read", "read", "read")
+    desk = workspace.desk()
+    workspace.work(desk, "read", "read", "read", "read")
     _, (admitted,) = desk.admit([Call(tool="read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
 
@@ -156,15 +157,15 @@ def test_a_spent_budget_still_refuses(machine: Machine) -> None:
 # --- the discipline, without a word in the policy
 
 
-def plain(machine: Machine, budget: int = 50, **options: Any) -> Any:
+def plain(workspace: Workspace, budget: int = 50, **options: Any) -> Any:
     text = f'policy work v1\ngoal "do it"\nallow *\nbudget calls={budget}\n'
-    (machine.root / ".aex" / "policy.aex").write_text(text)
-    return machine.desk(**options)
+    (workspace.root / ".aex" / "policy.aex").write_text(text)
+    return workspace.desk(**options)
 
 
-def call(machine: Machine, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
+def call(workspace: Workspace, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
     """One call, decided on and settled as the proxy does it."""
-    machine.clock.move(seconds=1)
+    workspace.clock.move(seconds=1)
     one = Call(tool=tool, digest="1" * 64, arguments="{}", **more)
     session, (admitted,) = desk.admit([one])
     if admitted.call:
@@ -173,45 +174,45 @@ def call(machine: Machine, desk: Any, tool: str, outcome: str = "ok", **more: An
         settled(session, facts)
 
 
-def made(machine: Machine, desk: Any) -> list[tuple[int, str]]:
+def made(workspace: Workspace, desk: Any) -> list[tuple[int, str]]:
     """The calls that were used at each checkpoint, and its trigger."""
     found = []
-    for fact in machine.facts(desk.task_id(), kinds.CheckpointCreated):
-        stated = machine.store.get_blob(fact.document)
+    for fact in workspace.facts(desk.task_id(), kinds.CheckpointCreated):
+        stated = workspace.store.get_blob(fact.document)
         assert stated is not None
         found.append((json.loads(stated)["callsUsed"], fact.trigger))
     return found
 
 
-def test_a_budget_of_50_is_checkpointed_at_38_and_45_and_when_it_is_spent(machine: Machine) -> None:
+def test_a_budget_of_50_is_checkpointed_at_38_and_45_and_when_it_is_spent(workspace: Workspace) -> None:
     """Once each, as soon as the share is reached."""
-    desk = plain(machine)
+    desk = plain(workspace)
     for _ in range(52):
-        call(machine, desk, "read")
-    assert made(machine, desk) == [
+        call(workspace, desk, "read")
+    assert made(workspace, desk) == [
         (38, "at 75% of calls=50"), (45, "at 90% of calls=50"), (50, "at 100% of calls=50"),
     ]  # fmt: skip
 
 
-def test_a_jump_over_both_shares_makes_one(machine: Machine) -> None:
+def test_a_jump_over_both_shares_makes_one(workspace: Workspace) -> None:
     """Calls that are decided on together may take the budget past both."""
-    desk = plain(machine)
+    desk = plain(workspace)
     calls = [Call(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
     session, _ = desk.admit(calls)
     settled(session, [])
-    assert made(machine, desk) == [(46, "at 90% of calls=50")]
+    assert made(workspace, desk) == [(46, "at 90% of calls=50")]
 
 
-def test_a_raised_budget_is_armed_again(machine: Machine) -> None:
+def test_a_raised_budget_is_armed_again(workspace: Workspace) -> None:
     """Its shares are those of the new size."""
-    desk = plain(machine, 4)
+    desk = plain(workspace, 4)
     for _ in range(4):
-        call(machine, desk, "read")
-    text = (machine.root / ".aex" / "policy.aex").read_text()
-    (machine.root / ".aex" / "policy.aex").write_text(text.replace("calls=4", "calls=40"))
+        call(workspace, desk, "read")
+    text = (workspace.root / ".aex" / "policy.aex").read_text()
+    (workspace.root / ".aex" / "policy.aex").write_text(text.replace("calls=4", "calls=40"))
     for _ in range(27):
-        call(machine, desk, "read")
-    assert made(machine, desk) == [
+        call(workspace, desk, "read")
+    assert made(workspace, desk) == [
         (3, "at 75% of calls=4"), (4, "at 100% of calls=4"), (30, "at 75% of calls=40"),
     ]  # fmt: skip
 
@@ -225,41 +226,41 @@ def test_a_raised_budget_is_armed_again(machine: Machine) -> None:
     ],
 )
 def test_a_destructive_call_stands_between_two_checkpoints(
-    machine: Machine, tool: str, more: dict[str, Any], label: str
+    workspace: Workspace, tool: str, more: dict[str, Any], label: str
 ) -> None:
     """By a rule on commands, by the tool's name, by the tool's own word: one before it, one after it."""
-    desk = plain(machine)
-    call(machine, desk, "read")
-    call(machine, desk, tool, **more)
-    assert made(machine, desk) == [(1, f"before {label}"), (2, f"after {label}")]
-    order = [event.event for event in machine.events(desk.task_id())][-4:]
+    desk = plain(workspace)
+    call(workspace, desk, "read")
+    call(workspace, desk, tool, **more)
+    assert made(workspace, desk) == [(1, f"before {label}"), (2, f"after {label}")]
+    order = [event.event for event in workspace.events(desk.task_id())][-4:]
     assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
 
 
-def test_a_call_that_only_reads_or_changes_nothing_makes_none(machine: Machine) -> None:
+def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspace) -> None:
     """A tool that says it reads is believed, and ordinary calls cost nothing."""
-    desk = plain(machine)
-    call(machine, desk, "delete.preview", effectful=False)
-    call(machine, desk, "shell.exec", given={"command": "ls"})
-    assert made(machine, desk) == []
+    desk = plain(workspace)
+    call(workspace, desk, "delete.preview", effectful=False)
+    call(workspace, desk, "shell.exec", given={"command": "ls"})
+    assert made(workspace, desk) == []
 
 
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
-def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine, outcome: str) -> None:
+def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
     """What was said since is not there any more; what failed is, and it comes first."""
     from adjourn.checkpoints.builder import Said  # noqa: PLC0415
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
     from adjourn.checkpoints.save import make  # noqa: PLC0415  # beside their only use
 
-    desk = plain(machine)
-    call(machine, desk, "read")
+    desk = plain(workspace)
+    call(workspace, desk, "read")
     session = desk.session()
-    root = str(machine.root)
+    root = str(workspace.root)
     make(session.task, root, "a", budget=50, said=Said(resumption_point="deploy"), sitting=session)
     session, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
-    machine.clock.move(seconds=60)
+    workspace.clock.move(seconds=60)
     make(session.task, root, "b", budget=50, said=Said(resumption_point="celebrate"), sitting=session)
-    machine.clock.move(seconds=60)
+    workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
     session.settle(facts)
     settled(session, facts)
@@ -268,38 +269,38 @@ def test_a_failed_destructive_step_brings_back_the_page_before(machine: Machine,
     assert found.machine["trigger"] == "failed deploy.run: deploy"
     assert found.page.current_state[0].startswith("Failed: deploy.run: deploy: ")
     assert found.page.resumption_point.endswith("Then: deploy")
-    assert (machine.root / "tmp" / "checkpoint-pre-deploy.md").exists()
+    assert (workspace.root / "tmp" / "checkpoint-pre-deploy.md").exists()
 
 
-def test_a_page_that_cannot_be_written_keeps_no_call(machine: Machine) -> None:
+def test_a_page_that_cannot_be_written_keeps_no_call(workspace: Workspace) -> None:
     """The checkpoint is in the store; what is wrong is told."""
     notes: list[str] = []
-    desk = plain(machine, on_event=lambda event, text: notes.append(f"{event}: {text}"))
-    (machine.root / "tmp").write_text("")
-    call(machine, desk, "deploy.run")
-    assert [trigger for _, trigger in made(machine, desk)] == [
+    desk = plain(workspace, on_event=lambda event, text: notes.append(f"{event}: {text}"))
+    (workspace.root / "tmp").write_text("")
+    call(workspace, desk, "deploy.run")
+    assert [trigger for _, trigger in made(workspace, desk)] == [
         "before deploy.run: deploy",
         "after deploy.run: deploy",
     ]
     assert "has no page" in notes[0]
 
 
-def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(machine: Machine) -> None:
+def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(workspace: Workspace) -> None:
     """A broken file switches nothing off."""
-    (machine.root / ".aex" / "discipline.json").write_text("{")
+    (workspace.root / ".aex" / "discipline.json").write_text("{")
     notes: list[str] = []
-    desk = plain(machine, on_event=lambda _event, text: notes.append(text))
-    call(machine, desk, "deploy.run")
+    desk = plain(workspace, on_event=lambda _event, text: notes.append(text))
+    call(workspace, desk, "deploy.run")
     assert "the usual rules count" in notes[0]
-    assert len(made(machine, desk)) == 2
+    assert len(made(workspace, desk)) == 2
 
 
-def test_minutes_that_are_spent_are_checkpointed(machine: Machine) -> None:
+def test_minutes_that_are_spent_are_checkpointed(workspace: Workspace) -> None:
     """Other budgets than calls have no usual shares, but their end."""
     text = 'policy work v1\ngoal "do it"\nallow *\nbudget minutes=1\n'
-    (machine.root / ".aex" / "policy.aex").write_text(text)
-    desk = machine.desk()
+    (workspace.root / ".aex" / "policy.aex").write_text(text)
+    desk = workspace.desk()
     for _ in range(3):
-        machine.clock.move(seconds=40)
-        call(machine, desk, "read")
-    assert [trigger for _, trigger in made(machine, desk)] == ["at 100% of minutes=1"]
+        workspace.clock.move(seconds=40)
+        call(workspace, desk, "read")
+    assert [trigger for _, trigger in made(workspace, desk)] == ["at 100% of minutes=1"]

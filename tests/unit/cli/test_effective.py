@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import strategies_aex as strategies
 from adjourn.aex.explain import Call, explain
 from adjourn.aex.policy import from_text
 from adjourn.cli import main as cli
+from support import strategies
 
 POLICY = """policy p v1
 goal "g"
@@ -209,7 +209,7 @@ def test_the_list_shows_all_of_version_1(capfd: pytest.CaptureFixture[str]) -> N
 
 
 @given(
-    strategies.documents,
+    strategies.contract_documents,
     st.sampled_from(["file.read", "git.push", "FILE_read", "x", "mcp.a", "aex.b"]),
     st.booleans(),
 )

@@ -13,7 +13,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.tasks.decision import Call
 from adjourn.tasks.task import Fact
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 OBSERVE = (
     "mode observe",
@@ -25,18 +25,18 @@ OBSERVE = (
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path, monkeypatch, store="sqlite")
-    monkeypatch.chdir(machine.root)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace(tmp_path, monkeypatch, store="sqlite")
+    monkeypatch.chdir(workspace.root)
     monkeypatch.delenv("ADJOURN_STORE", raising=False)
     monkeypatch.delenv("ADJOURN_TASK", raising=False)
-    write(machine, *OBSERVE)
-    return machine
+    write(workspace, *OBSERVE)
+    return workspace
 
 
-def write(machine: Machine, *lines: str) -> None:
+def write(workspace: Workspace, *lines: str) -> None:
     text = "\n".join(["policy work v1", 'goal "do it"', *lines, ""])
-    (machine.root / ".aex" / "policy.aex").write_text(text)
+    (workspace.root / ".aex" / "policy.aex").write_text(text)
 
 
 def call(tool: str, **given: Any) -> Call:
@@ -45,9 +45,9 @@ def call(tool: str, **given: Any) -> Call:
 
 
 @pytest.fixture
-def worked(machine: Machine) -> Machine:
+def worked(workspace: Workspace) -> Workspace:
     """A task with five calls that nothing blocked, and a report of tokens."""
-    desk = machine.desk(task="t")
+    desk = workspace.desk(task="t")
     for each in (
         call("read"),
         call("read"),
@@ -55,12 +55,12 @@ def worked(machine: Machine) -> Machine:
         call("write", path="src/a"),
         call("write", path="b"),
     ):
-        machine.clock.move(seconds=60)
+        workspace.clock.move(seconds=60)
         session, (admitted,) = desk.admit([each])
         session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
     session.task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
-    machine.leave(desk)
-    return machine
+    workspace.leave(desk)
+    return workspace
 
 
 def said(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -69,7 +69,7 @@ def said(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 
 
 def test_the_first_line_answers_and_the_table_names_the_rules(
-    worked: Machine, capfd: pytest.CaptureFixture[str]
+    worked: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """What would be refused, how often, which tools, by which rule; and what was observed at the time."""
     write(worked, "allow read", "allow write:src/**", "deny rm", "confirm before read")
@@ -84,7 +84,7 @@ def test_the_first_line_answers_and_the_table_names_the_rules(
     assert lines[-1].endswith("deny rm (.aex/policy.aex:5)")
 
 
-def test_it_is_told_to_machines(worked: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_is_told_to_machines(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     """The same with names that stay."""
     write(worked, "allow read", "allow write:src/**")
     told = json.loads(said(capfd, "effective", "--replay", "--json"))
@@ -96,26 +96,26 @@ def test_it_is_told_to_machines(worked: Machine, capfd: pytest.CaptureFixture[st
     assert told["rules"][0]["tools"] == {"rm": 1, "write": 1}
 
 
-def test_a_policy_with_an_error_judges_nothing(worked: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_with_an_error_judges_nothing(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, and the findings."""
     (worked.root / ".aex" / "policy.aex").write_text("policy x v1\nnonsense\n")
     assert said(capfd, "effective", "--replay", code=1) == ""
 
 
 def test_without_a_store_there_is_nothing_to_judge(
-    machine: Machine, capfd: pytest.CaptureFixture[str]
+    workspace: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It says so, and makes none."""
-    machine.store.close()
-    for file in (machine.root / ".aex").glob("adjourn.db*"):
+    workspace.store.close()
+    for file in (workspace.root / ".aex").glob("adjourn.db*"):
         file.unlink()
     assert cli(["effective", "--replay"]) == 1
     assert "there is no store" in capfd.readouterr().err
-    assert not (machine.root / ".aex" / "adjourn.db").exists()
+    assert not (workspace.root / ".aex" / "adjourn.db").exists()
 
 
 def test_status_tells_budgets_and_rates(
-    worked: Machine, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    worked: Workspace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each budget beside calls with what is spent of it, and each rate that has counted in its last period."""
     monkeypatch.setattr("adjourn.cli.shared.context.now", worked.clock)
@@ -132,11 +132,13 @@ def test_status_tells_budgets_and_rates(
     assert (told["tokens"], told["microUsd"], told["workedMilliseconds"]) == (1500, 0, 240_000)
 
 
-def test_status_of_a_task_without_them_has_none(machine: Machine, capfd: pytest.CaptureFixture[str]) -> None:
+def test_status_of_a_task_without_them_has_none(
+    workspace: Workspace, capfd: pytest.CaptureFixture[str]
+) -> None:
     """No empty lines for what no rule counts; tokens that were reported are told."""
-    write(machine, "allow read")
-    desk = machine.desk(task="t")
-    machine.work(desk, "read")
+    write(workspace, "allow read")
+    desk = workspace.desk(task="t")
+    workspace.work(desk, "read")
     assert "spent" not in said(capfd, "status", "t")
     assert "rate" not in said(capfd, "status", "t")
     desk.session().task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,42 +20,33 @@ from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.decision import Call, Forward
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 READ = Call(tool="file.read", digest="1" * 64, effectful=False)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def machine(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    machine = Machine(tmp_path, monkeypatch, store=request.param)
-    yield machine
-    machine.store.close()
-
-
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
 
 
 # --- the task
 
 
-def test_the_proxies_of_one_client_share_a_task(machine: Machine) -> None:
+def test_the_proxies_of_one_client_share_a_task(workspace: Workspace) -> None:
     """The same client, the same task and the same budget; another client has another task."""
-    first, sister, stranger = machine.desk("g1"), machine.desk("g1"), machine.desk("g2")
-    machine.work(first, "file.read")
-    machine.work(sister, "tests.run")
+    first, sister, stranger = workspace.desk("g1"), workspace.desk("g1"), workspace.desk("g2")
+    workspace.work(first, "file.read")
+    workspace.work(sister, "tests.run")
     assert re.fullmatch(r"20260502-[0-9a-z]{8}", first.task_id())
     assert sister.task_id() == first.task_id() != stranger.task_id()
     assert first.session().task.refresh().calls_used == 2
-    assert len(machine.facts(first.task_id(), kinds.SessionOpened)) == 2
+    assert len(workspace.facts(first.task_id(), kinds.SessionOpened)) == 2
 
 
-def test_sisters_that_start_at_once_share_a_task(machine: Machine) -> None:
+def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
     """Whoever is first names the task; the others take that one."""
-    desks = [machine.desk() for _ in range(6)]
+    desks = [workspace.desk() for _ in range(6)]
     start = threading.Barrier(len(desks))
     seen = []
 
@@ -73,93 +63,95 @@ def test_sisters_that_start_at_once_share_a_task(machine: Machine) -> None:
     assert len(set(seen)) == 1
 
 
-def test_a_task_can_be_given(machine: Machine) -> None:
+def test_a_task_can_be_given(workspace: Workspace) -> None:
     """An explicit task is the client's, whatever its sisters do, and leaves no name behind."""
-    desk = machine.desk(task="release-7")
-    machine.work(desk, "file.read")
+    desk = workspace.desk(task="release-7")
+    workspace.work(desk, "file.read")
     assert desk.task_id() == "release-7"
-    assert machine.store.refs("client/") == {}
-    assert machine.desk("g2", task="release-7").task_id() == "release-7"
+    assert workspace.store.refs("client/") == {}
+    assert workspace.desk("g2", task="release-7").task_id() == "release-7"
 
 
 @pytest.mark.parametrize("task", ["../x", "-rf", "a b", "x" * 65, ".", "a/b"])
-def test_a_task_that_is_no_id_is_refused(one: Machine, task: str) -> None:
+def test_a_task_that_is_no_id_is_refused(memory_workspace: Workspace, task: str) -> None:
     """At once, before a store is opened."""
     with pytest.raises(InvalidError, match="not a task id"):
-        one.desk(task=task)
+        memory_workspace.desk(task=task)
 
 
-def test_a_client_in_another_workspace_is_another(one: Machine) -> None:
+def test_a_client_in_another_workspace_is_another(memory_workspace: Workspace) -> None:
     """One client process may work in two workspaces over one store."""
     client = Process("box:b:n", 7, 9)
     assert group_of(client, "/a") == group_of(client, "/a") != group_of(client, "/b")
-    assert one.desk().process == process.current()
-    assert Desk(one.desk().setting).group == group_of(process.parent(), str(one.root))
+    assert memory_workspace.desk().process == process.current()
+    assert Desk(memory_workspace.desk().setting).group == group_of(
+        process.parent(), str(memory_workspace.root)
+    )
 
 
-def test_looking_opens_no_session(one: Machine) -> None:
+def test_looking_opens_no_session(memory_workspace: Workspace) -> None:
     """A desk that was asked for its task and its rules has written no event."""
-    desk = one.desk()
+    desk = memory_workspace.desk()
     desk.task_id()
     assert desk.policy.budget == 20
     assert desk.sessions == []
-    assert one.store.streams() == {}
+    assert memory_workspace.store.streams() == {}
 
 
 # --- going on with another task
 
 
-def two_tasks(machine: Machine) -> tuple[str, str]:
+def two_tasks(workspace: Workspace) -> tuple[str, str]:
     """A finished task `old`, and the id of nothing."""
-    desk = machine.desk("before", task="old")
-    machine.work(desk, "file.read")
-    machine.leave(desk)
+    desk = workspace.desk("before", task="old")
+    workspace.work(desk, "file.read")
+    workspace.leave(desk)
     return "old", "new"
 
 
-def test_a_client_moves(machine: Machine) -> None:
+def test_a_client_moves(workspace: Workspace) -> None:
     """It sits down there, gets up here, and the name of its task follows."""
-    old, _ = two_tasks(machine)
-    desk = machine.desk()
-    machine.work(desk, "file.read")
+    old, _ = two_tasks(workspace)
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
     here = desk.task_id()
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
     session = desk.move(old, [note])
     assert (desk.task_id(), session.task.id) == (old, old)
-    assert machine.facts(old, kinds.CheckpointResumed) == [note]
-    assert machine.facts(here, kinds.SessionClosed) == [kinds.SessionClosed(reason="moved", to=old)]
+    assert workspace.facts(old, kinds.CheckpointResumed) == [note]
+    assert workspace.facts(here, kinds.SessionClosed) == [kinds.SessionClosed(reason="moved", to=old)]
     assert desk.sessions == [session]
-    assert machine.desk().task_id() == old
-    machine.work(desk, "file.read")
-    assert machine.task(old).ledger.calls_used == 2
+    assert workspace.desk().task_id() == old
+    workspace.work(desk, "file.read")
+    assert workspace.task(old).ledger.calls_used == 2
 
 
-def test_a_client_that_has_not_begun_moves_too(machine: Machine) -> None:
+def test_a_client_that_has_not_begun_moves_too(workspace: Workspace) -> None:
     """Where it never sat nothing is left behind."""
-    old, _ = two_tasks(machine)
-    desk = machine.desk()
+    old, _ = two_tasks(workspace)
+    desk = workspace.desk()
     here = desk.task_id()
     desk.move(old, [])
-    assert machine.store.head(here) == EMPTY
+    assert workspace.store.head(here) == EMPTY
     assert desk.task_id() == old
 
 
-def test_moving_to_where_one_is(machine: Machine) -> None:
+def test_moving_to_where_one_is(workspace: Workspace) -> None:
     """Only the note is written."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
     assert desk.move(desk.task_id(), [note]) is session
-    assert [event.event for event in machine.events(desk.task_id())][-1] == "checkpoint.resumed"
-    assert machine.facts(desk.task_id(), kinds.SessionClosed) == []
+    assert [event.event for event in workspace.events(desk.task_id())][-1] == "checkpoint.resumed"
+    assert workspace.facts(desk.task_id(), kinds.SessionClosed) == []
 
 
-def test_a_move_that_is_refused_leaves_all_as_it_was(machine: Machine) -> None:
+def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> None:
     """When another client holds the task, this one stays where it is and goes on."""
-    other = machine.desk("other", task="taken")
-    machine.work(other, "file.read")
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
+    other = workspace.desk("other", task="taken")
+    workspace.work(other, "file.read")
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
     with pytest.raises(HeldError):
         desk.move("taken", [])
     assert desk.session() is session
@@ -167,50 +159,50 @@ def test_a_move_that_is_refused_leaves_all_as_it_was(machine: Machine) -> None:
     assert desk.move("taken", []).task.id == "taken"
 
 
-def test_sisters_follow(machine: Machine) -> None:
+def test_sisters_follow(workspace: Workspace) -> None:
     """A sister that sat at the old task goes on at the new one with its next call, which is counted there."""
-    old, _ = two_tasks(machine)
-    first, sister = machine.desk(), machine.desk()
-    machine.work(first, "file.read")
-    machine.work(sister, "file.read")
+    old, _ = two_tasks(workspace)
+    first, sister = workspace.desk(), workspace.desk()
+    workspace.work(first, "file.read")
+    workspace.work(sister, "file.read")
     here = first.task_id()
     first.move(old, [])
     session, (admitted,) = sister.admit([READ])
     assert (session.task.id, admitted.decision) == (old, Forward())
     assert sister.task_id() == old
-    assert machine.task(here).ledger.calls_used == 2
-    assert machine.task(old).ledger.calls_used == 2
-    assert machine.task(here).ledger.sessions == {}
+    assert workspace.task(here).ledger.calls_used == 2
+    assert workspace.task(old).ledger.calls_used == 2
+    assert workspace.task(here).ledger.sessions == {}
 
 
-def test_sisters_follow_one_that_never_sat(machine: Machine) -> None:
+def test_sisters_follow_one_that_never_sat(workspace: Workspace) -> None:
     """The proxy that is asked to resume need not be one that has worked yet."""
-    old, _ = two_tasks(machine)
-    first, sister = machine.desk(), machine.desk()
-    machine.work(sister, "file.read")
+    old, _ = two_tasks(workspace)
+    first, sister = workspace.desk(), workspace.desk()
+    workspace.work(sister, "file.read")
     here = sister.task_id()
     first.move(old, [])
     session, _ = sister.admit([READ])
     assert session.task.id == old
-    assert machine.task(here).ledger.sessions == {}
+    assert workspace.task(here).ledger.sessions == {}
 
 
-def test_sisters_that_come_later_join(machine: Machine) -> None:
+def test_sisters_that_come_later_join(workspace: Workspace) -> None:
     """A proxy that starts after the move is on the new task at once."""
-    old, _ = two_tasks(machine)
-    first, late = machine.desk(), machine.desk()
+    old, _ = two_tasks(workspace)
+    first, late = workspace.desk(), workspace.desk()
     late.task_id()
-    machine.work(first, "file.read")
+    workspace.work(first, "file.read")
     first.move(old, [])
     assert late.session().task.id == old
 
 
-def test_there_and_back(machine: Machine) -> None:
+def test_there_and_back(workspace: Workspace) -> None:
     """A client may return to the task it came from; its sisters return with it."""
-    old, _ = two_tasks(machine)
-    first, sister = machine.desk(), machine.desk()
-    machine.work(first, "file.read")
-    machine.work(sister, "file.read")
+    old, _ = two_tasks(workspace)
+    first, sister = workspace.desk(), workspace.desk()
+    workspace.work(first, "file.read")
+    workspace.work(sister, "file.read")
     here = first.task_id()
     first.move(old, [])
     sister.admit([READ])
@@ -218,30 +210,30 @@ def test_there_and_back(machine: Machine) -> None:
     session, _ = sister.admit([READ])
     assert session.task.id == here
     assert first.session().task.id == here
-    assert machine.task(here).ledger.calls_used == 3
+    assert workspace.task(here).ledger.calls_used == 3
 
 
-def test_a_call_can_be_for_a_certain_task(machine: Machine) -> None:
+def test_a_call_can_be_for_a_certain_task(workspace: Workspace) -> None:
     """A call that was begun on a task before a move is finished there."""
-    old, _ = two_tasks(machine)
-    desk = machine.desk()
+    old, _ = two_tasks(workspace)
+    desk = workspace.desk()
     session, _ = desk.admit([READ], old)
     assert session.task.id == old
     assert desk.task_id() != old
 
 
-def test_sisters_that_were_given_a_task_stay(machine: Machine) -> None:
+def test_sisters_that_were_given_a_task_stay(workspace: Workspace) -> None:
     """An explicit task is not left: not because a sister moved elsewhere, nor by resuming there."""
-    old, _ = two_tasks(machine)
-    given, sister = machine.desk(task="given"), machine.desk()
-    machine.work(given, "file.read")
-    machine.work(sister, "file.read")
+    old, _ = two_tasks(workspace)
+    given, sister = workspace.desk(task="given"), workspace.desk()
+    workspace.work(given, "file.read")
+    workspace.work(sister, "file.read")
     sister.move(old, [])
     assert given.session().task.id == "given"
     with pytest.raises(RefusedError, match="bound to task given"):
         given.move(old, [])
-    machine.work(given, "file.read")
-    assert machine.task("given").ledger.calls_used == 2
+    workspace.work(given, "file.read")
+    assert workspace.task("given").ledger.calls_used == 2
 
 
 # --- names of clients
@@ -254,7 +246,7 @@ def dead() -> Process:
     return was
 
 
-def test_clients_that_are_dead_are_forgotten(machine: Machine) -> None:
+def test_clients_that_are_dead_are_forgotten(workspace: Workspace) -> None:
     """Their names go; those of the living, of other machines and of another make stay; tasks stay in any case."""
     gone, living = dead(), process.current()
     kept = {
@@ -265,9 +257,9 @@ def test_clients_that_are_dead_are_forgotten(machine: Machine) -> None:
         "client/host/1/2": "t5",
     }
     for name, task in (kept | {f"client/{group_of(gone, '/w')}": "t6"}).items():
-        machine.store.swap(name, task, expect=None)
-    mine = machine.desk("g1").task_id()
-    assert machine.store.refs("client/") == kept | {"client/g1": mine}
+        workspace.store.swap(name, task, expect=None)
+    mine = workspace.desk("g1").task_id()
+    assert workspace.store.refs("client/") == kept | {"client/g1": mine}
 
 
 # --- the store
@@ -316,11 +308,11 @@ def test_what_is_no_store_for_a_desk(tmp_path: Path, url: str) -> None:
     assert refusal.value.remedy
 
 
-def test_a_store_that_does_not_open_is_tried_again(one: Machine) -> None:
+def test_a_store_that_does_not_open_is_tried_again(memory_workspace: Workspace) -> None:
     """Once the cause is gone the same desk works."""
-    desk = one.desk()
+    desk = memory_workspace.desk()
     desk._store = None
-    blocked = one.root / "blocked"
+    blocked = memory_workspace.root / "blocked"
     blocked.write_text("a file where a folder should be")
     desk.setting = msgspec.structs.replace(desk.setting, store="blocked/x.db")
     for _ in range(2):
@@ -333,16 +325,16 @@ def test_a_store_that_does_not_open_is_tried_again(one: Machine) -> None:
     desk.close("eof")
 
 
-def test_closing_ends_every_session(one: Machine) -> None:
+def test_closing_ends_every_session(memory_workspace: Workspace) -> None:
     """All sessions are closed with the reason, and the store too; a later use opens it anew."""
-    desk = one.desk()
+    desk = memory_workspace.desk()
     desk._store = None
     desk.admit([READ])
     desk.admit([READ], "other")
     tasks = {session.task.id for session in desk.sessions}
     desk.close("eof")
     assert desk.sessions == []
-    store = SqliteStore(str(one.root / ".aex" / "adjourn.db"))
+    store = SqliteStore(str(memory_workspace.root / ".aex" / "adjourn.db"))
     assert store.streams().keys() == tasks
     assert store.refs("lease/") == {}
     store.close()
@@ -350,11 +342,11 @@ def test_closing_ends_every_session(one: Machine) -> None:
     desk.close("eof")
 
 
-def test_closing_over_a_broken_store_says_nothing(one: Machine) -> None:
+def test_closing_over_a_broken_store_says_nothing(memory_workspace: Workspace) -> None:
     """What cannot be written then is found out by the next session."""
-    desk = one.desk()
+    desk = memory_workspace.desk()
     desk.admit([READ])
-    one.store.close()
+    memory_workspace.store.close()
     desk.close("eof")
     assert desk.sessions == []
 
@@ -373,9 +365,13 @@ def test_closing_over_a_broken_store_says_nothing(one: Machine) -> None:
         ("postgresql://u@h/d", ()),
     ],
 )
-def test_the_store_is_protected_wherever_it_is(one: Machine, store: str, places: tuple[str, ...]) -> None:
+def test_the_store_is_protected_wherever_it_is(
+    memory_workspace: Workspace, store: str, places: tuple[str, ...]
+) -> None:
     """In the workspace and outside, no gated call may touch it."""
-    desk = one.desk()
-    desk.setting = msgspec.structs.replace(desk.setting, store=store.format(root=one.root))
-    assert desk.protected == tuple(place.format(beside=os.path.dirname(one.root)) for place in places)
+    desk = memory_workspace.desk()
+    desk.setting = msgspec.structs.replace(desk.setting, store=store.format(root=memory_workspace.root))
+    assert desk.protected == tuple(
+        place.format(beside=os.path.dirname(memory_workspace.root)) for place in places
+    )
     assert os.path.isabs(desk.setting.root)

@@ -17,7 +17,7 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.lease import Sitting
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
-from strategies import policy_of
+from support.policies import policy_of
 
 TASK = "20260502-abcdefgh"
 Say = Callable[..., None]

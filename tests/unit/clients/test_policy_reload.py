@@ -16,12 +16,12 @@ from adjourn.policy.contract import BrokenContractError, read_contract, reread_p
 from adjourn.policy.protected.places import SIGNATURES
 from adjourn.tasks.decision import Block, Call, Decision, Forward
 from adjourn.tasks.task import Fact
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 READ = Call(tool="read", digest="1" * 64, effectful=False)
 
 
-class Reloading(Machine):
+class Reloading(Workspace):
     """A machine whose policy is version 1, and what its desks said of it."""
 
     def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ class Reloading(Machine):
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
     return Reloading(tmp_path, monkeypatch)
 
 
@@ -54,182 +54,182 @@ def decided(desk: Desk, call: Call = READ) -> Decision:
     return desk.admit([call])[1][0].decision
 
 
-def test_an_edit_counts_from_the_next_call(machine: Reloading) -> None:
+def test_an_edit_counts_from_the_next_call(workspace: Reloading) -> None:
     """The event has the digest of the new text and its budget, and stands before the call's own."""
-    desk = machine.desk()
+    desk = workspace.desk()
     assert isinstance(decided(desk), Forward)
-    machine.edit("allow write", "budget calls=7")
+    workspace.edit("allow write", "budget calls=7")
     assert isinstance(decided(desk), Block)
-    events = machine.events(desk.task_id())
+    events = workspace.events(desk.task_id())
     assert [event.event for event in events[-2:]] == ["policy.changed", "tool.denied"]
-    (changed,) = machine.facts(desk.task_id(), kinds.PolicyChanged)
-    assert changed == kinds.PolicyChanged(budget=7, policy=digest(machine.policy_file.read_bytes()))
-    assert machine.store.get_blob(changed.policy) == machine.policy_file.read_bytes()
-    assert [event for event, _ in machine.told] == ["policy.changed"]
+    (changed,) = workspace.facts(desk.task_id(), kinds.PolicyChanged)
+    assert changed == kinds.PolicyChanged(budget=7, policy=digest(workspace.policy_file.read_bytes()))
+    assert workspace.store.get_blob(changed.policy) == workspace.policy_file.read_bytes()
+    assert [event for event, _ in workspace.told] == ["policy.changed"]
 
 
-def test_a_call_is_judged_by_the_rules_of_its_own_time(machine: Reloading) -> None:
+def test_a_call_is_judged_by_the_rules_of_its_own_time(workspace: Reloading) -> None:
     """The first call after a scope was added is held against that scope, with the places that it leads to."""
-    machine.edit("allow write")
-    desk = machine.desk()
+    workspace.edit("allow write")
+    desk = workspace.desk()
     call = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
     assert isinstance(decided(desk, call), Forward)
-    machine.edit("allow write:src/**")
+    workspace.edit("allow write:src/**")
     assert isinstance(decided(desk, call), Forward)
     assert isinstance(decided(desk, Call(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block)
 
 
-def test_a_file_that_was_touched_or_written_anew_is_not_edited(machine: Reloading) -> None:
+def test_a_file_that_was_touched_or_written_anew_is_not_edited(workspace: Reloading) -> None:
     """Only another text is another policy."""
-    desk = machine.desk()
+    desk = workspace.desk()
     decided(desk)
-    machine.edit("allow read", "allow write:src/**")
+    workspace.edit("allow read", "allow write:src/**")
     decided(desk)
-    assert machine.facts(desk.task_id(), kinds.PolicyChanged) == []
-    assert machine.told == []
+    assert workspace.facts(desk.task_id(), kinds.PolicyChanged) == []
+    assert workspace.told == []
 
 
-def test_an_edit_between_reading_and_the_first_call_is_seen(machine: Reloading) -> None:
+def test_an_edit_between_reading_and_the_first_call_is_seen(workspace: Reloading) -> None:
     """There is no moment in which an edit goes by unseen."""
-    desk = machine.desk()
-    machine.edit("deny read")
+    desk = workspace.desk()
+    workspace.edit("deny read")
     assert isinstance(decided(desk), Block)
 
 
 @pytest.mark.parametrize("broken", ["policy x v1\nallow\nnonsense\n", "", None])
-def test_a_broken_edit_changes_nothing_and_is_written_down(machine: Reloading, broken: str | None) -> None:
+def test_a_broken_edit_changes_nothing_and_is_written_down(workspace: Reloading, broken: str | None) -> None:
     """Also where the file is gone. The next edit counts again, even one back to what it was."""
-    desk = machine.desk()
+    desk = workspace.desk()
     decided(desk)
-    good = machine.policy_file.read_text()
+    good = workspace.policy_file.read_text()
     if broken is None:
-        machine.policy_file.unlink()
+        workspace.policy_file.unlink()
     else:
-        machine.policy_file.write_text(broken)
+        workspace.policy_file.write_text(broken)
     assert isinstance(decided(desk), Forward)
-    (fact,) = machine.facts(desk.task_id(), kinds.PolicyBroken)
+    (fact,) = workspace.facts(desk.task_id(), kinds.PolicyBroken)
     assert fact.message.startswith(".aex/policy.aex")
-    assert "the earlier one still counts" in machine.told[-1][1]
+    assert "the earlier one still counts" in workspace.told[-1][1]
     decided(desk)
-    assert len(machine.told) == 1  # said once
-    machine.policy_file.write_text(good)
+    assert len(workspace.told) == 1  # said once
+    workspace.policy_file.write_text(good)
     assert isinstance(decided(desk), Forward)
-    assert [event for event, _ in machine.told] == ["policy.broken", "policy.changed"]
+    assert [event for event, _ in workspace.told] == ["policy.broken", "policy.changed"]
 
 
-def test_a_broken_edit_before_the_first_call_is_written_down_too(machine: Reloading) -> None:
+def test_a_broken_edit_before_the_first_call_is_written_down_too(workspace: Reloading) -> None:
     """The event waits for the session that the call opens."""
-    desk = machine.desk()
-    machine.policy_file.write_text("nonsense")
+    desk = workspace.desk()
+    workspace.policy_file.write_text("nonsense")
     decided(desk)
-    assert len(machine.facts(desk.task_id(), kinds.PolicyBroken)) == 1
+    assert len(workspace.facts(desk.task_id(), kinds.PolicyBroken)) == 1
 
 
 def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
-    machine: Reloading, monkeypatch: pytest.MonkeyPatch
+    workspace: Reloading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the store fails at the edit, the next call tries again, and is decided on under the new rules."""
-    desk = machine.desk()
+    desk = workspace.desk()
     decided(desk)
-    machine.edit("deny read")
+    workspace.edit("deny read")
 
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(machine.store, "append", broken)
+        patch.setattr(workspace.store, "append", broken)
         with pytest.raises(StoreError):
             decided(desk)
         with pytest.raises(StoreError):
             decided(desk)
     assert isinstance(decided(desk), Block)
-    assert len(machine.facts(desk.task_id(), kinds.PolicyChanged)) == 1
+    assert len(workspace.facts(desk.task_id(), kinds.PolicyChanged)) == 1
 
 
-def test_every_session_of_the_desk_goes_on_under_the_edited_policy(machine: Reloading) -> None:
+def test_every_session_of_the_desk_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
     """Also those of other tasks, whose calls come later."""
-    desk = machine.desk()
+    desk = workspace.desk()
     desk.admit([READ], "other")
     decided(desk)
-    machine.edit("deny read")
+    workspace.edit("deny read")
     assert isinstance(decided(desk), Block)
     assert isinstance(desk.admit([READ], "other")[1][0].decision, Block)
-    assert len(machine.facts("other", kinds.PolicyChanged)) == 1
+    assert len(workspace.facts("other", kinds.PolicyChanged)) == 1
 
 
-def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(machine: Reloading) -> None:
+def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
     """A change finds its session anew when others took it for dead."""
-    desk = machine.desk()
+    desk = workspace.desk()
     decided(desk)
     lost = kinds.SessionLost(calls=[], lost=desk.session().id, reason="expired")
-    machine.task(desk.task_id()).commit(lambda _: [Fact(lost)])
-    machine.edit("deny read")
+    workspace.task(desk.task_id()).commit(lambda _: [Fact(lost)])
+    workspace.edit("deny read")
     assert isinstance(decided(desk), Block)
 
 
-def test_an_edited_contract_changes_nothing(machine: Reloading) -> None:
+def test_an_edited_contract_changes_nothing(workspace: Reloading) -> None:
     """A contract stays as it was read when the session began, since an agent can edit it; a policy's edit still counts."""
-    contract = machine.root / "fix.aex"
+    contract = workspace.root / "fix.aex"
     contract.write_text('task fix v0\ngoal "fix it"\nuse read\nreturn 1\n')
-    desk = machine.desk(contract="fix.aex")
+    desk = workspace.desk(contract="fix.aex")
     decided(desk)
     contract.write_text('task fix v0\ngoal "fix it"\nuse read\nuse write\nreturn 1\n')
     write = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
     assert isinstance(decided(desk, write), Block)
-    machine.edit("allow *")
+    workspace.edit("allow *")
     assert isinstance(decided(desk, write), Block)
     assert isinstance(decided(desk), Forward)
 
 
-def test_the_policy_is_protected_wherever_it_is(machine: Reloading, tmp_path: Path) -> None:
+def test_the_policy_is_protected_wherever_it_is(workspace: Reloading, tmp_path: Path) -> None:
     """Since an edit counts at once, no gated call may touch a policy that lies elsewhere, or what a person's link leads to."""
-    other = machine.root / "conf"
+    other = workspace.root / "conf"
     other.mkdir()
-    (other / "real.aex").write_text(machine.policy_file.read_text())
+    (other / "real.aex").write_text(workspace.policy_file.read_text())
     (tmp_path / "person").mkdir()
     (tmp_path / "person" / "p.aex").symlink_to(other / "real.aex")
-    root = os.path.realpath(machine.root)
+    root = os.path.realpath(workspace.root)
     link = str(tmp_path / "person" / "p.aex")
     for named, places in (("conf/real.aex", ("conf/real.aex",)), (link, (link, "conf/real.aex"))):
-        desk = Desk(Setting(root=root, contract=read_contract(root, named)), machine.clock)
+        desk = Desk(Setting(root=root, contract=read_contract(root, named)), workspace.clock)
         assert desk.protected == places
 
 
-def _json_policies(machine: Reloading) -> Desk:
+def _json_policies(workspace: Reloading) -> Desk:
     """A desk under a JSON policy in a folder of its own, which extends another."""
-    folder = machine.root / "conf"
+    folder = workspace.root / "conf"
     folder.mkdir()
     (folder / "own.json").write_text('{"extends": "base.json", "allow": ["write"]}')
     (folder / "base.json").write_text('{"allow": ["read"]}')
-    root = os.path.realpath(machine.root)
-    return Desk(Setting(root=root, contract=read_contract(root, "conf/own.json")), machine.clock)
+    root = os.path.realpath(workspace.root)
+    return Desk(Setting(root=root, contract=read_contract(root, "conf/own.json")), workspace.clock)
 
 
-def test_what_a_json_policy_extends_is_protected_with_it(machine: Reloading) -> None:
+def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -> None:
     """No gated call may widen the policy by way of its base."""
-    assert _json_policies(machine).protected == ("conf/own.json", "conf/base.json")
+    assert _json_policies(workspace).protected == ("conf/own.json", "conf/base.json")
 
 
-def test_an_edited_base_counts_from_the_next_call(machine: Reloading) -> None:
+def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
     """As the policy's own file does; and what it newly extends is protected, too."""
-    desk = _json_policies(machine)
+    desk = _json_policies(workspace)
     write = Call(tool="write", digest="1" * 64)
     assert isinstance(decided(desk, write), Forward)
-    (machine.root / "conf" / "base.json").write_text(
+    (workspace.root / "conf" / "base.json").write_text(
         '{"allow": ["read"], "deny": ["write"], "extends": "more.json"}'
     )
-    (machine.root / "conf" / "more.json").write_text("{}")
+    (workspace.root / "conf" / "more.json").write_text("{}")
     assert isinstance(decided(desk, write), Block)
     assert desk.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
-    (machine.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
+    (workspace.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
     assert isinstance(decided(desk), Block)
 
 
-def test_signatures_are_protected_where_they_are_required(machine: Reloading) -> None:
+def test_signatures_are_protected_where_they_are_required(workspace: Reloading) -> None:
     """And from the call on from which they are."""
-    desk = machine.desk()
+    desk = workspace.desk()
     assert SIGNATURES not in desk.protected
-    machine.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
+    workspace.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
     decided(desk)
     assert desk.protected == (SIGNATURES,)
 

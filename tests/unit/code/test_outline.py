@@ -17,7 +17,7 @@ from adjourn.code.model.repository import Repository
 from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from code_files import SHAPES, write
+from support.code_files import SHAPES, write
 
 SAMPLES = {
     "python": ("class A:\n    def m(self): pass\nX = 1\n", [("A", "class", ""), ("m", "method", "A"), ("X", "variable", "")]),

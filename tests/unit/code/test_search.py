@@ -15,7 +15,7 @@ from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import Repository
 from adjourn.code.search.text import MAX_LINE, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from code_files import write
+from support.code_files import write
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from adjourn.code.search.routing import query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from code_files import SHAPES, USER, repository
+from support.code_files import SHAPES, USER, repository
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
 from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, RefusedError
-from code_files import SHAPES, USER, git, repository, write
+from support.code_files import SHAPES, USER, git, repository, write
 
 
 @pytest.fixture

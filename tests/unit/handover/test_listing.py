@@ -13,52 +13,52 @@ import pytest
 
 from adjourn.errors import NotFoundError
 from adjourn.handover.listing import listed, read_contract_file
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 LIMIT = 256 * 1024
 TASK = 'task fix_test v0\ngoal "Fix the failing test."\nuse file.read, file.write, tests.run\nreturn 1\n'
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def machine(
+def workspace(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    machine = Machine(tmp_path, monkeypatch, store=request.param)
-    yield machine
-    machine.store.close()
+) -> Iterator[Workspace]:
+    workspace = Workspace(tmp_path, monkeypatch, store=request.param)
+    yield workspace
+    workspace.store.close()
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
 
 
-def put(machine: Machine, path: str, text: str = TASK) -> Path:
-    place = machine.root / path
+def put(workspace: Workspace, path: str, text: str = TASK) -> Path:
+    place = workspace.root / path
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
     return place
 
 
-def all_of(machine: Machine, limit: int = LIMIT) -> list[dict[str, Any]]:
-    return listed(machine.store, str(machine.root), limit=limit)
+def all_of(workspace: Workspace, limit: int = LIMIT) -> list[dict[str, Any]]:
+    return listed(workspace.store, str(workspace.root), limit=limit)
 
 
-def paths(machine: Machine) -> list[str]:
-    return [entry["path"] for entry in all_of(machine)]
+def paths(workspace: Workspace) -> list[str]:
+    return [entry["path"] for entry in all_of(workspace)]
 
 
 # --- the list
 
 
-def test_the_published_answer(machine: Machine) -> None:
+def test_the_published_answer(workspace: Workspace) -> None:
     """Contracts, runs and checkpoints, in this order, each with the published fields in the published order."""
-    put(machine, "tasks/fix-test.aex")
-    put(machine, ".aex/runs/7.aex", TASK.replace("fix_test", "draft"))
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    machine.save(desk, description="Read auth files, identified the bug")
-    assert [list(entry.items()) for entry in all_of(machine)] == [
+    put(workspace, "tasks/fix-test.aex")
+    put(workspace, ".aex/runs/7.aex", TASK.replace("fix_test", "draft"))
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    workspace.save(desk, description="Read auth files, identified the bug")
+    assert [list(entry.items()) for entry in all_of(workspace)] == [
         [
             ("name", "fix_test"),
             ("path", "tasks/fix-test.aex"),
@@ -82,108 +82,110 @@ def test_the_published_answer(machine: Machine) -> None:
     ]
 
 
-def test_an_empty_workspace(machine: Machine) -> None:
+def test_an_empty_workspace(workspace: Workspace) -> None:
     """Nothing is nothing, and no error."""
-    assert all_of(machine) == []
+    assert all_of(workspace) == []
 
 
-def test_the_order_is_by_name(one: Machine) -> None:
+def test_the_order_is_by_name(memory_workspace: Workspace) -> None:
     """Within each kind."""
     for name in ("b", "a", "C"):
-        put(one, f"tasks/{name}.aex")
-    desk = one.desk()
-    one.work(desk, "file.read")
+        put(memory_workspace, f"tasks/{name}.aex")
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
     for name in ("z", "y"):
-        one.save(desk, name)
-    assert paths(one) == [
+        memory_workspace.save(desk, name)
+    assert paths(memory_workspace) == [
         "tasks/C.aex", "tasks/a.aex", "tasks/b.aex", ".aex/checkpoints/y/", ".aex/checkpoints/z/",
     ]  # fmt: skip
 
 
-def test_only_contracts_of_these_folders(one: Machine, tmp_path: Path) -> None:
+def test_only_contracts_of_these_folders(memory_workspace: Workspace, tmp_path: Path) -> None:
     """No other suffix, no folder below, nothing that a link brings in; a broken contract is listed under its file's name."""
-    put(one, "tasks/broken.aex", "use (\n")
-    put(one, "tasks/notes.txt")
-    put(one, "tasks/deeper/x.aex")
-    put(one, "elsewhere/x.aex")
-    (one.root / "tasks" / "folder.aex").mkdir()
+    put(memory_workspace, "tasks/broken.aex", "use (\n")
+    put(memory_workspace, "tasks/notes.txt")
+    put(memory_workspace, "tasks/deeper/x.aex")
+    put(memory_workspace, "elsewhere/x.aex")
+    (memory_workspace.root / "tasks" / "folder.aex").mkdir()
     (tmp_path / "secret.aex").write_text(TASK)
-    (one.root / "tasks" / "out.aex").symlink_to(tmp_path / "secret.aex")
-    os.mkfifo(one.root / "tasks" / "pipe.aex")
-    (one.root / "tasks" / "bytes.aex").write_bytes(b"\xff")
-    assert [(entry["name"], entry["path"]) for entry in all_of(one)] == [("broken", "tasks/broken.aex")]
-    assert "goal" not in all_of(one)[0]
+    (memory_workspace.root / "tasks" / "out.aex").symlink_to(tmp_path / "secret.aex")
+    os.mkfifo(memory_workspace.root / "tasks" / "pipe.aex")
+    (memory_workspace.root / "tasks" / "bytes.aex").write_bytes(b"\xff")
+    assert [(entry["name"], entry["path"]) for entry in all_of(memory_workspace)] == [
+        ("broken", "tasks/broken.aex")
+    ]
+    assert "goal" not in all_of(memory_workspace)[0]
 
 
 @pytest.mark.parametrize("place", ["tasks", ".aex/runs", ".aex/checkpoints"])
-def test_a_folder_that_leads_out_is_empty(one: Machine, tmp_path: Path, place: str) -> None:
+def test_a_folder_that_leads_out_is_empty(memory_workspace: Workspace, tmp_path: Path, place: str) -> None:
     """A link to elsewhere does not make its files known."""
     (tmp_path / "out" / "x").mkdir(parents=True)
     (tmp_path / "out" / "x.aex").write_text(TASK)
-    (one.root / place).symlink_to(tmp_path / "out")
-    assert all_of(one) == []
+    (memory_workspace.root / place).symlink_to(tmp_path / "out")
+    assert all_of(memory_workspace) == []
 
 
-def test_checkpoints_that_git_brought_are_listed(one: Machine) -> None:
+def test_checkpoints_that_git_brought_are_listed(memory_workspace: Workspace) -> None:
     """Those that only a folder has, published ones too; what cannot be read is left out."""
     put(
-        one,
+        memory_workspace,
         ".aex/checkpoints/theirs/checkpoint.json",
         '{"name":"x","timestamp":"","callsUsed":1,"toolHistory":[]}',
     )
-    put(one, ".aex/checkpoints/broken/checkpoint.json", "{")
-    put(one, ".aex/checkpoints/not a name/checkpoint.json", "{}")
-    put(one, ".aex/checkpoints/empty/audit.jsonl", "")
-    put(one, ".aex/checkpoints/file", "")
+    put(memory_workspace, ".aex/checkpoints/broken/checkpoint.json", "{")
+    put(memory_workspace, ".aex/checkpoints/not a name/checkpoint.json", "{}")
+    put(memory_workspace, ".aex/checkpoints/empty/audit.jsonl", "")
+    put(memory_workspace, ".aex/checkpoints/file", "")
     listed = {"name": "theirs", "path": ".aex/checkpoints/theirs/", "type": "checkpoint", "goal": ""}
-    assert all_of(one) == [listed | {"describedBy": "an untrusted signer"}]
+    assert all_of(memory_workspace) == [listed | {"describedBy": "an untrusted signer"}]
 
 
-def test_litter_of_a_crash_is_not_listed(one: Machine) -> None:
+def test_litter_of_a_crash_is_not_listed(memory_workspace: Workspace) -> None:
     """Temporary files of a write that was cut off change nothing."""
-    desk = one.desk()
-    one.work(desk, "file.read")
-    one.save(desk)
-    before = all_of(one)
-    put(one, ".aex/checkpoints/fix-auth/.checkpoint.json.7.abcd", "{")
-    put(one, ".aex/checkpoints/.checkpoint.json.7.abcd", "{")
-    assert all_of(one) == before
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    before = all_of(memory_workspace)
+    put(memory_workspace, ".aex/checkpoints/fix-auth/.checkpoint.json.7.abcd", "{")
+    put(memory_workspace, ".aex/checkpoints/.checkpoint.json.7.abcd", "{")
+    assert all_of(memory_workspace) == before
 
 
-def test_the_store_says_what_its_checkpoints_are(one: Machine) -> None:
+def test_the_store_says_what_its_checkpoints_are(memory_workspace: Workspace) -> None:
     """With or without their folders."""
-    desk = one.desk()
-    one.work(desk, "file.read")
-    one.save(desk, description="true")
-    path = one.folder() / "checkpoint.json"
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk, description="true")
+    path = memory_workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace('"description": "true"', '"description": "false"', 1))
-    assert all_of(one)[0]["goal"] == "true"
-    shutil.rmtree(one.folder())
-    assert all_of(one)[0]["goal"] == "true"
+    assert all_of(memory_workspace)[0]["goal"] == "true"
+    shutil.rmtree(memory_workspace.folder())
+    assert all_of(memory_workspace)[0]["goal"] == "true"
 
 
-def test_a_broken_checkpoint_hides_no_other(one: Machine) -> None:
+def test_a_broken_checkpoint_hides_no_other(memory_workspace: Workspace) -> None:
     """A name in the store that leads nowhere is left out."""
-    desk = one.desk()
-    one.work(desk, "file.read")
-    one.save(desk)
-    one.store.swap("checkpoint/broken", "nowhere 1 abc", expect=None)
-    assert paths(one) == [".aex/checkpoints/fix-auth/"]
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    memory_workspace.store.swap("checkpoint/broken", "nowhere 1 abc", expect=None)
+    assert paths(memory_workspace) == [".aex/checkpoints/fix-auth/"]
 
 
-def test_the_list_is_bounded(one: Machine) -> None:
+def test_the_list_is_bounded(memory_workspace: Workspace) -> None:
     """However much there is, the answer as it is shown stays under the limit, and has the first ones whole."""
     for number in range(60):
-        put(one, f"tasks/t{number:03}.aex", TASK.replace("Fix", "Fix it, " + "x" * (number * 7)))
+        put(memory_workspace, f"tasks/t{number:03}.aex", TASK.replace("Fix", "Fix it, " + "x" * (number * 7)))
     for limit in (1000, 5000, 12_000, LIMIT):
-        entries = all_of(one, limit)
+        entries = all_of(memory_workspace, limit)
         text = msgspec.json.format(msgspec.json.encode({"tasks": entries}), indent=2)
         assert len(text) <= limit
         assert [entry["path"] for entry in entries] == [
             f"tasks/t{number:03}.aex" for number in range(len(entries))
         ]
     assert len(entries) == 60
-    assert 5 < len(all_of(one, 5000)) < 60
+    assert 5 < len(all_of(memory_workspace, 5000)) < 60
 
 
 # --- reading one
@@ -200,26 +202,26 @@ def test_the_list_is_bounded(one: Machine) -> None:
         "alias",
     ],
 )
-def test_a_contract_of_the_workspace(one: Machine, path: str) -> None:
+def test_a_contract_of_the_workspace(memory_workspace: Workspace, path: str) -> None:
     """By any path that stays inside; the real path and the text come back."""
-    real = put(one, "tasks/fix.aex")
-    (one.root / "linked.aex").symlink_to("tasks/fix.aex")
-    (one.root / "alias").symlink_to("tasks/fix.aex")
-    found = read_contract_file(str(one.root), path.format(root=one.root))
+    real = put(memory_workspace, "tasks/fix.aex")
+    (memory_workspace.root / "linked.aex").symlink_to("tasks/fix.aex")
+    (memory_workspace.root / "alias").symlink_to("tasks/fix.aex")
+    found = read_contract_file(str(memory_workspace.root), path.format(root=memory_workspace.root))
     assert found == (os.path.realpath(real), TASK)
 
 
-def test_one_answer_for_everything_else(one: Machine, tmp_path: Path) -> None:
+def test_one_answer_for_everything_else(memory_workspace: Workspace, tmp_path: Path) -> None:
     """Outside, missing, a link out, another suffix, a folder, a pipe, bytes: nobody can tell one from the other."""
     (tmp_path / "secret.aex").write_text(TASK)
-    put(one, "notes.txt")
-    (one.root / "out.aex").symlink_to(tmp_path / "secret.aex")
-    (one.root / "loop.aex").symlink_to("loop.aex")
-    (one.root / "text.aex").symlink_to("notes.txt")
-    (one.root / "folder.aex").mkdir()
-    os.mkfifo(one.root / "pipe.aex")
-    (one.root / "bytes.aex").write_bytes(b"\xff")
-    with (one.root / "huge.aex").open("wb") as huge:
+    put(memory_workspace, "notes.txt")
+    (memory_workspace.root / "out.aex").symlink_to(tmp_path / "secret.aex")
+    (memory_workspace.root / "loop.aex").symlink_to("loop.aex")
+    (memory_workspace.root / "text.aex").symlink_to("notes.txt")
+    (memory_workspace.root / "folder.aex").mkdir()
+    os.mkfifo(memory_workspace.root / "pipe.aex")
+    (memory_workspace.root / "bytes.aex").write_bytes(b"\xff")
+    with (memory_workspace.root / "huge.aex").open("wb") as huge:
         huge.truncate(10_000_001)
     tried = [
         "../secret.aex", "../missing.aex", str(tmp_path / "secret.aex"), "/etc/passwd", "/etc/missing.aex", "missing.aex",
@@ -228,7 +230,7 @@ def test_one_answer_for_everything_else(one: Machine, tmp_path: Path) -> None:
     ]  # fmt: skip
     for path in tried:
         with pytest.raises(NotFoundError) as refusal:
-            read_contract_file(str(one.root), path)
+            read_contract_file(str(memory_workspace.root), path)
         assert refusal.value.message == f"no contract at {path[:200]!r}"
         assert refusal.value.remedy == "name an .aex file inside the workspace"
         assert refusal.value.__cause__ is None

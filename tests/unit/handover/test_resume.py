@@ -44,49 +44,49 @@ from adjourn.store.base import EMPTY
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.approvals import settle_doubt
 from adjourn.tasks.decision import Block, Call
-from unit.checkpoints.test_checkpoint import ANN, Machine
-from unit.checkpoints.test_folder import EDITS, Forger
+from support.forging import EDITS, Forger
+from support.workspace import ANN, Workspace
 
 FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
 """A process on a machine that cannot be looked at."""
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def machine(
+def workspace(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    machine = Machine(tmp_path / "a", monkeypatch, store=request.param)
-    yield machine
-    machine.store.close()
+) -> Iterator[Workspace]:
+    workspace = Workspace(tmp_path / "a", monkeypatch, store=request.param)
+    yield workspace
+    workspace.store.close()
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path / "a", monkeypatch)
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path / "a", monkeypatch)
 
 
 @pytest.fixture
-def two(one: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def two(memory_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """Another machine, in use, with another user's keys. The first one's keys are trusted when `trusting` was called."""
-    return Machine(tmp_path / "b", monkeypatch)
+    return Workspace(tmp_path / "b", monkeypatch)
 
 
-def saved(machine: Machine, *tools: str, name: str = "fix-auth") -> str:
+def saved(workspace: Workspace, *tools: str, name: str = "fix-auth") -> str:
     """A client works, saves and goes; returns the task."""
-    desk = machine.desk("first")
+    desk = workspace.desk("first")
     desk.process = FAR
-    machine.work(desk, *(tools or ("file.read", "tests.run", "network.fetch")))
-    made = machine.save(desk, name)
-    machine.leave(desk)
+    workspace.work(desk, *(tools or ("file.read", "tests.run", "network.fetch")))
+    made = workspace.save(desk, name)
+    workspace.leave(desk)
     return made.event.task
 
 
-def carried(here: Machine, there: Machine, name: str = "fix-auth") -> None:
+def carried(here: Workspace, there: Workspace, name: str = "fix-auth") -> None:
     """What git does: the folder, and nothing else."""
     shutil.copytree(here.folder(name), there.folder(name), dirs_exist_ok=True)
 
 
-def trusting(there: Machine, here: Machine) -> None:
+def trusting(there: Workspace, here: Workspace) -> None:
     here.use()
     public = keys.own_public_key()
     there.use()
@@ -96,10 +96,10 @@ def trusting(there: Machine, here: Machine) -> None:
 # --- the answer
 
 
-def test_the_answer_is_the_published_one_and_ours(machine: Machine) -> None:
+def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
     """The published fields, in their order, then the task, the time and the goal."""
-    task = saved(machine)
-    answer = machine.resume(machine.desk("second"))
+    task = saved(workspace)
+    answer = workspace.resume(workspace.desk("second"))
     assert list(answer.items()) == [
         ("name", "fix-auth"),
         ("description", "found it"),
@@ -122,65 +122,76 @@ def test_the_answer_is_the_published_one_and_ours(machine: Machine) -> None:
     ]
 
 
-def test_what_there_is_not_is_not_told(one: Machine) -> None:
+def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     """Without a description and a limit the answer has neither."""
-    one.write_policy("use file.read")
-    desk = one.desk()
-    one.work(desk, "file.read")
+    memory_workspace.write_policy("use file.read")
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
     session = desk.session()
     create(session.task, "plain", sitting=session)
-    assert list(one.resume(desk, "plain")) == [
+    assert list(memory_workspace.resume(desk, "plain")) == [
         "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal",
     ]  # fmt: skip
 
 
-def test_tools_are_told_once_and_in_order(one: Machine) -> None:
+def test_tools_are_told_once_and_in_order(memory_workspace: Workspace) -> None:
     """Only those that were forwarded, each once, in the order of their first call."""
     saved(
-        one, "tests.run", "network.fetch", "file.read", "tests.run", "unheard.of", "file.read", "file.write"
+        memory_workspace,
+        "tests.run",
+        "network.fetch",
+        "file.read",
+        "tests.run",
+        "unheard.of",
+        "file.read",
+        "file.write",
     )
-    assert one.resume(one.desk("second"))["toolsCalled"] == ["tests.run", "file.read", "file.write"]
+    assert memory_workspace.resume(memory_workspace.desk("second"))["toolsCalled"] == [
+        "tests.run",
+        "file.read",
+        "file.write",
+    ]
 
 
-def test_what_is_spent_is_the_tasks(machine: Machine) -> None:
+def test_what_is_spent_is_the_tasks(workspace: Workspace) -> None:
     """An older checkpoint refunds nothing: neither another name, nor another session, nor both."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    machine.save(desk, "early")
-    machine.work(desk, *["file.read"] * 9)
-    machine.save(desk, "late")
-    machine.leave(desk)
-    second = machine.desk("second")
-    early = machine.resume(second, "early")
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    workspace.save(desk, "early")
+    workspace.work(desk, *["file.read"] * 9)
+    workspace.save(desk, "late")
+    workspace.leave(desk)
+    second = workspace.desk("second")
+    early = workspace.resume(second, "early")
     assert (early["callsUsed"], early["budgetRemaining"]) == (10, 10)
-    machine.work(second, "file.write")
-    assert machine.resume(second, "late")["callsUsed"] == 11
-    assert machine.resume(second, "early")["budgetRemaining"] == 9
+    workspace.work(second, "file.write")
+    assert workspace.resume(second, "late")["callsUsed"] == 11
+    assert workspace.resume(second, "early")["budgetRemaining"] == 9
 
 
-def test_no_budget_is_below_nothing(one: Machine) -> None:
+def test_no_budget_is_below_nothing(memory_workspace: Workspace) -> None:
     """A policy that was narrowed below what is spent leaves 0, and calls are refused."""
-    saved(one, *["file.read"] * 5)
-    one.write_policy("use file.read", "budget calls=3")
-    desk = one.desk("second")
-    assert one.resume(desk)["budgetRemaining"] == 0
+    saved(memory_workspace, *["file.read"] * 5)
+    memory_workspace.write_policy("use file.read", "budget calls=3")
+    desk = memory_workspace.desk("second")
+    assert memory_workspace.resume(desk)["budgetRemaining"] == 0
     _, (admitted,) = desk.admit([Call(tool="file.read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
     assert admitted.decision.reason == "budget_exhausted"
 
 
-def test_calls_in_doubt_are_told(machine: Machine) -> None:
+def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
     """An effect that was cut off is named with its arguments and the advice to look; settled, it is not told again."""
-    desk = machine.desk()
+    desk = workspace.desk()
     session, (admitted, _) = desk.admit(
         [
             Call(tool="file.write", digest="2" * 64, arguments='{"path":"a"}'),
             Call(tool="file.read", digest="3" * 64, effectful=False),
         ]
     )
-    machine.save(desk)
-    machine.leave(desk)
-    answer = machine.resume(machine.desk("second"))
+    workspace.save(desk)
+    workspace.leave(desk)
+    answer = workspace.resume(workspace.desk("second"))
     assert answer["inDoubt"] == [
         {
             "call": admitted.call,
@@ -193,24 +204,24 @@ def test_calls_in_doubt_are_told(machine: Machine) -> None:
     assert answer["inDoubtCount"] == 1
     assert "adjourn settle" in answer["advice"]
     settle_doubt(session.task, admitted.call, happened=True, by=ANN)
-    assert not {"inDoubt", "inDoubtCount", "advice"} & machine.resume(machine.desk("second")).keys()
+    assert not {"inDoubt", "inDoubtCount", "advice"} & workspace.resume(workspace.desk("second")).keys()
 
 
-def test_resuming_is_written_down(machine: Machine) -> None:
+def test_resuming_is_written_down(workspace: Workspace) -> None:
     """Which version was resumed, and whether the store or a folder had it."""
-    task = saved(machine)
-    made = find(machine.store, "fix-auth")
-    machine.resume(machine.desk("second"))
-    (resumed,) = machine.facts(task, kinds.CheckpointResumed)
+    task = saved(workspace)
+    made = find(workspace.store, "fix-auth")
+    workspace.resume(workspace.desk("second"))
+    (resumed,) = workspace.facts(task, kinds.CheckpointResumed)
     assert resumed == kinds.CheckpointResumed(checkpoint=made.hash, name="fix-auth", source="store")
 
 
-def test_resuming_where_one_sits_goes_on(machine: Machine) -> None:
+def test_resuming_where_one_sits_goes_on(workspace: Workspace) -> None:
     """The task stays the same, the session too, and nothing is in doubt by it."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
-    machine.save(desk)
-    assert machine.resume(desk)["callsUsed"] == 1
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
+    workspace.save(desk)
+    assert workspace.resume(desk)["callsUsed"] == 1
     assert desk.session() is session
 
 
@@ -222,11 +233,11 @@ def shown(answer: dict[str, Any]) -> int:
     return len(msgspec.json.format(msgspec.json.encode(answer), indent=2))
 
 
-def pages(machine: Machine, desk: Any, name: str = "fix-auth") -> list[dict[str, Any]]:
-    found = [machine.resume(desk, name)]
+def pages(workspace: Workspace, desk: Any, name: str = "fix-auth") -> list[dict[str, Any]]:
+    found = [workspace.resume(desk, name)]
     while "more" in found[-1]:
         assert len(found) < 200
-        found.append(machine.resume(desk, name, more=found[-1]["more"]))
+        found.append(workspace.resume(desk, name, more=found[-1]["more"]))
     return found
 
 
@@ -234,21 +245,21 @@ def told(entry: dict[str, Any]) -> tuple[str, str]:
     return entry["event"], json.dumps(entry["data"])
 
 
-def test_a_long_history_is_told_in_pages(one: Machine) -> None:
+def test_a_long_history_is_told_in_pages(memory_workspace: Workspace) -> None:
     """Every page is at most 8 KB as the agent gets it; the newest comes first; all pages are all of it, exactly once."""
-    one.write_policy("use file.*", "deny network.*")
-    desk = one.desk()
+    memory_workspace.write_policy("use file.*", "deny network.*")
+    desk = memory_workspace.desk()
     for turn in range(60):
-        one.work(desk, f"file.t{turn}", "file.read", "network.fetch")
-    one.save(desk)
-    told_pages = pages(one, desk)
+        memory_workspace.work(desk, f"file.t{turn}", "file.read", "network.fetch")
+    memory_workspace.save(desk)
+    told_pages = pages(memory_workspace, desk)
     assert len(told_pages) > 2
     for page in told_pages:
         assert shown(page) <= ANSWER_BYTES
         assert page["auditSummary"]
     assert shown(told_pages[0]) > ANSWER_BYTES * 0.8
     entries = [entry for page in reversed(told_pages) for entry in page["auditSummary"]]
-    events = one.events(desk.task_id())
+    events = memory_workspace.events(desk.task_id())
     expected = [event for event in events if event.event in AUDITED]
     resumed = [entry for entry in entries if entry["event"] == "checkpoint.resumed"]
     assert len(resumed) == 1  # those of the later pages came after the first page
@@ -258,14 +269,14 @@ def test_a_long_history_is_told_in_pages(one: Machine) -> None:
     assert tools == [tool for turn in range(60) for tool in (f"file.t{turn}", "file.read", "network.fetch")]
 
 
-def test_a_page_has_an_entry_even_if_it_is_large(one: Machine) -> None:
+def test_a_page_has_an_entry_even_if_it_is_large(memory_workspace: Workspace) -> None:
     """Paging goes on whatever an entry weighs, and comes to an end."""
-    desk = one.desk()
-    one.work(desk, "file.read")
+    desk = memory_workspace.desk()
+    memory_workspace.work(desk, "file.read")
     desk.session().note(kinds.UpstreamError(message="x" * 9000))
     desk.session().note(kinds.UpstreamError(message="y" * 9000))
-    one.save(desk, description="d" * 9000)
-    told_pages = pages(one, desk)
+    memory_workspace.save(desk, description="d" * 9000)
+    told_pages = pages(memory_workspace, desk)
     messages = [
         entry["data"]["message"][0]
         for page in told_pages
@@ -275,20 +286,20 @@ def test_a_page_has_an_entry_even_if_it_is_large(one: Machine) -> None:
     assert messages == ["y", "x"]
 
 
-def test_every_part_of_an_answer_is_bounded(one: Machine) -> None:
+def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None:
     """However many tools were called and calls are in doubt, and however long the texts are: all of it within 8 KB."""
-    policy = (one.root / ".aex" / "policy.aex").read_text().replace('"do it"', f'"{"g" * 3000}"')
-    (one.root / ".aex" / "policy.aex").write_text(
+    policy = (memory_workspace.root / ".aex" / "policy.aex").read_text().replace('"do it"', f'"{"g" * 3000}"')
+    (memory_workspace.root / ".aex" / "policy.aex").write_text(
         policy.replace("use file.read", "use *").replace("=20", "=400")
     )
-    desk = one.desk()
+    desk = memory_workspace.desk()
     calls = [
         Call(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500) for number in range(300)
     ]
     desk.admit(calls)
-    one.save(desk, description="d" * 10_000)
-    one.leave(desk)
-    answer = one.resume(one.desk("second"))
+    memory_workspace.save(desk, description="d" * 10_000)
+    memory_workspace.leave(desk)
+    answer = memory_workspace.resume(memory_workspace.desk("second"))
     assert shown(answer) <= ANSWER_BYTES
     tools, doubts = answer["toolsCalled"], answer["inDoubt"]
     assert (len(tools) > 3, len(doubts) > 2) == (True, True)
@@ -304,18 +315,18 @@ def test_every_part_of_an_answer_is_bounded(one: Machine) -> None:
 @pytest.mark.parametrize(
     "more", ["-1", "1.5", "x", " 1", "1 ", "1e3", "٣", "0x1", "9" * 19, "9" * 5000, "\0"]
 )
-def test_a_more_of_another_make_is_refused(one: Machine, more: str) -> None:
+def test_a_more_of_another_make_is_refused(memory_workspace: Workspace, more: str) -> None:
     """It is the number of an event, and nothing else is taken for one."""
-    saved(one)
+    saved(memory_workspace)
     with pytest.raises(InvalidError, match="not a `more` of an answer"):
-        one.resume(one.desk("second"), more=more)
+        memory_workspace.resume(memory_workspace.desk("second"), more=more)
 
 
 @pytest.mark.parametrize("more", ["0", "1", "7", "9" * 18])
-def test_any_number_is_a_place(one: Machine, more: str) -> None:
+def test_any_number_is_a_place(memory_workspace: Workspace, more: str) -> None:
     """Before the first event there is nothing; beyond the last is the end."""
-    saved(one)
-    answer = one.resume(one.desk("second"), more=more)
+    saved(memory_workspace)
+    answer = memory_workspace.resume(memory_workspace.desk("second"), more=more)
     assert bool(answer["auditSummary"]) == (more not in "01")
     assert "more" not in answer
 
@@ -323,201 +334,201 @@ def test_any_number_is_a_place(one: Machine, more: str) -> None:
 # --- looking it up
 
 
-def test_what_is_not_there_lists_what_is(machine: Machine) -> None:
+def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
     """At most ten names, or the tool that makes the first one."""
     with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(aex\.checkpoint makes one\)'):
-        machine.resume(machine.desk("second"), "lost")
+        workspace.resume(workspace.desk("second"), "lost")
     for name in ("b", "a"):
-        saved(machine, name=name)
+        saved(workspace, name=name)
     with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(there are: a, b\)'):
-        machine.resume(machine.desk("second"), "lost")
+        workspace.resume(workspace.desk("second"), "lost")
 
 
 @pytest.mark.parametrize("name", ["../../etc", "", "a/b", "a\0b", "x" * 65])
-def test_a_name_that_is_none_is_refused(one: Machine, name: str) -> None:
+def test_a_name_that_is_none_is_refused(memory_workspace: Workspace, name: str) -> None:
     """Names of checkpoints are no paths."""
     with pytest.raises(InvalidError, match="not a checkpoint name"):
-        one.resume(one.desk(), name)
+        memory_workspace.resume(memory_workspace.desk(), name)
 
 
-def test_the_store_suffices(machine: Machine) -> None:
+def test_the_store_suffices(workspace: Workspace) -> None:
     """A folder that was removed is not missed."""
-    saved(machine)
-    shutil.rmtree(machine.folder())
-    assert machine.resume(machine.desk("second"))["callsUsed"] == 2
+    saved(workspace)
+    shutil.rmtree(workspace.folder())
+    assert workspace.resume(workspace.desk("second"))["callsUsed"] == 2
 
 
-def test_a_held_task_is_refused(machine: Machine) -> None:
+def test_a_held_task_is_refused(workspace: Workspace) -> None:
     """While another client works on the task it cannot be resumed, unless by a take-over; nothing changes by trying."""
-    desk = machine.desk("first")
-    machine.work(desk, "file.read")
-    machine.save(desk)
-    before = machine.events(desk.task_id())
+    desk = workspace.desk("first")
+    workspace.work(desk, "file.read")
+    workspace.save(desk)
+    before = workspace.events(desk.task_id())
     with pytest.raises(HeldError, match="is held by tester"):
-        machine.resume(machine.desk("second"))
-    assert machine.events(desk.task_id()) == before
-    assert machine.resume(machine.desk("third", take_over=True))["callsUsed"] == 1
+        workspace.resume(workspace.desk("second"))
+    assert workspace.events(desk.task_id()) == before
+    assert workspace.resume(workspace.desk("third", take_over=True))["callsUsed"] == 1
 
 
-def test_an_edited_folder_changes_nothing(one: Machine, two: Machine) -> None:
+def test_an_edited_folder_changes_nothing(memory_workspace: Workspace, two: Workspace) -> None:
     """On the machine that trusts its signer, and on the one that made it: refused whole, and the store is as it was."""
-    one.use()
-    saved(one)
-    trusting(two, one)
-    path = one.folder() / "checkpoint.json"
+    memory_workspace.use()
+    saved(memory_workspace)
+    trusting(two, memory_workspace)
+    path = memory_workspace.folder() / "checkpoint.json"
     stored = path.read_bytes()
     for what, edit, reason in EDITS:
         value = json.loads(stored)
         edit(value)
         path.write_text(json.dumps(value))
-        carried(one, two)
-        for machine in (one, two):
-            machine.use()
-            before = machine.everything()
+        carried(memory_workspace, two)
+        for workspace in (memory_workspace, two):
+            workspace.use()
+            before = workspace.everything()
             with pytest.raises(AdjournError, match=reason):
-                resume.resume(machine.desk("second"), "fix-auth")
-            assert machine.everything() == before, what
+                resume.resume(workspace.desk("second"), "fix-auth")
+            assert workspace.everything() == before, what
 
 
-def test_exporting_mends_an_edited_folder(machine: Machine) -> None:
+def test_exporting_mends_an_edited_folder(workspace: Workspace) -> None:
     """Written again from the store it can be resumed."""
-    saved(machine)
-    path = machine.folder() / "checkpoint.json"
+    saved(workspace)
+    path = workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace('"callsUsed": 2', '"callsUsed": 0', 1))
     with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
-        machine.resume(machine.desk("second"))
+        workspace.resume(workspace.desk("second"))
     assert "adjourn export" in refusal.value.remedy
-    folder_writing.write(machine.store, find(machine.store, "fix-auth"), str(machine.root))
-    assert machine.resume(machine.desk("second"))["callsUsed"] == 2
+    folder_writing.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
+    assert workspace.resume(workspace.desk("second"))["callsUsed"] == 2
 
 
-def test_nothing_of_an_edited_audit_log_is_used(one: Machine) -> None:
+def test_nothing_of_an_edited_audit_log_is_used(memory_workspace: Workspace) -> None:
     """Where the store has the history, the lines beside an untouched checkpoint.json are not read."""
-    task = saved(one)
-    before = one.entries(task)
-    (one.folder() / "audit.jsonl").write_text("lies\n")
-    assert one.resume(one.desk("second"))["callsUsed"] == 2
-    assert one.entries(task)[: len(before)] == before
+    task = saved(memory_workspace)
+    before = memory_workspace.entries(task)
+    (memory_workspace.folder() / "audit.jsonl").write_text("lies\n")
+    assert memory_workspace.resume(memory_workspace.desk("second"))["callsUsed"] == 2
+    assert memory_workspace.entries(task)[: len(before)] == before
 
 
-def test_odd_files_are_refused(one: Machine) -> None:
+def test_odd_files_are_refused(memory_workspace: Workspace) -> None:
     """A link or a pipe where checkpoint.json should be is not resumed, though the store has the checkpoint."""
-    saved(one)
-    path = one.folder() / "checkpoint.json"
-    path.rename(one.root / "kept")
-    path.symlink_to(one.root / "kept")
+    saved(memory_workspace)
+    path = memory_workspace.folder() / "checkpoint.json"
+    path.rename(memory_workspace.root / "kept")
+    path.symlink_to(memory_workspace.root / "kept")
     with pytest.raises(InvalidError, match="cannot read"):
-        one.resume(one.desk("second"))
+        memory_workspace.resume(memory_workspace.desk("second"))
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InvalidError, match="not a regular file"):
-        one.resume(one.desk("second"))
+        memory_workspace.resume(memory_workspace.desk("second"))
 
 
-def test_a_copy_under_another_name_is_refused(one: Machine) -> None:
+def test_a_copy_under_another_name_is_refused(memory_workspace: Workspace) -> None:
     """A name that was signed for one checkpoint cannot be put on another."""
-    saved(one)
-    saved(one, "file.read", name="other")
-    shutil.rmtree(one.folder("other"))
-    shutil.copytree(one.folder(), one.folder("other"))
+    saved(memory_workspace)
+    saved(memory_workspace, "file.read", name="other")
+    shutil.rmtree(memory_workspace.folder("other"))
+    shutil.copytree(memory_workspace.folder(), memory_workspace.folder("other"))
     with pytest.raises(IntegrityError, match=r'checkpoints/other holds checkpoint "fix-auth"'):
-        one.resume(one.desk("second"), "other")
+        memory_workspace.resume(memory_workspace.desk("second"), "other")
 
 
 # --- brought by git
 
 
-def test_a_stranger_is_refused_by_key(one: Machine, two: Machine) -> None:
+def test_a_stranger_is_refused_by_key(memory_workspace: Workspace, two: Workspace) -> None:
     """The refusal names the key and what a person can do; nothing is taken in; once trusted, it goes on as it was."""
-    one.use()
-    task = saved(one)
-    key = find(one.store, "fix-auth").data.key
-    carried(one, two)
+    memory_workspace.use()
+    task = saved(memory_workspace)
+    key = find(memory_workspace.store, "fix-auth").data.key
+    carried(memory_workspace, two)
     two.use()
     with pytest.raises(RefusedError, match=f"is signed by {key}, which is not trusted here") as refusal:
         two.resume(two.desk())
     assert "adjourn keys trust" in refusal.value.remedy
     assert two.everything() == ({}, {})
-    trusting(two, one)
+    trusting(two, memory_workspace)
     answer = two.resume(two.desk())
     assert (answer["task"], answer["callsUsed"], answer["budgetRemaining"]) == (task, 2, 18)
     assert two.facts(task, kinds.CheckpointResumed)[-1].source == "folder"
     assert verify_chain(two.entries(task)).valid
 
 
-def test_what_was_cut_off_elsewhere_is_in_doubt_here(one: Machine, two: Machine) -> None:
+def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace, two: Workspace) -> None:
     """The other machine's session is over once its lease is not seen, and its open effects are in doubt."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
     desk.admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
-    one.save(desk)
-    carried(one, two)
-    trusting(two, one)
+    memory_workspace.save(desk)
+    carried(memory_workspace, two)
+    trusting(two, memory_workspace)
     assert [doubt["tool"] for doubt in two.resume(two.desk())["inDoubt"]] == ["file.write"]
     _, (admitted,) = two.desk().admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
     assert "in doubt" in str(admitted.decision)
 
 
-def test_a_longer_folder_extends_the_store(one: Machine, two: Machine) -> None:
+def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Workspace) -> None:
     """Work that went on elsewhere comes back: the store takes in what is new, and goes on from there."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
-    one.work(desk, "file.read")
-    one.save(desk)
-    carried(one, two)
-    trusting(two, one)
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    carried(memory_workspace, two)
+    trusting(two, memory_workspace)
     other = two.desk("second")
     other.process = FAR
     two.resume(other)
     two.work(other, "file.write", "tests.run")
     two.save(other, description="mended")
-    carried(two, one)
-    one.clock.move(seconds=200)  # the lease of the first session has run out
-    trusting(one, two)
-    answer = one.resume(one.desk("third"))
+    carried(two, memory_workspace)
+    memory_workspace.clock.move(seconds=200)  # the lease of the first session has run out
+    trusting(memory_workspace, two)
+    answer = memory_workspace.resume(memory_workspace.desk("third"))
     assert (answer["description"], answer["callsUsed"]) == ("mended", 3)
     assert answer["toolsCalled"] == ["file.read", "file.write", "tests.run"]
     task = answer["task"]
-    assert one.entries(task)[: len(two.entries(task))] == two.entries(task)
-    assert verify_chain(one.entries(task)).valid
+    assert memory_workspace.entries(task)[: len(two.entries(task))] == two.entries(task)
+    assert verify_chain(memory_workspace.entries(task)).valid
 
 
-def test_an_older_folder_refunds_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_an_older_folder_refunds_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """Checking out an old version is resumed as that version, with today's budget; the name keeps its newest version."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    machine.save(desk, description="old")
-    shutil.copytree(machine.folder(), tmp_path / "old")
-    machine.work(desk, *["file.read"] * 7)
-    new = machine.save(desk, description="new")
-    shutil.copytree(machine.folder(), tmp_path / "new")
-    shutil.copytree(tmp_path / "old", machine.folder(), dirs_exist_ok=True)
-    answer = machine.resume(desk)
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    workspace.save(desk, description="old")
+    shutil.copytree(workspace.folder(), tmp_path / "old")
+    workspace.work(desk, *["file.read"] * 7)
+    new = workspace.save(desk, description="new")
+    shutil.copytree(workspace.folder(), tmp_path / "new")
+    shutil.copytree(tmp_path / "old", workspace.folder(), dirs_exist_ok=True)
+    answer = workspace.resume(desk)
     assert (answer["description"], answer["callsUsed"], answer["budgetRemaining"]) == ("old", 8, 12)
-    assert find(machine.store, "fix-auth") == new
-    shutil.copytree(tmp_path / "new", machine.folder(), dirs_exist_ok=True)
-    assert machine.resume(desk)["description"] == "new"
+    assert find(workspace.store, "fix-auth") == new
+    shutil.copytree(tmp_path / "new", workspace.folder(), dirs_exist_ok=True)
+    assert workspace.resume(desk)["description"] == "new"
 
 
-def test_what_was_spent_under_another_name_is_spent(one: Machine, two: Machine) -> None:
+def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace, two: Workspace) -> None:
     """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
-    one.work(desk, "file.read")
-    one.save(desk, "early")
-    one.work(desk, *["file.write"] * 9)
-    one.save(desk, "late")
-    one.save(desk, "middle")
-    stranger = one.desk("other")
-    one.work(stranger, *["file.read"] * 3)
-    one.save(stranger, "another")
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk, "early")
+    memory_workspace.work(desk, *["file.write"] * 9)
+    memory_workspace.save(desk, "late")
+    memory_workspace.save(desk, "middle")
+    stranger = memory_workspace.desk("other")
+    memory_workspace.work(stranger, *["file.read"] * 3)
+    memory_workspace.save(stranger, "another")
     for name in ("early", "late", "middle", "another"):
-        carried(one, two, name)
+        carried(memory_workspace, two, name)
     (two.folder("middle") / "audit.jsonl").write_text("lies\n")
-    trusting(two, one)
+    trusting(two, memory_workspace)
     answer = two.resume(two.desk(), "early")
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (10, 10)
     assert answer["toolsCalled"] == ["file.read", "file.write"]
@@ -525,70 +536,70 @@ def test_what_was_spent_under_another_name_is_spent(one: Machine, two: Machine) 
     assert list(two.store.refs("checkpoint/")) == ["checkpoint/early", "checkpoint/late"]
 
 
-def test_folders_of_strangers_are_left_alone(one: Machine, two: Machine) -> None:
+def test_folders_of_strangers_are_left_alone(memory_workspace: Workspace, two: Workspace) -> None:
     """What an unknown key signed beyond the resumed checkpoint is not taken in."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
-    one.work(desk, "file.read")
-    one.save(desk, "early")
-    one.work(desk, "file.read")
-    one.save(desk, "late")
-    carried(one, two, "early")
-    carried(one, two, "late")
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk, "early")
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk, "late")
+    carried(memory_workspace, two, "early")
+    carried(memory_workspace, two, "late")
     forger = Forger(two.folder("late"))
-    trusting(two, one)
+    trusting(two, memory_workspace)
     forger.write(forger.extra.document)
     assert two.resume(two.desk(), "early")["callsUsed"] == 1
 
 
-def test_two_ways_at_once_are_a_conflict(one: Machine, two: Machine) -> None:
+def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Workspace) -> None:
     """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
-    one.work(desk, "file.read")
-    made = one.save(desk)
-    carried(one, two)
-    one.work(desk, "file.write")
-    trusting(two, one)
+    memory_workspace.work(desk, "file.read")
+    made = memory_workspace.save(desk)
+    carried(memory_workspace, two)
+    memory_workspace.work(desk, "file.write")
+    trusting(two, memory_workspace)
     other = two.desk("second")
     two.resume(other)
     two.work(other, "tests.run")
     add(other.session(), AgentNote(facts=("only known there",)))
     two.save(other)
-    carried(two, one)
-    trusting(one, two)
-    before = one.everything()
+    carried(two, memory_workspace)
+    trusting(memory_workspace, two)
+    before = memory_workspace.everything()
     task, first = made.event.task, made.event.seq + 1
     with pytest.raises(ConflictError, match=f"task {task} .*: the histories differ from event {first} on"):
-        one.resume(one.desk("third", take_over=True))
-    assert one.everything() == before
+        memory_workspace.resume(memory_workspace.desk("third", take_over=True))
+    assert memory_workspace.everything() == before
 
 
-def test_a_forgery_is_refused_where_its_task_is_known(one: Machine) -> None:
+def test_a_forgery_is_refused_where_its_task_is_known(memory_workspace: Workspace) -> None:
     """A folder rewritten whole with another key is neither believed nor merged."""
-    saved(one)
-    forger = Forger(one.folder())
+    saved(memory_workspace)
+    forger = Forger(memory_workspace.folder())
     forger.events = [*forger.events[:4], forger.events[-1]]
-    before = one.everything()
+    before = memory_workspace.everything()
     forger.write(forger.extra.document | {"callsUsed": 1, "callsRefused": 0, "tools": {"file.read": 1}})
     with pytest.raises(AdjournError):
-        one.resume(one.desk("second"))
-    assert one.everything() == before
+        memory_workspace.resume(memory_workspace.desk("second"))
+    assert memory_workspace.everything() == before
 
 
 # --- imported by a person
 
 
-def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
+def test_a_person_can_vouch(memory_workspace: Workspace, two: Workspace) -> None:
     """An import lets just that history be resumed; the key stays unknown, and what it signs later is refused."""
-    one.use()
-    desk = one.desk()
+    memory_workspace.use()
+    desk = memory_workspace.desk()
     desk.process = FAR
-    one.work(desk, "file.read")
-    one.save(desk)
-    carried(one, two)
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    carried(memory_workspace, two)
     two.use()
     verified = folder_verification.verify(str(two.folder()))
     with pytest.raises(RefusedError):
@@ -598,20 +609,20 @@ def test_a_person_can_vouch(one: Machine, two: Machine) -> None:
     assert find(two.store, "fix-auth") == made
     assert vouched_for(two.store, made) == made.event.seq
     assert two.resume(two.desk())["callsUsed"] == 1
-    one.use()
-    one.work(desk, "file.read")
-    one.save(desk)
-    carried(one, two)
+    memory_workspace.use()
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    carried(memory_workspace, two)
     two.use()
     with pytest.raises(RefusedError, match="is not trusted here"):
         two.resume(two.desk())
 
 
-def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> None:
+def test_a_vouched_history_is_not_another_one(memory_workspace: Workspace, two: Workspace) -> None:
     """What was vouched for does not open the door to another history of that task, however short."""
-    one.use()
-    saved(one)
-    carried(one, two)
+    memory_workspace.use()
+    saved(memory_workspace)
+    carried(memory_workspace, two)
     two.use()
     import_folder(two.store, folder_verification.verify(str(two.folder())), vouched=True)
     forger = Forger(two.folder())
@@ -623,34 +634,36 @@ def test_a_vouched_history_is_not_another_one(one: Machine, two: Machine) -> Non
     assert two.everything() == before
 
 
-def test_importing_twice_changes_nothing(one: Machine) -> None:
+def test_importing_twice_changes_nothing(memory_workspace: Workspace) -> None:
     """A folder whose history the store has is found to be the same."""
-    saved(one)
-    verified = folder_verification.verify(str(one.folder()))
-    before = one.everything()
-    assert import_folder(one.store, verified).checkpoint == verified.checkpoint
-    assert one.everything() == before
+    saved(memory_workspace)
+    verified = folder_verification.verify(str(memory_workspace.folder()))
+    before = memory_workspace.everything()
+    assert import_folder(memory_workspace.store, verified).checkpoint == verified.checkpoint
+    assert memory_workspace.everything() == before
 
 
-def test_a_long_history_is_taken_in_by_chunks(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_history_is_taken_in_by_chunks(
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More events than fit into one step arrive all the same, in order."""
     monkeypatch.setattr(resume, "_CHUNK", 3)
-    saved(one)
-    verified = folder_verification.verify(str(one.folder()))
+    saved(memory_workspace)
+    verified = folder_verification.verify(str(memory_workspace.folder()))
     store = MemoryStore()
     import_folder(store, verified)
     assert list(store.read(verified.extra.task)) == list(verified.audit.entries())
 
 
-def test_what_is_located_is_said(one: Machine, two: Machine) -> None:
+def test_what_is_located_is_said(memory_workspace: Workspace, two: Workspace) -> None:
     """From the store, or from a folder that was brought."""
-    one.use()
-    saved(one)
-    carried(one, two)
-    trusting(two, one)
+    memory_workspace.use()
+    saved(memory_workspace)
+    carried(memory_workspace, two)
+    trusting(two, memory_workspace)
     assert locate(two.store, str(two.root), "fix-auth")[1] == "folder"
-    one.use()
-    assert locate(one.store, str(one.root), "fix-auth")[1] == "store"
+    memory_workspace.use()
+    assert locate(memory_workspace.store, str(memory_workspace.root), "fix-auth")[1] == "store"
 
 
 # --- the published format alone
@@ -669,32 +682,32 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-def published(machine: Machine, **changes: object) -> Path:
-    machine.folder().mkdir(parents=True)
-    (machine.folder() / "checkpoint.json").write_text(json.dumps(PUBLISHED | changes, indent=2))
-    return machine.folder()
+def published(workspace: Workspace, **changes: object) -> Path:
+    workspace.folder().mkdir(parents=True)
+    (workspace.folder() / "checkpoint.json").write_text(json.dumps(PUBLISHED | changes, indent=2))
+    return workspace.folder()
 
 
-def test_the_published_format_is_not_resumed_by_itself(one: Machine) -> None:
+def test_the_published_format_is_not_resumed_by_itself(memory_workspace: Workspace) -> None:
     """Nothing in it can be verified: a person must import it."""
-    published(one)
+    published(memory_workspace)
     with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
-        one.resume(one.desk())
-    assert one.everything()[0] == {}
+        memory_workspace.resume(memory_workspace.desk())
+    assert memory_workspace.everything()[0] == {}
 
 
-def test_a_person_can_import_the_published_format(machine: Machine) -> None:
+def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
     """It becomes a task that says who took it in, from which file, with what it says is spent; then it can be resumed."""
-    place = published(machine)
+    place = published(workspace)
     stored = (place / "checkpoint.json").read_bytes()
-    made = import_published(machine.task("t1"), str(place), ANN)
-    opened, imported, _ = machine.events("t1")
+    made = import_published(workspace.task("t1"), str(place), ANN)
+    opened, imported, _ = workspace.events("t1")
     assert (opened.by, imported.by, made.event.by) == (ANN, ANN, ANN)
-    assert machine.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
-    assert machine.store.get_blob(digest(stored)) == stored
+    assert workspace.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
+    assert workspace.store.get_blob(digest(stored)) == stored
     assert made.data.trigger == "import"
-    folder_writing.write(machine.store, made, str(machine.root))
-    answer = machine.resume(machine.desk())
+    folder_writing.write(workspace.store, made, str(workspace.root))
+    answer = workspace.resume(workspace.desk())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]
     assert folder_verification.verify(str(place)).file.calls_used == 5
@@ -718,91 +731,97 @@ def test_a_person_can_import_the_published_format(machine: Machine) -> None:
         ({"toolHistory": "none"}, r"at `\$.toolHistory`"),
     ],
 )
-def test_values_out_of_range_are_not_imported(one: Machine, changes: dict[str, Any], reason: str) -> None:
+def test_values_out_of_range_are_not_imported(
+    memory_workspace: Workspace, changes: dict[str, Any], reason: str
+) -> None:
     """They are refused by name, and no task is begun."""
-    place = published(one, **changes)
+    place = published(memory_workspace, **changes)
     with pytest.raises(InvalidError, match=reason):
-        import_published(one.task("t1"), str(place), ANN)
-    assert one.everything() == ({}, {})
+        import_published(memory_workspace.task("t1"), str(place), ANN)
+    assert memory_workspace.everything() == ({}, {})
 
 
 @pytest.mark.parametrize("used", [0, MAX_CALLS])
-def test_the_ends_of_the_range_are_imported(one: Machine, used: int) -> None:
+def test_the_ends_of_the_range_are_imported(memory_workspace: Workspace, used: int) -> None:
     """Nothing, and as much as may be."""
-    made = import_published(one.task("t1"), str(published(one, callsUsed=used, budget=MAX_CALLS)), ANN)
-    assert one.task("t1").ledger.calls_used == used
+    made = import_published(
+        memory_workspace.task("t1"), str(published(memory_workspace, callsUsed=used, budget=MAX_CALLS)), ANN
+    )
+    assert memory_workspace.task("t1").ledger.calls_used == used
     assert made.data.name == "fix-auth"
 
 
 # --- contracts
 
 
-def contracted(machine: Machine) -> str:
+def contracted(workspace: Workspace) -> str:
     """A task under a contract that permits reading only."""
-    (machine.root / "task.aex").write_text(
+    (workspace.root / "task.aex").write_text(
         'task read v0\ngoal "look"\nuse file.read\nbudget calls=4\nreturn 1\n'
     )
-    desk = machine.desk("first", contract="task.aex")
+    desk = workspace.desk("first", contract="task.aex")
     desk.process = FAR
-    machine.work(desk, "file.read")
-    made = machine.save(desk)
-    machine.leave(desk)
+    workspace.work(desk, "file.read")
+    made = workspace.save(desk)
+    workspace.leave(desk)
     return made.event.task
 
 
-def test_a_contract_goes_with_its_task(machine: Machine) -> None:
+def test_a_contract_goes_with_its_task(workspace: Workspace) -> None:
     """A session under the workspace's wider policy is narrowed by the contract of the task it resumes."""
-    contracted(machine)
-    (machine.root / "task.aex").unlink()
-    desk = machine.desk("second")
-    answer = machine.resume(desk)
+    contracted(workspace)
+    (workspace.root / "task.aex").unlink()
+    desk = workspace.desk("second")
+    answer = workspace.resume(desk)
     assert (answer["goal"], answer["budgetRemaining"]) == ("look", 3)
     _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "file.write")])
     assert [type(item.decision).__name__ for item in admitted] == ["Forward", "Block"]
     assert desk.policy.budget == 4
 
 
-def test_a_contract_widens_nothing(one: Machine) -> None:
+def test_a_contract_widens_nothing(memory_workspace: Workspace) -> None:
     """What the policy here does not grant, the task's contract does not bring."""
-    contracted(one)
-    one.write_policy("use tests.run", "budget calls=2")
-    desk = one.desk("second")
-    assert one.resume(desk)["budgetRemaining"] == 1
+    contracted(memory_workspace)
+    memory_workspace.write_policy("use tests.run", "budget calls=2")
+    desk = memory_workspace.desk("second")
+    assert memory_workspace.resume(desk)["budgetRemaining"] == 1
     _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "tests.run")])
     assert [type(item.decision).__name__ for item in admitted] == ["Block", "Block"]
 
 
-def test_a_contract_travels(one: Machine, two: Machine) -> None:
+def test_a_contract_travels(memory_workspace: Workspace, two: Workspace) -> None:
     """On another machine the contract is in force, though its file is not there."""
-    one.use()
-    contracted(one)
-    carried(one, two)
-    trusting(two, one)
+    memory_workspace.use()
+    contracted(memory_workspace)
+    carried(memory_workspace, two)
+    trusting(two, memory_workspace)
     desk = two.desk()
     assert two.resume(desk)["budgetRemaining"] == 3
     assert [rule.pattern for rule in desk.policy.allow] == ["file.read"]
 
 
-def test_a_task_without_its_contract_is_not_resumed(one: Machine) -> None:
+def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace) -> None:
     """When the text is gone nobody knows what was permitted."""
-    task = contracted(one)
-    text = (one.root / "task.aex").read_bytes()
-    one.store.forget(digest(text))
-    before = one.events(task)
+    task = contracted(memory_workspace)
+    text = (memory_workspace.root / "task.aex").read_bytes()
+    memory_workspace.store.forget(digest(text))
+    before = memory_workspace.events(task)
     with pytest.raises(IntegrityError, match="that the task was opened under is not in the store"):
-        one.resume(one.desk("second"))
-    assert one.events(task) == before
-    assert one.desk("third", contract="task.aex").session(task)  # who has the very text may go on
+        memory_workspace.resume(memory_workspace.desk("second"))
+    assert memory_workspace.events(task) == before
+    assert memory_workspace.desk("third", contract="task.aex").session(
+        task
+    )  # who has the very text may go on
 
 
-def test_a_contract_with_an_error_is_not_resumed(one: Machine) -> None:
+def test_a_contract_with_an_error_is_not_resumed(memory_workspace: Workspace) -> None:
     """A text that this version finds broken permits nothing."""
-    desk = one.desk("first")
+    desk = memory_workspace.desk("first")
     desk.contract = msgspec.structs.replace(desk.contract, contract_text="task t v0\nuse (\n")
-    one.work(desk, "file.read")
-    one.save(desk)
-    one.leave(desk)
+    memory_workspace.work(desk, "file.read")
+    memory_workspace.save(desk)
+    memory_workspace.leave(desk)
     with pytest.raises(BrokenContractError) as refusal:
-        one.resume(one.desk("second"))
+        memory_workspace.resume(memory_workspace.desk("second"))
     assert refusal.value.findings
-    assert one.store.head(desk.task_id()) != EMPTY
+    assert memory_workspace.store.head(desk.task_id()) != EMPTY

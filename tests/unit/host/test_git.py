@@ -18,7 +18,7 @@ from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.runs.patches import touched
 from adjourn.runs.tools import built_in
-from hostile_git import arm, arm_filter, git, plain, program, submodule
+from support.hostile_git import arm, arm_filter, git, plain, program, submodule
 
 PATIENT = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n"

@@ -50,25 +50,25 @@ from adjourn.tasks.decision import Forward, Replay
 from adjourn.tasks.lease import Sitting
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
-from unit.checkpoints.test_checkpoint import Machine
-from unit.checkpoints.test_folder import Kill, Killed, each_step
-from unit.tasks.test_idempotency import POLICY, finish, pay
-from unit.tasks.test_session import one as call
+from support.kills import Kill, Killed, each_step
+from support.payments import PAYMENTS_POLICY, finish, pay
+from support.task_sessions import admit_one
+from support.workspace import Workspace
 
 HERE = Process("here", os.getpid(), 1)
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.host.clock.now", machine.clock)
-    return machine
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace(tmp_path, monkeypatch)
+    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
+    return workspace
 
 
-def mark(machine: Machine, name: str = "m", group: str = "g1") -> Any:
-    machine.clock.move(seconds=60)
-    session = machine.work(machine.desk(group), "file.read")
-    return make(session.task, str(machine.root), name, budget=20, sitting=session)
+def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
+    workspace.clock.move(seconds=60)
+    session = workspace.work(workspace.desk(group), "file.read")
+    return make(session.task, str(workspace.root), name, budget=20, sitting=session)
 
 
 class DyingStore(MemoryStore):
@@ -97,33 +97,33 @@ class DyingStore(MemoryStore):
 # --- taking a folder in
 
 
-def paid_for(machine: Machine) -> tuple[Session, folder_verification.VerifiedFolder]:
+def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.VerifiedFolder]:
     """A task in which an invoice was paid, and the folder of its checkpoint."""
-    task = Task(machine.store, "t1", clock=machine.clock, secret=keys.secret())
-    session = Session(task, POLICY, Sitting(HERE, "g1"))
+    task = Task(workspace.store, "t1", clock=workspace.clock, secret=keys.secret())
+    session = Session(task, PAYMENTS_POLICY, Sitting(HERE, "g1"))
     session.open()
-    finish(session, call(session, pay()))
+    finish(session, admit_one(session, pay()))
     add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
-    made = make(task, str(machine.root), "paid", budget=None, sitting=session)
+    made = make(task, str(workspace.root), "paid", budget=None, sitting=session)
     assert made.folder
-    return session, folder_verification.verify(str(machine.folder("paid")))
+    return session, folder_verification.verify(str(workspace.folder("paid")))
 
 
-def decided_elsewhere(machine: Machine, store: MemoryStore) -> object:
+def decided_elsewhere(workspace: Workspace, store: MemoryStore) -> object:
     """What is said in another store when the invoice is to be paid once more."""
     session = Session(
-        Task(store, "t1", clock=machine.clock, secret=keys.secret()), POLICY, Sitting(HERE, "g1")
+        Task(store, "t1", clock=workspace.clock, secret=keys.secret()), PAYMENTS_POLICY, Sitting(HERE, "g1")
     )
     session.open()
-    return call(session, pay()).decision
+    return admit_one(session, pay()).decision
 
 
 def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
-    one: Machine, monkeypatch: pytest.MonkeyPatch
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever write was the last one: the next look takes in what is missing, with what it claims and what was known."""
     monkeypatch.setattr(resume, "_CHUNK", 2)
-    _, verified = paid_for(one)
+    _, verified = paid_for(memory_workspace)
     assert verified.known.record
     for step in range(100):
         store = DyingStore()
@@ -136,128 +136,145 @@ def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
             assert step > 3
             return
         store.left = 1_000_000
-        take_in_later(store, str(one.root), verified.checkpoint)
+        take_in_later(store, str(memory_workspace.root), verified.checkpoint)
         assert find(store, "paid") == verified.checkpoint
         assert store.ref("record/t1")
-        assert not isinstance(decided_elsewhere(one, store), Forward)
+        assert not isinstance(decided_elsewhere(memory_workspace, store), Forward)
     raise AssertionError("it never ends")
 
 
-def test_an_older_folder_gives_no_claim_up(one: Machine) -> None:
+def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     """A folder of before an effect, checked out from version control, does not make the effect possible again."""
-    task = Task(one.store, "t1", clock=one.clock, secret=keys.secret())
-    session = Session(task, POLICY, Sitting(HERE, "g1"))
+    task = Task(memory_workspace.store, "t1", clock=memory_workspace.clock, secret=keys.secret())
+    session = Session(task, PAYMENTS_POLICY, Sitting(HERE, "g1"))
     session.open()
-    finish(session, call(session, pay()), "error")
-    make(task, str(one.root), "work", budget=None, sitting=session)
-    shutil.copytree(one.folder("work"), one.root / "old")
-    finish(session, call(session, pay()))
-    make(task, str(one.root), "work", budget=None, sitting=session)
-    before = one.store.refs("once/")
-    shutil.copytree(one.root / "old", one.folder("work"), dirs_exist_ok=True)
-    assert locate(one.store, str(one.root), "work")[1] == "folder"
-    assert one.store.refs("once/") == before
-    assert isinstance(call(session, pay()).decision, Replay)
+    finish(session, admit_one(session, pay()), "error")
+    make(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    shutil.copytree(memory_workspace.folder("work"), memory_workspace.root / "old")
+    finish(session, admit_one(session, pay()))
+    make(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    before = memory_workspace.store.refs("once/")
+    shutil.copytree(memory_workspace.root / "old", memory_workspace.folder("work"), dirs_exist_ok=True)
+    assert locate(memory_workspace.store, str(memory_workspace.root), "work")[1] == "folder"
+    assert memory_workspace.store.refs("once/") == before
+    assert isinstance(admit_one(session, pay()).decision, Replay)
 
 
-def test_taking_in_a_history_waits_for_its_writer(one: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_in_a_history_waits_for_its_writer(
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session that goes on with the task meanwhile is no reason to refuse the folder."""
-    session, verified = paid_for(one)
-    one.store.swap("checkpoint/paid", None, expect=one.store.ref("checkpoint/paid"))
-    real, busy = one.store.append, iter([True, False])
+    session, verified = paid_for(memory_workspace)
+    memory_workspace.store.swap("checkpoint/paid", None, expect=memory_workspace.store.ref("checkpoint/paid"))
+    real, busy = memory_workspace.store.append, iter([True, False])
 
     def append(stream: str, entries: Any, **options: Any) -> Any:
         if not entries and next(busy):
-            monkeypatch.setattr(one.store, "append", real)
-            call(session, pay("B-8"))
-            monkeypatch.setattr(one.store, "append", append)
+            monkeypatch.setattr(memory_workspace.store, "append", real)
+            admit_one(session, pay("B-8"))
+            monkeypatch.setattr(memory_workspace.store, "append", append)
         return real(stream, entries, **options)
 
-    monkeypatch.setattr(one.store, "append", append)
-    import_folder(one.store, verified)
-    assert find(one.store, "paid") == verified.checkpoint
+    monkeypatch.setattr(memory_workspace.store, "append", append)
+    import_folder(memory_workspace.store, verified)
+    assert find(memory_workspace.store, "paid") == verified.checkpoint
 
 
 # --- letting go, and freeing
 
 
-def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(one: Machine) -> None:
+def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(memory_workspace: Workspace) -> None:
     """Killed before any step: each folder verifies, or has no checkpoint.json; and the next run ends it."""
     rules = Rules(keep_last=1)
     for step in range(200):
-        names = [mark(one, f"n{step}-{number}").checkpoint.data.name for number in range(2)]
-        found = plan(one.store, str(one.root), rules, one.clock())
+        names = [mark(memory_workspace, f"n{step}-{number}").checkpoint.data.name for number in range(2)]
+        found = plan(memory_workspace.store, str(memory_workspace.root), rules, memory_workspace.clock())
         with pytest.MonkeyPatch.context() as patch:
             kill = Kill(patch, step)
             try:
-                prune(one.store, str(one.root), found)
+                prune(memory_workspace.store, str(memory_workspace.root), found)
             except Killed:
                 pass
             else:
                 if kill.left > 0:
                     return
         for name in names:
-            if (one.folder(name) / "checkpoint.json").exists():
-                assert folder_verification.verify(str(one.folder(name))).checkpoint.data.name == name
-        prune(one.store, str(one.root), plan(one.store, str(one.root), rules, one.clock()))
-        assert not one.folder(names[0]).exists()
+            if (memory_workspace.folder(name) / "checkpoint.json").exists():
+                assert (
+                    folder_verification.verify(str(memory_workspace.folder(name))).checkpoint.data.name
+                    == name
+                )
+        prune(
+            memory_workspace.store,
+            str(memory_workspace.root),
+            plan(memory_workspace.store, str(memory_workspace.root), rules, memory_workspace.clock()),
+        )
+        assert not memory_workspace.folder(names[0]).exists()
     raise AssertionError("it never ends")
 
 
-def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(one: Machine) -> None:
+def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(memory_workspace: Workspace) -> None:
     """What the name stands for by now was not agreed to."""
     for name in ("a", "b"):
-        mark(one, name)
-    found = plan(one.store, str(one.root), Rules(keep_last=1), one.clock())
-    new = mark(one, "a").checkpoint
-    prune(one.store, str(one.root), found)
-    assert find(one.store, "a") == new
-    assert folder_verification.verify(str(one.folder("a"))).checkpoint == new
-    assert one.store.ref("folder/a")
+        mark(memory_workspace, name)
+    found = plan(
+        memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+    )
+    new = mark(memory_workspace, "a").checkpoint
+    prune(memory_workspace.store, str(memory_workspace.root), found)
+    assert find(memory_workspace.store, "a") == new
+    assert folder_verification.verify(str(memory_workspace.folder("a"))).checkpoint == new
+    assert memory_workspace.store.ref("folder/a")
 
 
-def test_a_page_that_is_edited_after_planning_stays(one: Machine) -> None:
+def test_a_page_that_is_edited_after_planning_stays(memory_workspace: Workspace) -> None:
     """The person was faster than the pruning."""
     for name in ("a", "b", "c"):
-        mark(one, name)
-    found = plan(one.store, str(one.root), Rules(keep_last=1), one.clock())
+        mark(memory_workspace, name)
+    found = plan(
+        memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+    )
     page = next(point.page for point in found.points if point.page)
-    path = one.root / page.path
+    path = memory_workspace.root / page.path
     path.write_text(path.read_text().replace("do it", "do that", 1))
-    prune(one.store, str(one.root), found)
+    prune(memory_workspace.store, str(memory_workspace.root), found)
     assert "do that" in path.read_text()
-    assert len(search(str(one.root)).pages) == 2
+    assert len(search(str(memory_workspace.root)).pages) == 2
 
 
 @pytest.mark.parametrize("changed", ["short", "long"])
 def test_histories_are_not_shared_over_what_was_written_meanwhile(
-    one: Machine, monkeypatch: pytest.MonkeyPatch, changed: str
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     """A process that writes one of the two folders while they are compared keeps what it wrote."""
     for name in ("short", "long"):
-        mark(one, name)
+        mark(memory_workspace, name)
     real = histories._goes_on
 
     def meanwhile(*args: Any) -> bool:
         found = real(*args)
         monkeypatch.setattr(histories, "_goes_on", real)
-        mark(one, changed, "g1" if changed == "short" else "g2")
+        mark(memory_workspace, changed, "g1" if changed == "short" else "g2")
         return found
 
     monkeypatch.setattr(histories, "_goes_on", meanwhile)
-    histories.share_histories(str(one.root), limit=0)
+    histories.share_histories(str(memory_workspace.root), limit=0)
     for name in ("short", "long"):
-        assert folder_verification.verify(str(one.folder(name))).checkpoint == find(one.store, name)
-    assert not [name for _, _, names in os.walk(one.root) for name in names if name.startswith(".audit")]
+        assert folder_verification.verify(str(memory_workspace.folder(name))).checkpoint == find(
+            memory_workspace.store, name
+        )
+    assert not [
+        name for _, _, names in os.walk(memory_workspace.root) for name in names if name.startswith(".audit")
+    ]
 
 
 def test_a_document_that_is_named_while_it_is_looked_for_stays(
-    one: Machine, monkeypatch: pytest.MonkeyPatch
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An import that a kill has cut off is done again while documents are freed: what it names is not freed."""
-    _, verified = paid_for(one)
+    _, verified = paid_for(memory_workspace)
     store = MemoryStore()
-    document = store.put_blob(one.store.get_blob(verified.checkpoint.data.document) or b"")
+    document = store.put_blob(memory_workspace.store.get_blob(verified.checkpoint.data.document) or b"")
     real = gc._texts
 
     def texts(looked_at: Any) -> Any:
@@ -266,8 +283,8 @@ def test_a_document_that_is_named_while_it_is_looked_for_stays(
         import_folder(store, verified)
 
     monkeypatch.setattr(gc, "_texts", texts)
-    one.clock.move(seconds=100_000)
-    gc.collect(store, str(one.root), one.clock())
+    memory_workspace.clock.move(seconds=100_000)
+    gc.collect(store, str(memory_workspace.root), memory_workspace.clock())
     assert store.get_blob(document) is not None
 
 
@@ -290,15 +307,15 @@ def test_what_a_cut_off_write_left_is_freed(tmp_path: Path, place: str) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
-def test_the_next_checkpoint_removes_what_a_killed_one_left(one: Machine) -> None:
+def test_the_next_checkpoint_removes_what_a_killed_one_left(memory_workspace: Workspace) -> None:
     """A folder that may be committed keeps no temporary file for long."""
-    mark(one, "a")
-    left = one.folder("a") / ".audit.jsonl.12.0123abcd"
+    mark(memory_workspace, "a")
+    left = memory_workspace.folder("a") / ".audit.jsonl.12.0123abcd"
     left.write_text("x")
-    mark(one, "a")
+    mark(memory_workspace, "a")
     assert left.exists()  # its process may be at work
     os.utime(left, (1, 1))
-    mark(one, "a")
+    mark(memory_workspace, "a")
     assert not left.exists()
 
 
@@ -306,13 +323,13 @@ def test_the_next_checkpoint_removes_what_a_killed_one_left(one: Machine) -> Non
 
 
 def test_an_archive_and_a_reflection_at_once_lose_no_line(
-    one: Machine, monkeypatch: pytest.MonkeyPatch
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index has every page that is archived, and what was reflected on is marked."""
-    first = mark(one).checkpoint
+    first = mark(memory_workspace).checkpoint
     task = first.event.task
-    page_archive.archive(str(one.root), task, "work", one.store)
-    second = mark(one).checkpoint
+    page_archive.archive(str(memory_workspace.root), task, "work", memory_workspace.store)
+    second = mark(memory_workspace).checkpoint
     real = page_archive.read_index
     threads: list[threading.Thread] = []
 
@@ -320,77 +337,79 @@ def test_an_archive_and_a_reflection_at_once_lose_no_line(
         found = real(root, project)
         if not threads:
             threads.append(
-                threading.Thread(target=page_archive.archive, args=(root, task, "work", one.store))
+                threading.Thread(
+                    target=page_archive.archive, args=(root, task, "work", memory_workspace.store)
+                )
             )
             threads[0].start()
             threads[0].join(1)
         return found
 
-    found = reflect.reflect(str(one.root))
+    found = reflect.reflect(str(memory_workspace.root))
     monkeypatch.setattr(reflect, "read_index", meanwhile)
-    reflect.remember(str(one.root), found)
+    reflect.remember(str(memory_workspace.root), found)
     threads[0].join()
-    entries = {entry.id: entry.status for entry in real(str(one.root), "work")}
+    entries = {entry.id: entry.status for entry in real(str(memory_workspace.root), "work")}
     assert entries.keys() == {first.hash, second.hash}
     assert entries[first.hash] == "reflected"
 
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
-    one: Machine, monkeypatch: pytest.MonkeyPatch, links: bool
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     """Before each step, on a file system with links or without: the page of the task that rests can be found."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    mark(one, "a", "g1")
-    other = find(one.store, "a").event.task
-    one.leave(one.desk("g1"))
-    one.clock.move(seconds=3600)
-    before = {path.name: path.read_bytes() for path in (one.root / "tmp").iterdir()}
-    mark(one, "b", "g2")
-    task = find(one.store, "b").event.task
-    made = find(one.store, "b")
+    mark(memory_workspace, "a", "g1")
+    other = find(memory_workspace.store, "a").event.task
+    memory_workspace.leave(memory_workspace.desk("g1"))
+    memory_workspace.clock.move(seconds=3600)
+    before = {path.name: path.read_bytes() for path in (memory_workspace.root / "tmp").iterdir()}
+    mark(memory_workspace, "b", "g2")
+    task = find(memory_workspace.store, "b").event.task
+    made = find(memory_workspace.store, "b")
     for step in range(100):
-        for path in (one.root / "tmp").iterdir():
+        for path in (memory_workspace.root / "tmp").iterdir():
             path.unlink()
         for name, data in before.items():
-            (one.root / "tmp" / name).write_bytes(data)
+            (memory_workspace.root / "tmp" / name).write_bytes(data)
         with pytest.MonkeyPatch.context() as patch:
             if not links:
                 patch.setattr(os, "link", refuse)
             kill = Kill(patch, step)
             try:
-                page_writer.write(one.task(task), made, str(one.root), budget=20)
+                page_writer.write(memory_workspace.task(task), made, str(memory_workspace.root), budget=20)
             except Killed:
                 pass
             else:
                 if kill.left > 0:
                     return
-        found = find_active(str(one.root), other)
+        found = find_active(str(memory_workspace.root), other)
         assert found is not None
         assert found.task == other
     raise AssertionError("it never ends")
 
 
 def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
-    one: Machine, monkeypatch: pytest.MonkeyPatch
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the page of another task is to make room."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    mark(one, "a", "g1")
-    one.clock.move(seconds=3600)
-    session = one.work(one.desk("g2"), "file.read")
+    mark(memory_workspace, "a", "g1")
+    memory_workspace.clock.move(seconds=3600)
+    session = memory_workspace.work(memory_workspace.desk("g2"), "file.read")
     made = create(session.task, "b", sitting=session)
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(StoreError, match=r"cannot write the page .*Read-only file system"):
-        page_writer.write(session.task, made, str(one.root), budget=20)
-    assert (one.root / "tmp" / ACTIVE).exists()
+        page_writer.write(session.task, made, str(memory_workspace.root), budget=20)
+    assert (memory_workspace.root / "tmp" / ACTIVE).exists()
 
 
 # --- files that are kept
@@ -559,12 +578,15 @@ def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
 # --- a folder elsewhere
 
 
-def test_a_folder_that_is_sent_can_be_written_again(one: Machine, tmp_path: Path) -> None:
+def test_a_folder_that_is_sent_can_be_written_again(memory_workspace: Workspace, tmp_path: Path) -> None:
     """With what was known beside it, and after a kill at whatever step; but nothing is written among other files."""
-    _, verified = paid_for(one)
+    _, verified = paid_for(memory_workspace)
     assert verified.known.record
-    one.patch.chdir(one.root)
-    place: Any = {"place": SimpleNamespace(store=one.store, root=str(one.root)), "as_json": True}
+    memory_workspace.patch.chdir(memory_workspace.root)
+    place: Any = {
+        "place": SimpleNamespace(store=memory_workspace.store, root=str(memory_workspace.root)),
+        "as_json": True,
+    }
     assert exporting.export.callback is not None
     export = unwrap(exporting.export.callback)
     target = tmp_path / "sent"
@@ -589,13 +611,13 @@ def test_a_folder_that_is_sent_can_be_written_again(one: Machine, tmp_path: Path
 
 
 def test_what_a_failed_editor_left_is_not_written_over(
-    one: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Editing again takes another file, so that the text which the first message names is still there."""
-    mark(one)
+    mark(memory_workspace)
     edit = checkpoint_commands.edit.callback
     assert edit is not None
-    monkeypatch.chdir(one.root)
+    monkeypatch.chdir(memory_workspace.root)
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "$TEXT" > "$1"\nexit 1\n')
     editor.chmod(0o755)
@@ -604,7 +626,7 @@ def test_what_a_failed_editor_left_is_not_written_over(
         monkeypatch.setenv("TEXT", text)
         with pytest.raises(AdjournError, match=r"what you wrote is in tmp/\.checkpoint-active\.edit"):
             unwrap(edit)(page="")
-    left = sorted((one.root / "tmp").glob(".*edit*"))
+    left = sorted((memory_workspace.root / "tmp").glob(".*edit*"))
     assert sorted(path.read_text() for path in left) == ["a second try\n", "an hour of work\n"]
 
 

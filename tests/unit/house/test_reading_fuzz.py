@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import tools
 from adjourn.clients.client import Desk, Setting
 from adjourn.log.canonical import MAX_SAFE_INTEGER
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
@@ -37,8 +36,10 @@ from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Admitted
 from adjourn.text.strict_json import fold_key
-from hostile import Hostile
-from strategies import NOON, policy_of
+from support import tools
+from support.clock import NOON
+from support.hostile_lines import Hostile
+from support.policies import policy_of
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 LINES = 1_000_000 if CAMPAIGN else 6_000

@@ -32,7 +32,7 @@ from adjourn.knowledge.records.agent_notes import (
 )
 from adjourn.proxy import record_tools
 from adjourn.verification.verify import verify_task
-from unit.checkpoints.test_checkpoint import Machine
+from support.workspace import Workspace
 
 ANN = CRAuthor(id="ann", type="human")
 EVERYTHING = {
@@ -46,11 +46,11 @@ EVERYTHING = {
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
 
 
-def add(machine: Machine, desk: Any, **said: Any) -> agent_notes.NoteResult:
+def add(workspace: Workspace, desk: Any, **said: Any) -> agent_notes.NoteResult:
     return agent_notes.add(desk.session(), agent_notes.read_note(said))
 
 
@@ -58,19 +58,19 @@ def ask(desk: Any, **said: Any) -> dict[str, Any]:
     return agent_notes.ask(desk.session(), agent_notes.read_question(said)).question
 
 
-def section(machine: Machine, task: str, name: str) -> list[dict[str, Any]]:
-    return list(told(machine.store, task, Wanted(section=name))["items"])
+def section(workspace: Workspace, task: str, name: str) -> list[dict[str, Any]]:
+    return list(told(workspace.store, task, Wanted(section=name))["items"])
 
 
 # --- what is noted
 
 
 def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_the_format_has_it(
-    machine: Machine,
+    workspace: Workspace,
 ) -> None:
     """Decisions and learnings are in the record, the rest in the checkpoint that it names; the client is the author."""
-    desk = machine.desk()
-    record, added = add(machine, desk, **EVERYTHING)
+    desk = workspace.desk()
+    record, added = add(workspace, desk, **EVERYTHING)
     task = desk.task_id()
     assert added == dict.fromkeys(EVERYTHING, 1)
     assert (record["id"], record["task"]["id"], record["task"]["goal"]) == (task, task, "do it")
@@ -78,7 +78,7 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
     author = record["lastModifiedBy"]
     assert (author["id"], author["type"]) == ("tester", "agent")
     assert author["sessionId"] == desk.session().id
-    mind = CognitiveStore(machine.store, task).get_checkpoint(record["checkpointId"])
+    mind = CognitiveStore(workspace.store, task).get_checkpoint(record["checkpointId"])
     assert mind is not None
     assert [fact["content"] for fact in mind["epistemicState"]["facts"]] == EVERYTHING["facts"]
     assert [goal["description"] for goal in mind["intentGraph"]["goals"]] == ["do it", "mend the parser"]
@@ -86,62 +86,64 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
     assert (decision["description"], decision["rationale"], decision["status"]) == (
         "Use SQLite", "one file", "accepted",
     )  # fmt: skip
-    assert CRStore(machine.store).of_task(task) == record
+    assert CRStore(workspace.store).of_task(task) == record
 
 
-def test_what_is_known_in_the_same_words_makes_no_version(machine: Machine) -> None:
+def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) -> None:
     """The same note again adds nothing, whatever its case and blanks; a fact confirms the assumption of its words."""
-    desk = machine.desk()
-    first = add(machine, desk, **EVERYTHING)
-    again = add(machine, desk, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
+    desk = workspace.desk()
+    first = add(workspace, desk, **EVERYTHING)
+    again = add(workspace, desk, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
     assert again == (first.record, {})
-    assert add(machine, desk, facts=["the tests are quick"]).added == {"facts": 1}
-    assert "validatedAt" in section(machine, desk.task_id(), "assumptions")[0]
+    assert add(workspace, desk, facts=["the tests are quick"]).added == {"facts": 1}
+    assert "validatedAt" in section(workspace, desk.task_id(), "assumptions")[0]
 
 
-def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(machine: Machine) -> None:
+def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(
+    workspace: Workspace,
+) -> None:
     """The state of mind was written and the record was not: the next note names it all."""
-    desk = machine.desk()
-    add(machine, desk, facts=["one"])
+    desk = workspace.desk()
+    add(workspace, desk, facts=["one"])
     agent_notes._remember(desk.session().task, AgentNote(facts=("two",)), {})
-    assert len(section(machine, desk.task_id(), "facts")) == 1
-    add(machine, desk, learnings=[{"content": "three"}])
-    assert len(section(machine, desk.task_id(), "facts")) == 2
+    assert len(section(workspace, desk.task_id(), "facts")) == 1
+    add(workspace, desk, learnings=[{"content": "three"}])
+    assert len(section(workspace, desk.task_id(), "facts")) == 2
 
 
 def test_a_note_is_taken_however_often_a_sister_was_faster(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty times in a row another process changes the state of mind just before: the note is there in the end, and so are those."""
-    desk = machine.desk()
-    add(machine, desk, facts=["the first"])
+    desk = workspace.desk()
+    add(workspace, desk, facts=["the first"])
     change, left = CognitiveStore.change, iter(range(20))
 
     def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
         for number in left:
             said = [Statement("FACT", f"sister {number}")]
-            sister = CognitiveStore(machine.store, desk.task_id(), triggers=())
+            sister = CognitiveStore(workspace.store, desk.task_id(), triggers=())
             change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
             break
         return change(mind, edit)
 
     monkeypatch.setattr(CognitiveStore, "change", after_a_sister)
-    add(machine, desk, facts=["the last"])
-    facts = [fact["content"] for fact in section(machine, desk.task_id(), "facts")]
+    add(workspace, desk, facts=["the last"])
+    facts = [fact["content"] for fact in section(workspace, desk.task_id(), "facts")]
     assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]
 
 
-def test_secrets_and_what_cannot_be_seen_are_not_kept(machine: Machine) -> None:
+def test_secrets_and_what_cannot_be_seen_are_not_kept(workspace: Workspace) -> None:
     """A token in any text is replaced, control characters go, and a text of nothing else is refused."""
-    desk = machine.desk()
+    desk = workspace.desk()
     token = "ghp_" + "a1" * 12
-    add(machine, desk, facts=[f"it is {token}\x1b[2J"], decisions=[{"decision": "x", "because": token}])
+    add(workspace, desk, facts=[f"it is {token}\x1b[2J"], decisions=[{"decision": "x", "because": token}])
     ask(desk, question=f"use {token}?", options=[token, "no"])
-    for stream in machine.store.streams():
-        assert not any(token.encode() in entry.data for entry in machine.store.read(stream))
-    assert section(machine, desk.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
+    for stream in workspace.store.streams():
+        assert not any(token.encode() in entry.data for entry in workspace.store.read(stream))
+    assert section(workspace, desk.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
     with pytest.raises(InvalidError, match=r"facts\[0\]"):
-        add(machine, desk, facts=["\u200b\x00 "])
+        add(workspace, desk, facts=["\u200b\x00 "])
 
 
 ODD: list[dict[str, Any]] = [
@@ -155,12 +157,12 @@ ODD: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("arguments", ODD, ids=lambda one: repr(one)[:40])
 def test_what_is_no_note_is_refused_and_nothing_is_written(
-    machine: Machine, arguments: dict[str, Any]
+    workspace: Workspace, arguments: dict[str, Any]
 ) -> None:
     """Wrong types, unknown names, too much, or nothing: `InvalidError`, and there is no record."""
     with pytest.raises(InvalidError):
-        add(machine, machine.desk(), **arguments)
-    assert not machine.store.refs("record/")
+        add(workspace, workspace.desk(), **arguments)
+    assert not workspace.store.refs("record/")
 
 
 json_values = st.recursive(
@@ -187,49 +189,49 @@ def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]
             continue
 
 
-def test_there_is_a_bound_on_what_notes_add(machine: Machine) -> None:
+def test_there_is_a_bound_on_what_notes_add(workspace: Workspace) -> None:
     """One more than is kept is refused, whichever kind it is, and the record stays as it was."""
-    desk = machine.desk()
+    desk = workspace.desk()
     for start in range(0, MAX_KEPT, MAX_AT_ONCE):
         numbers = range(start, start + MAX_AT_ONCE)
         add(
-            machine,
+            workspace,
             desk,
             facts=[f"fact {n}" for n in numbers],
             learnings=[{"content": f"{n}"} for n in numbers],
         )
-    before = CRStore(machine.store).of_task(desk.task_id())
+    before = CRStore(workspace.store).of_task(desk.task_id())
     for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
         with pytest.raises(InvalidError, match="1001"):
-            add(machine, desk, **more)
-    assert CRStore(machine.store).of_task(desk.task_id()) == before
+            add(workspace, desk, **more)
+    assert CRStore(workspace.store).of_task(desk.task_id()) == before
 
 
-def test_a_session_that_was_fenced_off_writes_nothing(machine: Machine) -> None:
+def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> None:
     """Another client took the task over: a note and a question of the first are refused, and leave no version."""
-    first = machine.desk("g1", task="t")
-    add(machine, first, facts=["one"])
+    first = workspace.desk("g1", task="t")
+    add(workspace, first, facts=["one"])
     session = first.session()
-    machine.desk("g2", task="t", take_over=True).session()
-    before = CRStore(machine.store).of_task("t")
+    workspace.desk("g2", task="t", take_over=True).session()
+    before = CRStore(workspace.store).of_task("t")
     for write in (
         lambda: agent_notes.add(session, AgentNote(facts=("two",))),
         lambda: agent_notes.ask(session, AgentQuestion(question="two?")),
     ):
         with pytest.raises(HeldError):
             write()
-    assert CRStore(machine.store).of_task("t") == before
+    assert CRStore(workspace.store).of_task("t") == before
 
 
 # --- what is asked
 
 
-def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(machine: Machine) -> None:
+def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(workspace: Workspace) -> None:
     """The same words find the open question, then the answered one; a skipped one may be asked anew under another id."""
-    desk = machine.desk()
+    desk = workspace.desk()
     first = ask(desk, question="Keep it?", options=["yes", "no"], priority="blocking")
     assert ask(desk, question="keep it?") == first
-    records = CRStore(machine.store)
+    records = CRStore(workspace.store)
     records.answer_question(desk.task_id(), first["id"], "no", ANN)
     answered = ask(desk, question="Keep it?")
     assert (answered["id"], answered["status"], answered["answer"]) == (first["id"], "answered", "no")
@@ -245,11 +247,11 @@ def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(mach
     [{}, {"question": ""}, {"question": 5}, {"question": "x", "status": "answered"}, {"question": "x", "options": ["a"] * 21}],
     ids=repr,
 )  # fmt: skip
-def test_what_is_no_question_is_refused(machine: Machine, arguments: dict[str, Any]) -> None:
+def test_what_is_no_question_is_refused(workspace: Workspace, arguments: dict[str, Any]) -> None:
     """An agent cannot bring its own answer, nor leave the question out."""
     with pytest.raises(InvalidError):
-        ask(machine.desk(), **arguments)
-    assert not machine.store.refs("record/")
+        ask(workspace.desk(), **arguments)
+    assert not workspace.store.refs("record/")
 
 
 # --- what is told
@@ -282,14 +284,14 @@ def test_the_schemas_say_what_is_read() -> None:
     )
 
 
-def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(machine: Machine) -> None:
+def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Workspace) -> None:
     """Newest page first, oldest item first in each; an item larger than an answer is shown in part."""
-    desk = machine.desk()
+    desk = workspace.desk()
     for start in range(0, 300, 100):
-        add(machine, desk, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
+        add(workspace, desk, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
     pages, wanted = [], Wanted(section="facts")
     while True:
-        page = told(machine.store, desk.task_id(), wanted)
+        page = told(workspace.store, desk.task_id(), wanted)
         assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
@@ -297,23 +299,23 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(machine: Mach
         wanted = read_wanted({"section": "facts", "more": page["more"]})
     assert len(pages) > 3
     assert [n for page in reversed(pages) for n in page] == list(range(300))
-    records = CRStore(machine.store)
+    records = CRStore(workspace.store)
     records.update(
         desk.task_id(),
         {"learnings": [{"id": "l", "type": "insight", "source": "success", "content": "x" * 60_000,
                         "learnedBy": tree_of(ANN), "learnedAt": 1, "affects": []}]},
         ANN,
     )  # fmt: skip
-    [item] = section(machine, desk.task_id(), "learnings")
+    [item] = section(workspace, desk.task_id(), "learnings")
     assert (item["id"], item["cut"].endswith("…")) == ("l", True)
 
 
-def test_without_a_section_it_is_told_how_much_there_is(machine: Machine) -> None:
+def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) -> None:
     """The counts of sections that have something; without a record, how to begin one."""
-    desk = machine.desk()
-    assert "adjourn.note" in told(machine.store, desk.task_id(), Wanted())["message"]
-    record = add(machine, desk, **EVERYTHING).record
-    answer = told(machine.store, desk.task_id(), Wanted())
+    desk = workspace.desk()
+    assert "adjourn.note" in told(workspace.store, desk.task_id(), Wanted())["message"]
+    record = add(workspace, desk, **EVERYTHING).record
+    answer = told(workspace.store, desk.task_id(), Wanted())
     assert answer["contentHash"] == record["contentHash"]
     assert answer["sections"] == {
         "decisions": 1, "learnings": 1, "facts": 1, "assumptions": 1, "openQuestions": 1, "goals": 2,
@@ -342,39 +344,39 @@ def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
 # --- checkpoints and resuming
 
 
-def brief_of(machine: Machine, desk: Any) -> dict[str, Any]:
+def brief_of(workspace: Workspace, desk: Any) -> dict[str, Any]:
     resumed = resume.resume(desk, "fix-auth")
     ledger = resumed.session.task.refresh()
-    brief = record_sections.briefing(machine.store, resumed.checkpoint, machine.clock())
-    return resume.answer(machine.store, ledger, resumed.checkpoint, budget=5, brief=brief)
+    brief = record_sections.briefing(workspace.store, resumed.checkpoint, workspace.clock())
+    return resume.answer(workspace.store, ledger, resumed.checkpoint, budget=5, brief=brief)
 
 
-def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(machine: Machine) -> None:
+def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(workspace: Workspace) -> None:
     """Its event, document and folder have the hash, and all verify; without a record there is no such member."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    assert "record" not in document(machine.store, machine.save(desk))
-    record = add(machine, desk, **EVERYTHING).record
-    made = machine.save(desk)
-    assert made.data.record == document(machine.store, made)["record"] == record["contentHash"]
-    assert verify_task(machine.store, made.event.task).valid
-    verified = folder_verification.verify(str(machine.folder()))
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    assert "record" not in document(workspace.store, workspace.save(desk))
+    record = add(workspace, desk, **EVERYTHING).record
+    made = workspace.save(desk)
+    assert made.data.record == document(workspace.store, made)["record"] == record["contentHash"]
+    assert verify_task(workspace.store, made.event.task).valid
+    verified = folder_verification.verify(str(workspace.folder()))
     assert verified.extra.document["record"] == record["contentHash"]
-    path = machine.folder() / "checkpoint.json"
+    path = workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace(record["contentHash"], "0" * 64))
     with pytest.raises(IntegrityError):
-        folder_verification.verify(str(machine.folder()))
+        folder_verification.verify(str(workspace.folder()))
 
 
-def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: Machine) -> None:
+def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(workspace: Workspace) -> None:
     """With the record as it is now; however much was noted, the whole answer fits, and a later page has no brief."""
-    desk = machine.desk()
-    session = machine.work(desk, "file.read")
-    add(machine, desk, **EVERYTHING)
-    machine.save(desk)
-    add(machine, desk, learnings=[{"content": "after the checkpoint", "type": "warning"}])
-    machine.leave(desk)
-    answer = brief_of(machine, machine.desk("g2"))
+    desk = workspace.desk()
+    session = workspace.work(desk, "file.read")
+    add(workspace, desk, **EVERYTHING)
+    workspace.save(desk)
+    add(workspace, desk, learnings=[{"content": "after the checkpoint", "type": "warning"}])
+    workspace.leave(desk)
+    answer = brief_of(workspace, workspace.desk("g2"))
     for text in (
         "p.py is generated",
         "the parser is in p.py",
@@ -384,50 +386,50 @@ def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(machine: M
     ):
         assert f"{text}" in answer["brief"]
     assert "chain verified: yes" in answer["brief"]
-    again = machine.desk("g3", task=session.task.id, take_over=True)
-    add(machine, again, learnings=[{"content": f"{n} " + "ü" * 500, "type": "warning"} for n in range(50)])
-    answer = brief_of(machine, again)
+    again = workspace.desk("g3", task=session.task.id, take_over=True)
+    add(workspace, again, learnings=[{"content": f"{n} " + "ü" * 500, "type": "warning"} for n in range(50)])
+    answer = brief_of(workspace, again)
     assert "cut here" in answer["brief"]
     assert answer["auditSummary"]
     assert len(msgspec.json.format(msgspec.json.encode(answer), indent=2)) <= ANSWER_BYTES
 
 
-def test_the_brief_tells_what_is_so_by_now(machine: Machine) -> None:
+def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     """Questions that expired and resume points that timed out are told as that before anybody has decided on anything; nothing is written."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
     question = ask(desk, question="Which port?")["id"]
-    store = CRStore(machine.store, clock=machine.clock)
+    store = CRStore(workspace.store, clock=workspace.clock)
     record = store.resolve(desk.task_id())
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
-        "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": machine.clock(),
+        "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": workspace.clock(),
         "approvalStatus": "pending", "nextSteps": [],
     }  # fmt: skip
     expiring = {
         **record["questionsForUser"][0],
         "id": "q2",
         "question": "Which host?",
-        "expiresAt": machine.clock() + 600_000,
+        "expiresAt": workspace.clock() + 600_000,
     }
     said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
     written = store.update(record["id"], said, ANN)
-    made = machine.save(desk)
-    brief = record_sections.briefing(machine.store, made, machine.clock())(4000)
+    made = workspace.save(desk)
+    brief = record_sections.briefing(workspace.store, made, workspace.clock())(4000)
     assert "waits for the approval of a person" in brief
-    later = record_sections.briefing(machine.store, made, machine.clock() + 900_000)(4000)
+    later = record_sections.briefing(workspace.store, made, workspace.clock() + 900_000)(4000)
     assert "question q2 was expired, not answered: Which host?" in later
     assert "resume point go: Deploy was denied: timed out" in later
     assert f"question {question} was" not in later
     assert store.resolve(record["id"]) == written
 
 
-def test_an_approval_that_a_fork_used_is_told_as_used(machine: Machine) -> None:
+def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> None:
     """The steps were begun, whichever line of versions says so: they are to be looked at, not begun again."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    add(machine, desk, learnings=[{"content": "x"}])
-    store = CRStore(machine.store, clock=machine.clock)
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    add(workspace, desk, learnings=[{"content": "x"}])
+    store = CRStore(workspace.store, clock=workspace.clock)
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
         "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
@@ -435,22 +437,26 @@ def test_an_approval_that_a_fork_used_is_told_as_used(machine: Machine) -> None:
     name = desk.task_id()
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
-    made = machine.save(desk)
-    assert "## VERIFY FIRST" not in record_sections.briefing(machine.store, made, machine.clock())(4000)
+    made = workspace.save(desk)
+    assert "## VERIFY FIRST" not in record_sections.briefing(workspace.store, made, workspace.clock())(4000)
     fork = store.fork(approved["contentHash"], {}, ANN)
     store.consume_resume_point(fork["id"], "go", ANN)
-    assert "these steps were begun" in record_sections.briefing(machine.store, made, machine.clock())(4000)
+    assert "these steps were begun" in record_sections.briefing(workspace.store, made, workspace.clock())(
+        4000
+    )
 
 
-def test_a_record_that_did_not_come_along_is_missed(machine: Machine) -> None:
+def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> None:
     """The checkpoint names a version that this store has not: the brief says so, and how to bring it."""
-    desk = machine.desk()
-    machine.work(desk, "file.read")
-    add(machine, desk, **EVERYTHING)
-    made = machine.save(desk)
-    machine.store = type(machine.store)()
-    text = record_sections.briefing(machine.store, made, machine.clock())(4000)
+    desk = workspace.desk()
+    workspace.work(desk, "file.read")
+    add(workspace, desk, **EVERYTHING)
+    made = workspace.save(desk)
+    workspace.store = type(workspace.store)()
+    text = record_sections.briefing(workspace.store, made, workspace.clock())(4000)
     assert made.data.record in text
     assert "adjourn record import" in text
-    CRStore(machine.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
-    assert "is not in this store" in record_sections.briefing(machine.store, made, machine.clock())(4000)
+    CRStore(workspace.store).create(
+        {"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x"
+    )
+    assert "is not in this store" in record_sections.briefing(workspace.store, made, workspace.clock())(4000)

@@ -18,19 +18,8 @@ from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.interventions import consumption_key
 from adjourn.knowledge.records.versions import ChainVerification
-from strategies_cognition import (
-    ANN,
-    BOB,
-    NOW,
-    checkpoints,
-    goal,
-    make,
-    node,
-    record_of,
-    records,
-    sample,
-    state,
-)
+from support.documents import ANN, BOB, NOW, goal, make, node, record_of, sample, state
+from support.strategies import cognitive_checkpoints, records
 
 TAG = re.compile(r"RESUME_FROM:([\w-]+)")
 NEVER_LESS = ("WARNINGS", "MISSION", "NEXT STEP", "DO NOT REPEAT", "VERIFY FIRST", "CONSTRAINTS")
@@ -79,7 +68,7 @@ def sections(text: str) -> dict[str, str]:
     return {"": first} | dict(part.split("\n", 1) for part in rest)
 
 
-@given(records, checkpoints, st.integers(0, 20_000))
+@given(records, cognitive_checkpoints, st.integers(0, 20_000))
 def test_the_same_state_gives_the_same_text(record: Tree, checkpoint: Tree, budget: int) -> None:
     """A brief depends on nothing but its arguments, and leaves them as they are."""
     before = copy.deepcopy((record, checkpoint))

@@ -22,7 +22,8 @@ from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept
 from adjourn.log.canonical import canonical, digest
-from strategies_cognition import NOW, checkpoints, goal, node, sample, state
+from support.documents import NOW, goal, node, sample, state
+from support.strategies import cognitive_checkpoints
 
 DAY = 24 * HOUR
 
@@ -102,7 +103,7 @@ def test_what_cannot_be_taken_is_refused(session: Tree) -> None:
 # --- validating
 
 
-@given(checkpoints)
+@given(cognitive_checkpoints)
 def test_any_checkpoint_is_judged(checkpoint: Tree) -> None:
     """Validating never fails on a checkpoint of the right types, and errors alone make it invalid."""
     validity = validate_checkpoint(checkpoint)

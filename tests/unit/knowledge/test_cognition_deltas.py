@@ -22,10 +22,10 @@ from adjourn.knowledge.cognition.deltas import (
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree, accept, same, view
 from adjourn.log.canonical import canonical, digest
-from strategies_cognition import checkpoints, structs
+from support.strategies import cognitive_checkpoints, structs
 
 
-@given(checkpoints, checkpoints)
+@given(cognitive_checkpoints, cognitive_checkpoints)
 def test_applying_a_difference_gives_the_checkpoint(base: Tree, current: Tree) -> None:
     """apply(base, diff(base, x)) == x for any two checkpoints, with all that this version does not know, in its order."""
     before = copy.deepcopy((base, current))
@@ -36,14 +36,14 @@ def test_applying_a_difference_gives_the_checkpoint(base: Tree, current: Tree) -
     accept(diff, CheckpointDiff)
 
 
-@given(checkpoints, checkpoints)
+@given(cognitive_checkpoints, cognitive_checkpoints)
 def test_a_difference_can_be_turned_round(base: Tree, current: Tree) -> None:
     """Removals, goals, metrics, label and branch are in a difference: the one back leads back."""
     there = apply(base, diff_checkpoints(base, current))
     assert same(apply(there, diff_checkpoints(there, base)), base)
 
 
-@given(checkpoints)
+@given(cognitive_checkpoints)
 def test_nothing_differs_from_itself(base: Tree) -> None:
     """The difference of a checkpoint from itself names no node, no fact and no goal, whatever the order of keys."""
     turned = {name: base[name] for name in reversed(base)}
@@ -61,13 +61,13 @@ def test_nothing_differs_from_itself(base: Tree) -> None:
     assert not any(more)
 
 
-@given(checkpoints, checkpoints, st.data())
+@given(cognitive_checkpoints, cognitive_checkpoints, st.data())
 def test_a_wrong_base_or_a_changed_difference_is_found(
     base: Tree, current: Tree, data: st.DataObject
 ) -> None:
     """apply raises IntegrityError rather than give out another checkpoint."""
     diff = diff_checkpoints(base, current)
-    other = data.draw(checkpoints.filter(lambda other: not same(other, base)))
+    other = data.draw(cognitive_checkpoints.filter(lambda other: not same(other, base)))
     with suppress(IntegrityError):
         assert same(apply(other, diff), current)
     with pytest.raises(IntegrityError):
@@ -76,7 +76,7 @@ def test_a_wrong_base_or_a_changed_difference_is_found(
         apply({**base, "id": "another"}, diff)
 
 
-@given(structs(CheckpointDiff), checkpoints)
+@given(structs(CheckpointDiff), cognitive_checkpoints)
 def test_any_difference_applies_or_is_refused(diff: Tree, base: Tree) -> None:
     """A difference of the right types that fits nothing raises IntegrityError, and nothing else."""
     with pytest.raises(IntegrityError):

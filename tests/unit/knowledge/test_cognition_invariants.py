@@ -16,7 +16,7 @@ from adjourn.knowledge.cognition.invariants import (
     require,
 )
 from adjourn.knowledge.model.documents import Tree
-from strategies_cognition import ANN, NOW, goal, node, sample, state
+from support.documents import ANN, NOW, goal, node, sample, state
 
 
 def knowing(**members: Any) -> Tree:

@@ -20,7 +20,8 @@ from adjourn.knowledge.cognition.replies import (
 )
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint, WorkingState
 from adjourn.knowledge.model.documents import Tree, accept, same
-from strategies_cognition import NOW, checkpoints, goal, state
+from support.documents import NOW, goal, state
+from support.strategies import cognitive_checkpoints
 
 TAGS = ("FACT", "ASSUMPTION", "QUESTION", "INTENT")
 
@@ -83,7 +84,7 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 
 @given(
-    checkpoints,
+    cognitive_checkpoints,
     st.lists(
         st.tuples(
             st.sampled_from(TAGS), st.sampled_from(["a", "A.", "a  b", "A b", "ﬁ", "fi", "c", "line line"])

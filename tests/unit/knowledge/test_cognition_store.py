@@ -24,20 +24,10 @@ from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree, same, view
 from adjourn.store import MemoryStore, SqliteStore, Store
-from strategies_cognition import node, sample
+from support.clock import Clock
+from support.documents import node, sample
 
 START = 1_800_000_000_000
-
-
-class Clock:
-    """One millisecond later at each look."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> int:
-        self.now += 1
-        return self.now
 
 
 @pytest.fixture(params=[MemoryStore, SqliteStore])
@@ -48,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def opened(store: Store, session: str = "job", **options: Any) -> CognitiveStore:
-    options.setdefault("clock", Clock())
+    options.setdefault("clock", Clock(START, step=1))
     return CognitiveStore(store, session, **{"goal": "ship it", "triggers": (), **options})
 
 
@@ -177,7 +167,7 @@ def _label(memory: CognitiveStore, name: str) -> str:
 
 def test_several_triggers_in_one_change_make_one_checkpoint(store: Store) -> None:
     """It names them all, and also the count of answers where that is due."""
-    memory = CognitiveStore(store, "job", clock=Clock())
+    memory = CognitiveStore(store, "job", clock=Clock(START, step=1))
     memory.change(with_nodes(node("n1", type="tool-call", status="active", confidence=0.2)))
     memory.change(lambda state, now: transitions.move_node(state, "n1", "completed", now))
     memory.update_from_response("nothing new", every=1)
@@ -372,7 +362,7 @@ _operations = st.lists(
 @given(_operations)
 def test_whatever_is_done_the_store_has_it(operations: list[tuple[str, int]]) -> None:
     """After any operations, a session that is opened anew is the one that was left, and every checkpoint is as it was made."""
-    store, clock = MemoryStore(), Clock()
+    store, clock = MemoryStore(), Clock(START, step=1)
     memory = opened(store, clock=clock)
     made: dict[str, Tree] = {}
     for name, number in operations:

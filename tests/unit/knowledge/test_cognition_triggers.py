@@ -21,7 +21,7 @@ from adjourn.knowledge.cognition.triggers import (
     trigger_state,
 )
 from adjourn.knowledge.model.documents import MAX_TEXT, Tree
-from strategies_cognition import NOW, node, sample
+from support.documents import NOW, node, sample
 
 EMPTY = new_session("s", NOW, session_id="s")
 

@@ -18,8 +18,8 @@ from adjourn.knowledge.model.cognition import CognitiveNode, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept, parts_of, pointer, read, same, view, write
 from adjourn.knowledge.model.record import ContinuationRecord, RecordContent
 from adjourn.log.canonical import canonical
-from strategies import json_values, texts
-from strategies_cognition import records, sample, structs
+from support.documents import sample
+from support.strategies import json_values, records, structs, texts
 
 
 @given(structs(CognitiveSession))

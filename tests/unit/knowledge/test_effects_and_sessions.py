@@ -24,8 +24,8 @@ from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Forward
 from adjourn.tasks.lease import lose_dead
 from adjourn.tasks.session import Admitted, Session
-from strategies import policy_of
-from unit.tasks.test_session import World, one, reason
+from support.policies import policy_of
+from support.task_sessions import SharedTask, admit_one, block_reason
 
 AGENT, ANN = CRAuthor(id="agent-1", type="agent"), CRAuthor(id="ann", type="human")
 PERSON = Actor("ann", "human")
@@ -35,7 +35,7 @@ GIVEN = {"invoice": "A-7", "amount": 1}
 PAY = EffectCall("payments", "charge", GIVEN, key="invoice:A-7")
 
 
-class Doors(World):
+class Doors(SharedTask):
     """A task with a record, and both doors to it."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ def settle(session: Session, admitted: Admitted, outcome: Any = "ok", result: by
 def test_what_a_session_did_is_not_done_again(doors: Doors) -> None:
     """The same tool with the same arguments: done, whatever key the library has for it."""
     session = doors.opened(policy=PLAIN)
-    settle(session, one(session, call()))
+    settle(session, admit_one(session, call()))
     again = doors.claim()
     assert (again.run, again.effect["status"], again.effect["toolName"]) == (
         False,
@@ -90,14 +90,14 @@ def test_what_a_session_did_is_not_done_again(doors: Doors) -> None:
 def test_what_failed_in_a_session_may_be_claimed(doors: Doors, outcome: str) -> None:
     """The server has said that nothing happened."""
     session = doors.opened(policy=PLAIN)
-    settle(session, one(session, call()), outcome)
+    settle(session, admit_one(session, call()), outcome)
     assert doors.claim().run
 
 
 def test_what_is_under_way_in_a_session_waits(doors: Doors) -> None:
     """Neither run, nor asked about: its answer will tell."""
     session = doors.opened(policy=PLAIN)
-    admitted = one(session, call())
+    admitted = admit_one(session, call())
     with pytest.raises(RefusedError, match="is under way"):
         doors.claim()
     settle(session, admitted)
@@ -109,7 +109,7 @@ def test_what_is_under_way_in_a_session_waits(doors: Doors) -> None:
 def test_what_a_session_left_in_doubt_is_in_doubt(doors: Doors, by: str, happened: bool, run: bool) -> None:
     """A probe, an answer in the record or `adjourn settle` decides it, and the task's history has that."""
     session = doors.opened(policy=PLAIN)
-    admitted = one(session, call())
+    admitted = admit_one(session, call())
     session.close("gone")
     if by == "probe":
         seen: list[Tree] = []
@@ -143,18 +143,18 @@ def test_what_a_rule_lets_happen_once_is_one_effect_for_the_library(doors: Doors
     session = doors.session(policy=once)
     session._texts = (ONCE_TEXT.encode(), b"")
     session.open()
-    settle(session, one(session, call()), result=b'{"content":[]}')
+    settle(session, admit_one(session, call()), result=b'{"content":[]}')
     again = doors.claim(EffectCall("payments", "charge", GIVEN | {"amount": 2}, key="mine"))
     assert (again.run, again.effect["outputs"]) == (False, {"content": []})
     other = doors.claim(EffectCall("payments", "charge", {"invoice": "A-8"}, key="other"))
     assert other.run
-    assert reason_or_ask(one(session, call({"invoice": "A-8", "amount": 9}))) == "ask"
+    assert reason_or_ask(admit_one(session, call({"invoice": "A-8", "amount": 9}))) == "ask"
     doors.records.effects.complete(other, None, AGENT)
-    assert reason_or_ask(one(session, call({"invoice": "A-8", "amount": 9}))) == "once_done"
+    assert reason_or_ask(admit_one(session, call({"invoice": "A-8", "amount": 9}))) == "once_done"
 
 
 def reason_or_ask(admitted: Admitted) -> str:
-    return "ask" if isinstance(admitted.decision, Ask) else reason(admitted)
+    return "ask" if isinstance(admitted.decision, Ask) else block_reason(admitted)
 
 
 # --- what a library did, as a session sees it
@@ -164,8 +164,8 @@ def test_what_a_library_did_is_not_done_again(doors: Doors) -> None:
     """The call is refused with the reason that it happened already; other arguments are another effect."""
     doors.records.effects.complete(doors.claim(), {"paid": 1}, AGENT)
     session = doors.opened(policy=PLAIN)
-    assert reason(one(session, call())) == "once_done"
-    assert isinstance(one(session, call({"invoice": "A-8"})).decision, Forward)
+    assert block_reason(admit_one(session, call())) == "once_done"
+    assert isinstance(admit_one(session, call({"invoice": "A-8"})).decision, Forward)
     assert doors.task().ledger.calls_used == 1
 
 
@@ -173,12 +173,12 @@ def test_what_a_library_left_in_doubt_is_asked_about(doors: Doors) -> None:
     """A person lets it be made again, and from then on it is the session's effect."""
     claim = doors.claim()
     session = doors.opened(policy=PLAIN)
-    admitted = one(session, call())
+    admitted = admit_one(session, call())
     assert isinstance(admitted.decision, Ask)
     assert admitted.decision.doubt == claim.effect["id"]
     assert admitted.approval is not None
     answer(session.task, admitted.approval.id, yes=True, via="cli", by=PERSON)
-    again = one(session, call())
+    again = admit_one(session, call())
     assert isinstance(again.decision, Forward)
     with pytest.raises(RefusedError, match="under way"):
         doors.claim()
@@ -197,16 +197,16 @@ def test_a_person_settles_what_a_library_left(doors: Doors, happened: bool) -> N
     settle_doubt(doors.task(), claim.effect["id"], happened=happened, by=PERSON)
     session = doors.opened(policy=PLAIN)
     if happened:
-        assert reason(one(session, call())) == "once_done"
+        assert block_reason(admit_one(session, call())) == "once_done"
         assert not doors.claim().run
     else:
-        assert isinstance(one(session, call()).decision, Forward)
+        assert isinstance(admit_one(session, call()).decision, Forward)
 
 
 def test_what_failed_and_may_not_be_repeated_is_in_doubt_to_a_session(doors: Doors) -> None:
     """The table's `failed`: a person is asked, through whichever door."""
     doors.records.effects.fail(doors.claim(), "declined", AGENT)
-    assert isinstance(one(doors.opened(policy=PLAIN), call()).decision, Ask)
+    assert isinstance(admit_one(doors.opened(policy=PLAIN), call()).decision, Ask)
 
 
 def test_what_may_be_repeated_is_in_nobodys_way(doors: Doors) -> None:
@@ -214,16 +214,16 @@ def test_what_may_be_repeated_is_in_nobodys_way(doors: Doors) -> None:
     read = PAY._replace(replayable=True)
     claim = doors.claim(read)
     session = doors.opened(policy=PLAIN)
-    assert isinstance(one(session, call()).decision, Forward)
+    assert isinstance(admit_one(session, call()).decision, Forward)
     doors.records.effects.complete(claim, {"ok": 1}, AGENT)
-    assert isinstance(one(session, call()).decision, Forward)
+    assert isinstance(admit_one(session, call()).decision, Forward)
 
 
 def test_a_session_repeats_its_own_calls_as_ever(doors: Doors) -> None:
     """Only what a library has claimed is looked for; without such a claim nothing is read for it."""
     session = doors.opened(policy=PLAIN)
     for _ in range(2):
-        settle(session, one(session, call()))
+        settle(session, admit_one(session, call()))
     asked: list[str] = []
     ref = doors.store.ref
 
@@ -232,7 +232,7 @@ def test_a_session_repeats_its_own_calls_as_ever(doors: Doors) -> None:
         return ref(name)
 
     doors.store.ref = counted  # type: ignore[method-assign]
-    settle(session, one(session, call()))
+    settle(session, admit_one(session, call()))
     assert asked == []
 
 
@@ -242,10 +242,10 @@ def test_a_session_repeats_its_own_calls_as_ever(doors: Doors) -> None:
 def test_a_record_shows_the_calls_of_its_task(doors: Doors) -> None:
     """Each with its status; those without effect are none. What is brought up is the next version, once."""
     session = doors.opened(policy=PLAIN)
-    settle(session, one(session, call()))
-    settle(session, one(session, call(tool="notes.read", effectful=False)))
-    settle(session, one(session, call(tool="notes.add")), "tool-error")
-    open_ = one(session, call({"n": 1}, tool="notes.add"))
+    settle(session, admit_one(session, call()))
+    settle(session, admit_one(session, call(tool="notes.read", effectful=False)))
+    settle(session, admit_one(session, call(tool="notes.add")), "tool-error")
+    open_ = admit_one(session, call({"n": 1}, tool="notes.add"))
     shown = [(effect["toolName"], effect["status"]) for effect in doors.effects()]
     assert shown == [("payments.charge", "completed"), ("notes.add", "failed"), ("notes.add", "claimed")]
     assert doors.effects()[0] == {
@@ -268,9 +268,9 @@ def test_a_record_is_bounded(doors: Doors) -> None:
     """The newest calls are shown, with how many there are; what is not settled, and what a library did, stays."""
     doors.records.effects.complete(doors.claim(), {"ok": 1}, AGENT)
     session = doors.opened(policy=PLAIN)
-    doubt = one(session, call({"n": -1}, tool="notes.add"))
+    doubt = admit_one(session, call({"n": -1}, tool="notes.add"))
     for number in range(MAX_SETTLED + 5):
-        settle(session, one(session, call({"n": number}, tool="notes.add")))
+        settle(session, admit_one(session, call({"n": number}, tool="notes.add")))
         if number % 20 == 0:
             doors.records.effects.bring_up("line")
     record = doors.records.effects.bring_up("line")
@@ -284,12 +284,12 @@ def test_a_record_is_bounded(doors: Doors) -> None:
 def test_two_records_of_a_task_that_read_different_parts_of_its_history_are_merged(doors: Doors) -> None:
     """What one of them did not read is found again, and no conflict is made of how far they have read."""
     session = doors.opened(policy=PLAIN)
-    settle(session, one(session, call({"n": 1}, tool="notes.add")))
+    settle(session, admit_one(session, call({"n": 1}, tool="notes.add")))
     first = doors.records.effects.bring_up("line")
     fork = doors.records.fork(first["contentHash"], {}, AGENT, cr_id="fork")
-    settle(session, one(session, call({"n": 2}, tool="notes.add")))
+    settle(session, admit_one(session, call({"n": 2}, tool="notes.add")))
     doors.records.effects.bring_up("line")
-    settle(session, one(session, call({"n": 3}, tool="notes.add")))
+    settle(session, admit_one(session, call({"n": 3}, tool="notes.add")))
     ahead = doors.records.effects.bring_up(fork["id"])
     result = doors.records.merge("line", "fork", "manual", author=AGENT)
     assert (result.success, result.conflicts, result.warnings) == (True, (), ())

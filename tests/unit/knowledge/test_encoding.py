@@ -15,8 +15,8 @@ from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.knowledge.records import encoding
 from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.log.canonical import canonical
-from strategies import json_values
-from strategies_cognition import forks, sample
+from support.documents import sample
+from support.strategies import forks, json_values
 
 
 class Anything(DocumentPart, frozen=True):

@@ -11,7 +11,8 @@ from adjourn.errors import InvalidError
 from adjourn.knowledge.model.documents import Tree, accept, same, tree_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRDiff
 from adjourn.knowledge.records.diff import apply, changes_between, diff
-from strategies_cognition import forks, records, sample
+from support.documents import sample
+from support.strategies import forks, records
 
 Fork = tuple[Tree, Tree, Tree]
 

@@ -17,7 +17,8 @@ from adjourn.knowledge.model.record import COLLECTIONS, CRAuthor, RecordContent,
 from adjourn.knowledge.records.diff import changes_between
 from adjourn.knowledge.records.merge import Merged, merge, resolve_conflict
 from adjourn.knowledge.records.versions import ENVELOPE
-from strategies_cognition import AGENT, ANN, BOB, NOW, forks, sample
+from support.documents import AGENT, ANN, BOB, NOW, sample
+from support.strategies import forks
 
 Fork = tuple[Tree, Tree, Tree]
 

@@ -20,7 +20,8 @@ from adjourn.log.canonical import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
-from strategies_cognition import forks
+from support.clock import Clock
+from support.strategies import forks
 
 NOW = 1_777_735_812_345
 AGENT = CRAuthor(id="agent-1", type="agent", model="some-model")
@@ -29,20 +30,9 @@ BY_AGENT = {"id": "agent-1", "type": "agent"}
 KEY = bytes(range(32))
 
 
-class Clock:
-    """A clock that goes on by a millisecond each time it is looked at."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> int:
-        self.now += 1
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW, step=1)
 
 
 @pytest.fixture

@@ -36,7 +36,8 @@ from adjourn.knowledge.records.versions import (
 )
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.merkle import Frontier, root
-from strategies_cognition import ANN, NOW, record_of, records, sample
+from support.documents import ANN, NOW, record_of, sample
+from support.strategies import records
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 PERSON = view(ANN, CRAuthor)

@@ -29,7 +29,8 @@ from adjourn.knowledge.records import interventions as use
 from adjourn.knowledge.records.decisions import contest_decision, override_decision, settle_decision
 from adjourn.knowledge.records.expiry import expire_due
 from adjourn.knowledge.records.updating import update_record
-from strategies_cognition import AGENT, ANN, NOW, goal, node, records, sample, state
+from support.documents import AGENT, ANN, NOW, goal, node, sample, state
+from support.strategies import records
 
 PERSON, ROBOT = view(ANN, CRAuthor), view(AGENT, CRAuthor)
 SYSTEM = CRAuthor(id="cron", type="system")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.log.canonical import MAX_DEPTH, canonical, digest
-from strategies import ascii_texts, json_values, scalars
+from support.strategies import ascii_texts, json_values, scalars
 
 
 @given(json_values())

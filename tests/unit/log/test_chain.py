@@ -12,7 +12,8 @@ from adjourn.log import kinds
 from adjourn.log.chain import ChainResult, verify_chain
 from adjourn.log.event import GENESIS
 from adjourn.store.base import Entry
-from strategies import chained, chains, histories, link, linked
+from support.events import chained, link, linked
+from support.strategies import chains, histories
 
 
 @given(chains())

@@ -17,7 +17,8 @@ from adjourn.log import event as module
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, Actor, Event, decode, encode, timestamp
-from strategies import NOON, actors, data, integers, milliseconds, texts
+from support.clock import NOON
+from support.strategies import actors, data, integers, milliseconds, texts
 
 
 def an_event(item: kinds.Data, **changes: Any) -> Event:

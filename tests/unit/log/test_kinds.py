@@ -15,7 +15,7 @@ import make_vectors
 from adjourn.errors import InvalidError
 from adjourn.log.event import GENESIS, Actor, Event
 from adjourn.log.kinds import REGISTRY, Data, data_of, default_of, describe
-from strategies import data_of_kind
+from support.strategies import data_of_kind
 
 each_kind = pytest.mark.parametrize("kind", REGISTRY.values(), ids=REGISTRY.keys())
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from adjourn.aex.policy import Policy, from_text
 from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
-from strategies import json_values
+from support.strategies import json_values
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/~*?[{\0"), min_size=1, max_size=8

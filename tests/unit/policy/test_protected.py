@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adjourn.policy.protected import calls
 from adjourn.policy.protected.places import FOLDER, PROTECTED, SIGNATURES, places_of
-from strategies import json_values
+from support.strategies import json_values
 
 POLICY = ".aex/policy.aex"
 

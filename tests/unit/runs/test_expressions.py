@@ -14,7 +14,7 @@ from adjourn.aex.expr import parse
 from adjourn.aex.text import Word
 from adjourn.errors import InvalidError
 from adjourn.runs.expressions import Names, as_text, evaluate, files_of, holds, truthy
-from strategies import json_values
+from support.strategies import json_values
 
 
 def names(**variables: Any) -> Names:

@@ -17,7 +17,7 @@ import pytest
 from adjourn.runs import registry
 from adjourn.runs.registry import RegistryError, registered
 from adjourn.runs.tools import ToolError
-from unit.runs.test_runner import Bench
+from support.runs import Bench
 
 
 class Server(ThreadingHTTPServer):

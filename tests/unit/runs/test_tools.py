@@ -12,7 +12,7 @@ from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.runs import start, subprocesses, tools
 from adjourn.runs.patches import touched
-from unit.runs.test_runner import Bench
+from support.runs import Bench
 
 PATCH = """diff --git a/a.txt b/a.txt
 --- a/a.txt

@@ -27,7 +27,9 @@ from adjourn.tasks.decision import (
 )
 from adjourn.tasks.ledger import Approval, Ledger, rate_key
 from adjourn.tasks.ledger import Call as OpenCall
-from strategies import NOON, TASK, policy_of
+from support.clock import NOON
+from support.events import TASK
+from support.policies import policy_of
 
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
 POLICY = policy_of(

@@ -19,7 +19,7 @@ from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.task import Fact, Task
-from strategies import Clock
+from support.clock import Clock
 
 SECRET = b"s" * 32
 OPENED = Fact(kinds.TaskOpened(goal="g"))

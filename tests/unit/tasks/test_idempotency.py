@@ -17,70 +17,49 @@ from adjourn.tasks import idempotency
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Call, Forward, Replay
 from adjourn.tasks.session import Admitted, Session
-from strategies import policy_of
-from unit.tasks.test_session import FAR, World, one, reason
+from support.payments import ANSWER, PAYMENTS_POLICY, finish, pay, settled
+from support.policies import policy_of
+from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
 
 ANN = Actor("ann", "human")
-POLICY = policy_of("allow payments.*", "allow echo", "once payments.* by invoice.number", version="v1")
-ANSWER = b'{"content":[{"type":"text","text":"paid"}]}'
-
-
-def pay(invoice: Any = "A-7", tool: str = "payments.charge", **more: Any) -> Call:
-    given = {"invoice": {"number": invoice}, "amount": more.pop("amount", 1)}
-    return Call(tool=tool, digest=arguments_digest(given), given=given, **more)
-
-
-def settled(admitted: Admitted, outcome: Any = "ok", answer: bytes = ANSWER) -> kinds.ToolSettled:
-    return kinds.ToolSettled(answer=digest(answer), call=admitted.call, outcome=outcome)
-
-
-def finish(session: Session, admitted: Admitted, outcome: Any = "ok", *, kept: bool = True) -> None:
-    """What comes of a call, with its answer if that is to be kept."""
-    answers = {admitted.call: ANSWER} if kept and outcome == "ok" else {}
-    session.settle([settled(admitted, outcome)], answers=answers)
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def session(world: World) -> Session:
-    return world.opened(policy=POLICY)
+def session(shared_task: SharedTask) -> Session:
+    return shared_task.opened(policy=PAYMENTS_POLICY)
 
 
 def test_the_second_call_is_answered_with_what_the_first_answered(session: Session) -> None:
     """The recorded answer is named, the replay is written down, and nothing more is spent."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     finish(session, first)
-    second = one(session, pay(amount=2))
+    second = admit_one(session, pay(amount=2))
     assert isinstance(second.decision, Replay)
     assert (second.decision.call, second.decision.answer) == (first.call, digest(ANSWER))
     assert session.task.store.get_blob(second.decision.answer) == ANSWER
     assert (session.task.ledger.calls_used, session.task.ledger.calls_refused) == (1, 0)
 
 
-def test_another_session_is_answered_so_too(world: World, session: Session) -> None:
+def test_another_session_is_answered_so_too(shared_task: SharedTask, session: Session) -> None:
     """What happened in one session has happened in the next, under whatever client."""
-    finish(session, one(session, pay()))
+    finish(session, admit_one(session, pay()))
     session.close("eof")
-    assert isinstance(one(world.opened("g2", policy=POLICY), pay()).decision, Replay)
+    assert isinstance(admit_one(shared_task.opened("g2", policy=PAYMENTS_POLICY), pay()).decision, Replay)
 
 
 def test_another_effect_is_another(session: Session) -> None:
     """Only the argument that the rule names tells effects apart; the tools of one rule share their effects."""
-    finish(session, one(session, pay("A-7")))
-    assert isinstance(one(session, pay("A-8")).decision, Forward)
-    assert isinstance(one(session, pay("A-7", tool="payments.refund")).decision, Replay)
-    assert isinstance(one(session, Call(tool="echo", digest="1" * 64)).decision, Forward)
+    finish(session, admit_one(session, pay("A-7")))
+    assert isinstance(admit_one(session, pay("A-8")).decision, Forward)
+    assert isinstance(admit_one(session, pay("A-7", tool="payments.refund")).decision, Replay)
+    assert isinstance(admit_one(session, Call(tool="echo", digest="1" * 64)).decision, Forward)
 
 
 @pytest.mark.parametrize("invoice", [None, "", [], 2**53, -(2**70), ["a", 2**53], {"n": 2**53 + 1}])
 def test_an_effect_without_a_name_is_refused(session: Session, invoice: Any) -> None:
     """An argument that is missing, null or empty names no effect, nor does a number that some readers round to another."""
-    admitted = one(session, pay(invoice))
-    assert reason(admitted) == "once_unnamed"
+    admitted = admit_one(session, pay(invoice))
+    assert block_reason(admitted) == "once_unnamed"
     assert "`invoice.number`" in admitted.decision.message  # type: ignore[union-attr]
 
 
@@ -89,153 +68,153 @@ def test_any_other_value_names_one(session: Session, invoice: Any) -> None:
     """Numbers, lists and truth values are names, too."""
     given = {"invoice": {"number": invoice}}
     call = Call(tool="payments.charge", digest="1" * 64, given=given)
-    finish(session, one(session, call))
-    assert isinstance(one(session, call).decision, Replay)
+    finish(session, admit_one(session, call))
+    assert isinstance(admit_one(session, call).decision, Replay)
 
 
 def test_an_effect_under_way_is_not_begun_again(session: Session) -> None:
     """Neither in the same transaction nor in the next."""
     first, second = session.admit([pay(), pay(amount=2)])
     assert isinstance(first.decision, Forward)
-    assert reason(second) == "busy"
-    assert reason(one(session, pay())) == "busy"
+    assert block_reason(second) == "busy"
+    assert block_reason(admit_one(session, pay())) == "busy"
 
 
 @pytest.mark.parametrize("outcome", ["error", "tool-error"])
 def test_a_call_that_failed_can_be_made_again(session: Session, outcome: str) -> None:
     """An error says that the effect did not happen."""
-    finish(session, one(session, pay()), outcome)
-    assert isinstance(one(session, pay()).decision, Forward)
+    finish(session, admit_one(session, pay()), outcome)
+    assert isinstance(admit_one(session, pay()).decision, Forward)
 
 
 def test_an_effect_in_doubt_is_asked_about_whatever_else_the_arguments_say(session: Session) -> None:
     """Its repetition waits for a person, who may let it pass."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     finish(session, first, "no-answer")
-    second = one(session, pay(amount=2))
+    second = admit_one(session, pay(amount=2))
     assert isinstance(second.decision, Ask)
     assert second.decision.doubt == first.call
     assert second.approval is not None
     answer(session.task, second.approval.id, yes=True, via="terminal", by=ANN)
-    assert isinstance(one(session, pay(amount=2)).decision, Forward)
-    assert reason(one(session, pay())) == "busy"
+    assert isinstance(admit_one(session, pay(amount=2)).decision, Forward)
+    assert block_reason(admit_one(session, pay())) == "busy"
 
 
 def test_a_late_answer_settles_the_doubt(session: Session) -> None:
     """An answer that comes after all is the recorded one."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     finish(session, first, "no-answer")
     finish(session, first)
-    assert isinstance(one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, Replay)
 
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_it(session: Session, happened: bool) -> None:
     """Done: it is refused, since no answer is known. Not done: it may be made."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     finish(session, first, "no-answer")
     settle_doubt(session.task, first.call, happened=happened, by=ANN)
     if happened:
-        assert reason(one(session, pay())) == "once_done"
+        assert block_reason(admit_one(session, pay())) == "once_done"
     else:
-        assert isinstance(one(session, pay()).decision, Forward)
+        assert isinstance(admit_one(session, pay()).decision, Forward)
 
 
 def test_a_call_that_waits_for_input_is_under_way(session: Session) -> None:
     """It goes on as itself, and nothing else begins its effect."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     state = digest(b"state")
     session.settle([kinds.ToolSettled(call=first.call, outcome="input-required", state=state)])
-    assert reason(one(session, pay(amount=2))) == "busy"
-    assert one(session, pay(state=state)).call == first.call
+    assert block_reason(admit_one(session, pay(amount=2))) == "busy"
+    assert admit_one(session, pay(state=state)).call == first.call
     finish(session, first)
-    assert isinstance(one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, Replay)
 
 
 def test_an_answer_too_long_to_keep_is_still_the_end_of_it(session: Session) -> None:
     """The effect is not repeated because its answer could not be recorded."""
-    finish(session, one(session, pay()), kept=False)
-    assert reason(one(session, pay())) == "once_done"
+    finish(session, admit_one(session, pay()), kept=False)
+    assert block_reason(admit_one(session, pay())) == "once_done"
 
 
 def test_an_answer_that_was_forgotten_is_still_the_end_of_it(session: Session) -> None:
     """Erasing the recorded answer gives the effect no second chance."""
-    finish(session, one(session, pay()))
+    finish(session, admit_one(session, pay()))
     session.task.store.forget(digest(ANSWER))
-    assert reason(one(session, pay())) == "once_done"
+    assert block_reason(admit_one(session, pay())) == "once_done"
 
 
 def test_an_end_that_could_not_be_written_is_asked_about(
-    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+    shared_task: SharedTask, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the store failed as the answer came, and the settlement was written later, nobody guesses that it is free."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
 
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.store, "append", broken)
+        patch.setattr(shared_task.store, "append", broken)
         with pytest.raises(StoreError):
             finish(session, first)
     session.settle([settled(first)], later=True)
     session.task.flush()
-    second = one(session, pay())
+    second = admit_one(session, pay())
     assert isinstance(second.decision, Ask)
     assert second.decision.doubt == first.call
 
 
 def test_a_person_can_say_yes_to_what_the_ledger_does_not_hold_in_doubt(session: Session) -> None:
     """Also where only the claim is left, a yes to repeating it serves once."""
-    first = one(session, pay())
+    first = admit_one(session, pay())
     session.settle([settled(first)], later=True)
     session.task.flush()
-    asked = one(session, pay()).approval
+    asked = admit_one(session, pay()).approval
     assert asked is not None
     answer(session.task, asked.id, yes=True, via="terminal", by=ANN)
-    again = one(session, pay())
+    again = admit_one(session, pay())
     assert isinstance(again.decision, Forward)
     finish(session, again)
-    assert isinstance(one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, Replay)
 
 
-def test_a_session_that_died_leaves_its_effect_in_doubt(world: World) -> None:
+def test_a_session_that_died_leaves_its_effect_in_doubt(shared_task: SharedTask) -> None:
     """The next session asks."""
-    lost = world.opened("far", at=FAR, policy=POLICY)
-    first = one(lost, pay())
-    world.clock.move(seconds=3600)
-    admitted = one(world.opened(policy=POLICY), pay())
+    lost = shared_task.opened("far", at=REMOTE_PROCESS, policy=PAYMENTS_POLICY)
+    first = admit_one(lost, pay())
+    shared_task.clock.move(seconds=3600)
+    admitted = admit_one(shared_task.opened(policy=PAYMENTS_POLICY), pay())
     assert isinstance(admitted.decision, Ask)
     assert admitted.decision.doubt == first.call
 
 
-def test_every_rule_that_names_the_tool_counts(world: World) -> None:
+def test_every_rule_that_names_the_tool_counts(shared_task: SharedTask) -> None:
     """Where two arguments name effects, neither may come twice."""
     rules = ("allow *", "once pay by invoice", "once pay by order")
-    session = world.opened(policy=policy_of(*rules, version="v1"))
+    session = shared_task.opened(policy=policy_of(*rules, version="v1"))
 
     def call(invoice: str, order: str) -> Call:
         given = {"invoice": invoice, "order": order}
         return Call(tool="pay", digest=arguments_digest(given), given=given)
 
-    finish(session, one(session, call("1", "1")))
-    assert isinstance(one(session, call("1", "2")).decision, Replay)
-    assert isinstance(one(session, call("2", "1")).decision, Replay)
-    assert isinstance(one(session, call("2", "2")).decision, Forward)
+    finish(session, admit_one(session, call("1", "1")))
+    assert isinstance(admit_one(session, call("1", "2")).decision, Replay)
+    assert isinstance(admit_one(session, call("2", "1")).decision, Replay)
+    assert isinstance(admit_one(session, call("2", "2")).decision, Forward)
 
 
-def test_what_only_observes_lets_it_happen_again_and_knows_the_last(world: World) -> None:
+def test_what_only_observes_lets_it_happen_again_and_knows_the_last(shared_task: SharedTask) -> None:
     """The replay is written down as what would have been, and the claim goes on being right."""
     observing = policy_of("mode observe", "allow pay", "once pay by invoice", version="v1")
-    session = world.opened(policy=observing)
+    session = shared_task.opened(policy=observing)
     call = Call(tool="pay", digest="1" * 64, given={"invoice": "1"})
-    finish(session, one(session, call))
-    again = one(session, call)
+    finish(session, admit_one(session, call))
+    again = admit_one(session, call)
     assert isinstance(again.decision, Forward)
     assert isinstance(again.decision.observed, Replay)
-    assert world.last(kinds.PolicyObserved).decision == "replay"
+    assert shared_task.last(kinds.PolicyObserved).decision == "replay"
     finish(session, again, "error")
-    assert isinstance(one(session, call).decision, Forward)
+    assert isinstance(admit_one(session, call).decision, Forward)
 
 
 # --- the refs are an index of the chain
@@ -255,14 +234,14 @@ steps = st.lists(
 @given(steps, st.booleans())
 def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) -> None:
     """Whatever calls, answers and words of people come: an import of the history would make the refs that were written."""
-    world = World()
+    shared_task = SharedTask()
     rules = [*(["mode observe"] if observe else []), "allow pay", "once pay by invoice", "once pay by order"]
-    session = world.opened(policy=policy_of(*rules, version="v1"))
+    session = shared_task.opened(policy=policy_of(*rules, version="v1"))
     made: list[Admitted] = []
     for what, number, outcome, kept in does:
         if what == "call":
             given = {"invoice": f"i{number % 3}", "order": f"o{number % 2}"}
-            admitted = one(session, Call(tool="pay", digest=arguments_digest(given), given=given))
+            admitted = admit_one(session, Call(tool="pay", digest=arguments_digest(given), given=given))
             made += [admitted] if admitted.call else []
             if admitted.approval is not None and kept:
                 answer(session.task, admitted.approval.id, yes=True, via="terminal", by=ANN)
@@ -271,9 +250,11 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
         elif session.task.ledger.doubts and what == "by hand":
             settle_doubt(session.task, next(iter(session.task.ledger.doubts)), happened=kept, by=ANN)
     kept_answer = {True: digest(ANSWER), False: idempotency.DONE}
-    live = {name: value.partition(" ") for name, value in world.store.refs("once/t1/").items()}
+    live = {name: value.partition(" ") for name, value in shared_task.store.refs("once/t1/").items()}
     indexed = {
-        name: value for name, value in idempotency.index("t1", world.events()).items() if value is not None
+        name: value
+        for name, value in idempotency.index("t1", shared_task.events()).items()
+        if value is not None
     }
     assert set(live) == set(indexed)
     for name, value in indexed.items():

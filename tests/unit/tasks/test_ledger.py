@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,89 +12,25 @@ from adjourn.errors import IntegrityError
 from adjourn.log import kinds, merkle
 from adjourn.log.event import timestamp
 from adjourn.tasks import ledger as module
-from adjourn.tasks.ledger import Approval, Call, Ledger, Session, rate_key
-from strategies import NOON, TASK, chained, histories
-
-ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
-LIMIT, DAILY = rate_key(3, 60, "deploy"), rate_key(9, 86_400, "*")
-Facts = list[tuple[kinds.Data, str]]
-
-
-def after(*facts: tuple[kinds.Data, str], ledger: Ledger | None = None) -> Ledger:
-    """The ledger after these facts, a second apart from NOON on."""
-    ledger = ledger or Ledger(task=TASK)
-    for (event, event_hash, _), (item, _) in zip(chained(facts), facts, strict=True):
-        ledger.apply(event, event_hash, item)
-    return ledger
-
-
-def opened(session: str = "s1", group: str = "g1", budget: int = 5) -> tuple[kinds.Data, str]:
-    item = kinds.SessionOpened(
-        budget=budget, client="cc", group=group, host="box:b:n", pid=3, policy=ONE, started=7
-    )
-    return item, session
-
-
-def allowed(
-    call: str,
-    session: str = "s1",
-    *,
-    effectful: bool = True,
-    approval: str = "",
-    uncounted: bool = False,
-    limits: Sequence[str] = (),
-    once: str = "",
-) -> tuple[kinds.Data, str]:
-    item = kinds.ToolAllowed(
-        approval=approval,
-        arguments="{}",
-        call=call,
-        digest=TWO,
-        effectful=effectful,
-        limits=list(limits),
-        once=once,
-        tool="deploy",
-        uncounted=uncounted,
-    )
-    return item, session
-
-
-def settled(call: str, outcome: Any = "ok", session: str = "s1", state: str = "") -> tuple[kinds.Data, str]:
-    return kinds.ToolSettled(call=call, outcome=outcome, state=state), session
-
-
-def asked(
-    approval: str = "q1",
-    *,
-    doubt: str = "",
-    expires: str = timestamp(NOON + 60_000),
-    who: str = "",
-    otherwise: Literal["deny", "allow"] = "deny",
-    definition: str = "",
-) -> tuple[kinds.Data, str]:
-    item = kinds.ConfirmRequired(
-        approval=approval,
-        arguments="{}",
-        cause="why",
-        definition=definition,
-        digest=TWO,
-        doubt=doubt,
-        expires=expires,
-        otherwise=otherwise,
-        tool="deploy",
-        who=who,
-    )
-    return item, "s1"
-
-
-def said(yes: bool, approval: str = "q1") -> tuple[kinds.Data, str]:
-    kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
-    return kind(approval=approval, tool="deploy", via="cli"), ""
-
-
-def changed(before: str, after: str, tool: str = "deploy") -> tuple[kinds.Data, str]:
-    return kinds.ToolChanged(after=after, before=before, server="s", tool=tool), "s1"
-
+from adjourn.tasks.ledger import Approval, Call, Ledger, Session
+from support.clock import NOON
+from support.events import TASK, chained
+from support.ledger_facts import (
+    DAILY,
+    LIMIT,
+    ONE,
+    STATE,
+    TWO,
+    Facts,
+    after,
+    allowed,
+    answered,
+    asked,
+    changed,
+    opened,
+    settled,
+)
+from support.strategies import histories
 
 DEFINED = kinds.ToolDefined(definition=ONE, server="s", tool="deploy"), "s1"
 
@@ -187,14 +122,14 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [allowed("c1", uncounted=True)],
         {"calls_used": 0, "tools": {"deploy": 1}},
     ),
-    ("tool.allowed uses up its approval", [asked(), said(yes=True), allowed("c1", approval="q1")], {"approvals": {}}),
+    ("tool.allowed uses up its approval", [asked(), answered(yes=True), allowed("c1", approval="q1")], {"approvals": {}}),
     (
         "tool.allowed with a yes to repeating settles the doubt",
         [
             allowed("c1"),
             settled("c1", "no-answer"),
             asked(doubt="c1"),
-            said(yes=True),
+            answered(yes=True),
             allowed("c2", approval="q1"),
         ],
         {"doubts": {}, "calls_used": 2, "approvals": {}},
@@ -260,15 +195,15 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ),
     (
         "confirm.approved makes it a yes",
-        [asked(), said(yes=True)],
+        [asked(), answered(yes=True)],
         {"approvals": {"q1": the_question(approved=True)}, "calls_refused": 0},
     ),
     (
         "confirm.denied makes it a no and counts a refusal",
-        [asked(), said(yes=False)],
+        [asked(), answered(yes=False)],
         {"approvals": {"q1": the_question(refused="cli")}, "calls_refused": 1},
     ),
-    ("confirm.approved of an unknown question does nothing", [said(yes=True)], {"approvals": {}}),
+    ("confirm.approved of an unknown question does nothing", [answered(yes=True)], {"approvals": {}}),
     ("confirm.auto_approved is history only", [(kinds.ConfirmAutoApproved(tool="t"), "s1")], {"calls_used": 0}),
     (
         "checkpoint.created is remembered with what was spent",
@@ -353,7 +288,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ("tool.changed back is no change", [DEFINED, changed(ONE, TWO), changed(TWO, ONE)], {"definitions": {"s deploy": ONE}, "changed": {}}),
     (
         "tool.changed voids what was asked under the earlier definition, and nothing else",
-        [asked("q1", definition=ONE), said(yes=True), asked("q2"), asked("q3", definition=TWO), changed(ONE, TWO)],
+        [asked("q1", definition=ONE), answered(yes=True), asked("q2"), asked("q3", definition=TWO), changed(ONE, TWO)],
         {"approvals": {"q2": the_question("q2", 2), "q3": the_question("q3", 3, definition=TWO)}},
     ),
     (
@@ -363,12 +298,12 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ),
     (
         "confirm.approved under the new definition ends what changed",
-        [DEFINED, changed(ONE, TWO), asked("q1", definition=TWO), said(yes=True)],
+        [DEFINED, changed(ONE, TWO), asked("q1", definition=TWO), answered(yes=True)],
         {"changed": {}},
     ),
     (
         "confirm.approved under the earlier one does not",
-        [DEFINED, changed(ONE, TWO), asked("q1"), said(yes=True)],
+        [DEFINED, changed(ONE, TWO), asked("q1"), answered(yes=True)],
         {"changed": {"s deploy": ONE}},
     ),
     ("run.started is history only", [(kinds.RunStarted(agent="a", document=ONE, inputs=TWO), "s1")], {"calls_used": 0}),

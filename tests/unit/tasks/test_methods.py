@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.aex.rules import CLOSED
 from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, refusal, rule_name
-from strategies import policy_of
+from support.policies import policy_of
 
 PACKAGE = Path(mcp_types.__file__).parent
 LITERAL = re.compile(r'\bmethod: (?:Annotated\[)?Literal\["([^"]+)"\]')

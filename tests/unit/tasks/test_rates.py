@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from adjourn.log import kinds
 from adjourn.tasks import ledger as module
 from adjourn.tasks.ledger import PAUSE, Ledger, rate_key, rate_used
-from strategies import NOON, TASK, chained, histories
-from unit.tasks.test_ledger import LIMIT, ONE, Facts, after, allowed
+from support.clock import NOON
+from support.events import TASK, chained
+from support.ledger_facts import LIMIT, ONE, Facts, after, allowed
+from support.strategies import histories
 
 times = st.lists(st.integers(0, 40_000) | st.integers(0, 500), min_size=1, max_size=60)
 """Milliseconds from one event to the next: some quick, some slow."""

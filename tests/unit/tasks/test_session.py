@@ -6,79 +6,29 @@ import os
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 
-from adjourn.aex.policy import Policy
 from adjourn.errors import HeldError, NotFoundError, StoreError
 from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.log.chain import verify_chain
-from adjourn.log.event import Actor, decode, timestamp
-from adjourn.log.kinds import Data
+from adjourn.log.event import Actor, timestamp
 from adjourn.store.base import NO_REFS, Entry, Head
-from adjourn.store.memory import MemoryStore
 from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Block, Call, Continue, Decision, Forward
-from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError, Sitting
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Call, Continue, Decision, Forward
+from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError
 from adjourn.tasks.session import Admitted, Session
-from adjourn.tasks.task import Task
-from strategies import Clock, policy_of
+from support.policies import policy_of
+from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
 
-SECRET = b"s" * 32
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
 ANN = Actor("ann", "human")
-POLICY = policy_of("use read_file", "use write_file", "use deploy", "deny rm", "confirm before deploy")
 READ = Call(tool="read_file", digest=ONE, effectful=False)
 WRITE = Call(tool="write_file", digest=ONE, arguments='{"path":"a"}')
 DEPLOY = Call(tool="deploy", digest=ONE, arguments='{"to":"prod"}')
-
-
-class World:
-    """A store, a clock, and clients that sit down at the task `t1`."""
-
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.clock = Clock()
-
-    def task(self, name: str = "t1") -> Task:
-        return Task(self.store, name, clock=self.clock, secret=SECRET)
-
-    def session(
-        self,
-        group: str = "g1",
-        *,
-        policy: Policy = POLICY,
-        at: Process | None = None,
-        client: str = "claude-code",
-        auto_confirm: bool = False,
-    ) -> Session:
-        sitting = Sitting(at or process.current(), group, client=client)
-        return Session(
-            self.task(), policy, sitting, policy_text=b"policy", contract_text=b"", auto_confirm=auto_confirm
-        )
-
-    def opened(self, group: str = "g1", *, take_over: bool = False, **options: Any) -> Session:
-        session = self.session(group, **options)
-        session.open(take_over=take_over)
-        return session
-
-    def events(self) -> list[Any]:
-        return [decode(entry.data) for entry in self.store.read("t1")]
-
-    def kinds(self) -> list[str]:
-        return [event.event for event in self.events()]
-
-    def last(self, kind: type[Data]) -> Any:
-        return next(kinds.data_of(event) for event in reversed(self.events()) if event.event == kind.KIND)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @pytest.fixture(scope="module")
@@ -90,34 +40,20 @@ def dead() -> Process:
     return was
 
 
-FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
-"""A process on a machine that cannot be looked at."""
-
-
 def decisions(admitted: Sequence[Admitted]) -> list[Decision]:
     return [item.decision for item in admitted]
-
-
-def one(session: Session, call: Call) -> Admitted:
-    (admitted,) = session.admit([call])
-    return admitted
-
-
-def reason(admitted: Admitted) -> str:
-    assert isinstance(admitted.decision, Block)
-    return admitted.decision.reason
 
 
 # --- sitting down and getting up
 
 
-def test_the_first_session_opens_the_task(world: World) -> None:
+def test_the_first_session_opens_the_task(shared_task: SharedTask) -> None:
     """Event 0 is the task with its goal, event 1 the sitting with who, where, under which rules."""
-    session = world.opened(policy=policy_of("use read_file", "budget calls=7"))
-    assert world.kinds() == ["task.opened", "session.opened"]
-    assert world.last(kinds.TaskOpened).goal == "do it"
+    session = shared_task.opened(policy=policy_of("use read_file", "budget calls=7"))
+    assert shared_task.kinds() == ["task.opened", "session.opened"]
+    assert shared_task.last(kinds.TaskOpened).goal == "do it"
     here = process.current()
-    assert world.last(kinds.SessionOpened) == kinds.SessionOpened(
+    assert shared_task.last(kinds.SessionOpened) == kinds.SessionOpened(
         budget=7,
         client="claude-code",
         group="g1",
@@ -126,73 +62,73 @@ def test_the_first_session_opens_the_task(world: World) -> None:
         policy=digest(b"policy"),
         started=here.started,
     )
-    assert world.store.get_blob(digest(b"policy")) == b"policy"
+    assert shared_task.store.get_blob(digest(b"policy")) == b"policy"
     assert session.is_open
 
 
-def test_more_facts_are_written_with_the_opening(world: World) -> None:
+def test_more_facts_are_written_with_the_opening(shared_task: SharedTask) -> None:
     """What is to be told with the opening is in the same step, by the client."""
-    session = world.session()
+    session = shared_task.session()
     session.open(also=[kinds.CheckpointResumed(checkpoint=ONE, name="half-way", source="store")])
-    assert world.kinds()[-1] == "checkpoint.resumed"
-    assert world.events()[-1].by == Actor("claude-code", "agent")
-    assert world.events()[-1].session == session.id
+    assert shared_task.kinds()[-1] == "checkpoint.resumed"
+    assert shared_task.events()[-1].by == Actor("claude-code", "agent")
+    assert shared_task.events()[-1].session == session.id
 
 
-def test_closing_is_written_once(world: World) -> None:
+def test_closing_is_written_once(shared_task: SharedTask) -> None:
     """A closed session is in no ledger and has no lease, and closing it again does nothing."""
-    session = world.opened()
-    assert world.store.refs("lease/")
+    session = shared_task.opened()
+    assert shared_task.store.refs("lease/")
     session.close("eof")
     session.close("eof")
-    assert world.kinds().count("session.closed") == 1
-    assert world.task().ledger.sessions == {}
-    assert world.store.refs("lease/") == {}
+    assert shared_task.kinds().count("session.closed") == 1
+    assert shared_task.task().ledger.sessions == {}
+    assert shared_task.store.refs("lease/") == {}
 
 
-def test_the_next_session_goes_on(world: World) -> None:
+def test_the_next_session_goes_on(shared_task: SharedTask) -> None:
     """After one client has left another one sits down at the same task, with what was spent."""
-    first = world.opened("g1")
+    first = shared_task.opened("g1")
     first.admit([READ])
     first.close("eof")
-    second = world.opened("g2", client="codex")
+    second = shared_task.opened("g2", client="codex")
     assert second.task.ledger.calls_used == 1
-    assert world.kinds().count("task.opened") == 1
+    assert shared_task.kinds().count("task.opened") == 1
 
 
-def test_a_held_task_is_refused_by_name(world: World) -> None:
+def test_a_held_task_is_refused_by_name(shared_task: SharedTask) -> None:
     """While a client lives another one is refused, and told who holds the task, where and since when."""
-    session = world.opened("g1")
-    since = timestamp(world.clock())
-    world.clock.move(seconds=5)
+    session = shared_task.opened("g1")
+    since = timestamp(shared_task.clock())
+    shared_task.clock.move(seconds=5)
     with pytest.raises(HeldError) as refusal:
-        world.session("g2", client="codex").open()
+        shared_task.session("g2", client="codex").open()
     text = str(refusal.value)
     for part in ("t1", "claude-code", str(os.getpid()), session.id, since, "--take-over"):
         assert part in text
-    assert world.kinds() == ["task.opened", "session.opened"]
-    assert one(session, READ).decision == Forward()
+    assert shared_task.kinds() == ["task.opened", "session.opened"]
+    assert admit_one(session, READ).decision == Forward()
 
 
-def test_sessions_of_one_client_share_the_task(world: World) -> None:
+def test_sessions_of_one_client_share_the_task(shared_task: SharedTask) -> None:
     """Processes that one client started work side by side, on one ledger."""
-    first, second = world.opened("g1"), world.opened("g1")
+    first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.admit([READ])
     second.admit([READ])
     first.admit([READ])
-    assert world.task().ledger.calls_used == 3
-    assert len(world.task().ledger.sessions) == 2
+    assert shared_task.task().ledger.calls_used == 3
+    assert len(shared_task.task().ledger.sessions) == 2
     first.close("eof")
-    assert one(second, READ).decision == Forward()
+    assert admit_one(second, READ).decision == Forward()
 
 
-def test_a_dead_session_is_lost(world: World, dead: Process) -> None:
+def test_a_dead_session_is_lost(shared_task: SharedTask, dead: Process) -> None:
     """The next client finds a dead one out: its open effects are in doubt, its open reads are dropped."""
-    first = world.opened("g1", at=dead)
+    first = shared_task.opened("g1", at=dead)
     effect, _, settled = first.admit([WRITE, READ, WRITE])
     first.settle([kinds.ToolSettled(call=settled.call, outcome="ok")])
-    second = world.opened("g2")
-    assert world.last(kinds.SessionLost) == kinds.SessionLost(
+    second = shared_task.opened("g2")
+    assert shared_task.last(kinds.SessionLost) == kinds.SessionLost(
         calls=[effect.call], lost=first.id, reason="dead"
     )
     assert set(second.task.ledger.doubts) == {effect.call}
@@ -200,19 +136,19 @@ def test_a_dead_session_is_lost(world: World, dead: Process) -> None:
     assert set(second.task.ledger.sessions) == {second.id}
 
 
-def test_a_dead_sister_is_lost_too(world: World, dead: Process) -> None:
+def test_a_dead_sister_is_lost_too(shared_task: SharedTask, dead: Process) -> None:
     """A dead process of the same client does not stay seated."""
-    first = world.opened("g1", at=dead)
-    world.opened("g1")
-    assert world.last(kinds.SessionLost).lost == first.id
+    first = shared_task.opened("g1", at=dead)
+    shared_task.opened("g1")
+    assert shared_task.last(kinds.SessionLost).lost == first.id
 
 
-def test_a_take_over_fences_the_first(world: World) -> None:
+def test_a_take_over_fences_the_first(shared_task: SharedTask) -> None:
     """After a take-over the first client's calls are refused, and stay refused when the taker has left."""
-    first = world.opened("g1")
-    effect = one(first, WRITE)
-    second = world.opened("g2", client="codex", take_over=True)
-    assert world.last(kinds.SessionLost) == kinds.SessionLost(
+    first = shared_task.opened("g1")
+    effect = admit_one(first, WRITE)
+    second = shared_task.opened("g2", client="codex", take_over=True)
+    assert shared_task.last(kinds.SessionLost) == kinds.SessionLost(
         calls=[effect.call], lost=first.id, reason="taken-over"
     )
     with pytest.raises(HeldError, match="taken over by codex since"):
@@ -220,98 +156,98 @@ def test_a_take_over_fences_the_first(world: World) -> None:
     second.close("eof")
     with pytest.raises(HeldError, match="taken over by codex since"):
         first.admit([READ])
-    assert world.kinds().count("tool.allowed") == 1
-    assert one(world.opened("g3"), READ).decision == Forward()
+    assert shared_task.kinds().count("tool.allowed") == 1
+    assert admit_one(shared_task.opened("g3"), READ).decision == Forward()
 
 
-def test_a_fenced_session_closes_quietly(world: World) -> None:
+def test_a_fenced_session_closes_quietly(shared_task: SharedTask) -> None:
     """Closing after having been taken over writes nothing into the taker's history."""
-    first = world.opened("g1")
-    world.opened("g2", take_over=True)
-    before = world.kinds()
+    first = shared_task.opened("g1")
+    shared_task.opened("g2", take_over=True)
+    before = shared_task.kinds()
     first.close("eof")
-    assert world.kinds() == before
+    assert shared_task.kinds() == before
 
 
-def test_a_late_answer_settles_what_the_take_over_put_in_doubt(world: World) -> None:
+def test_a_late_answer_settles_what_the_take_over_put_in_doubt(shared_task: SharedTask) -> None:
     """A fenced session may still say what came of its calls."""
-    first = world.opened("g1")
-    effect = one(first, WRITE)
-    second = world.opened("g2", take_over=True)
+    first = shared_task.opened("g1")
+    effect = admit_one(first, WRITE)
+    second = shared_task.opened("g2", take_over=True)
     first.settle([kinds.ToolSettled(call=effect.call, outcome="ok")])
     assert second.task.refresh().doubts == {}
 
 
-def test_a_fenced_session_has_no_lease_any_more(world: World) -> None:
+def test_a_fenced_session_has_no_lease_any_more(shared_task: SharedTask) -> None:
     """A heartbeat that comes after the take-over renews nothing: nobody is to take the fenced session for a living one."""
-    first = world.opened("g1")
-    world.opened("g2", take_over=True)
+    first = shared_task.opened("g1")
+    shared_task.opened("g2", take_over=True)
     first.heartbeat()
-    assert [name for name in world.store.refs("lease/") if first.id in name] == []
+    assert [name for name in shared_task.store.refs("lease/") if first.id in name] == []
 
 
-def test_a_fenced_session_may_sit_down_again(world: World) -> None:
+def test_a_fenced_session_may_sit_down_again(shared_task: SharedTask) -> None:
     """When the taker has left, the first client goes on if it is told to open again."""
-    first = world.opened("g1")
-    world.opened("g2", take_over=True).close("eof")
+    first = shared_task.opened("g1")
+    shared_task.opened("g2", take_over=True).close("eof")
     first.open()
-    assert one(first, READ).decision == Forward()
+    assert admit_one(first, READ).decision == Forward()
 
 
-def test_a_session_out_of_sight_lives_as_long_as_its_lease(world: World) -> None:
+def test_a_session_out_of_sight_lives_as_long_as_its_lease(shared_task: SharedTask) -> None:
     """On another machine a lease tells: held until it runs out, renewed by heartbeats, then lost as expired."""
-    first = world.opened("g1", at=FAR)
-    world.clock.move(seconds=LEASE_MILLISECONDS / 1000 - 1)
+    first = shared_task.opened("g1", at=REMOTE_PROCESS)
+    shared_task.clock.move(seconds=LEASE_MILLISECONDS / 1000 - 1)
     with pytest.raises(HeldError, match="on elsewhere, session"):
-        world.opened("g2")
+        shared_task.opened("g2")
     first.heartbeat()
-    world.clock.move(seconds=2)
+    shared_task.clock.move(seconds=2)
     with pytest.raises(HeldError):
-        world.opened("g2")
-    world.clock.move(seconds=LEASE_MILLISECONDS / 1000)
-    world.opened("g2")
-    assert world.last(kinds.SessionLost) == kinds.SessionLost(calls=[], lost=first.id, reason="expired")
+        shared_task.opened("g2")
+    shared_task.clock.move(seconds=LEASE_MILLISECONDS / 1000)
+    shared_task.opened("g2")
+    assert shared_task.last(kinds.SessionLost) == kinds.SessionLost(calls=[], lost=first.id, reason="expired")
     with pytest.raises(HeldError, match="taken over"):
         first.admit([READ])
 
 
-def test_a_closed_session_has_no_heart(world: World) -> None:
+def test_a_closed_session_has_no_heart(shared_task: SharedTask) -> None:
     """A heartbeat after closing makes no new lease."""
-    session = world.opened()
+    session = shared_task.opened()
     session.close("eof")
     session.heartbeat()
-    assert world.store.refs("lease/") == {}
+    assert shared_task.store.refs("lease/") == {}
 
 
-def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(world: World) -> None:
+def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(shared_task: SharedTask) -> None:
     """A sister that overlooked a sleeping session does not stop it: it sits down again with the next call."""
-    first = world.opened("g1", at=FAR)
-    world.clock.move(seconds=2 * LEASE_MILLISECONDS / 1000)
-    world.opened("g1")
-    assert world.last(kinds.SessionLost).lost == first.id
-    admitted = one(first, READ)
+    first = shared_task.opened("g1", at=REMOTE_PROCESS)
+    shared_task.clock.move(seconds=2 * LEASE_MILLISECONDS / 1000)
+    shared_task.opened("g1")
+    assert shared_task.last(kinds.SessionLost).lost == first.id
+    admitted = admit_one(first, READ)
     assert admitted.decision == Forward()
-    assert first.id in world.task().ledger.sessions
-    assert world.kinds()[-2:] == ["session.opened", "tool.allowed"]
+    assert first.id in shared_task.task().ledger.sessions
+    assert shared_task.kinds()[-2:] == ["session.opened", "tool.allowed"]
 
 
-def test_a_client_that_moved_is_followed(world: World) -> None:
+def test_a_client_that_moved_is_followed(shared_task: SharedTask) -> None:
     """When one process of a client goes on with another task, its sisters are told so."""
-    first, second = world.opened("g1"), world.opened("g1")
+    first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.close("resumed", to="t2")
     with pytest.raises(MovedError, match="went on with task t2"):
         second.admit([READ])
-    assert "tool.allowed" not in world.kinds()
+    assert "tool.allowed" not in shared_task.kinds()
 
 
 # --- calls
 
 
-def test_an_intent_is_written_before_the_call_goes(world: World) -> None:
+def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> None:
     """What is admitted is in the chain: which tool, which arguments' digest, by whom, in which sitting."""
-    session = world.opened()
-    admitted = one(session, WRITE)
-    event = world.events()[-1]
+    session = shared_task.opened()
+    admitted = admit_one(session, WRITE)
+    event = shared_task.events()[-1]
     assert (event.event, event.by, event.session) == (
         "tool.allowed",
         Actor("claude-code", "agent"),
@@ -320,22 +256,22 @@ def test_an_intent_is_written_before_the_call_goes(world: World) -> None:
     assert kinds.data_of(event) == kinds.ToolAllowed(
         arguments='{"path":"a"}', call=admitted.call, digest=ONE, effectful=True, tool="write_file"
     )
-    assert set(world.task().ledger.open_calls) == {admitted.call}
+    assert set(shared_task.task().ledger.open_calls) == {admitted.call}
 
 
-def test_a_call_that_only_reads_keeps_no_arguments(world: World) -> None:
+def test_a_call_that_only_reads_keeps_no_arguments(shared_task: SharedTask) -> None:
     """The text of arguments is kept for effects only."""
-    session = world.opened()
-    one(session, Call(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
-    assert world.last(kinds.ToolAllowed).arguments == ""
+    session = shared_task.opened()
+    admit_one(session, Call(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
+    assert shared_task.last(kinds.ToolAllowed).arguments == ""
 
 
-def test_refusals_are_written_down(world: World) -> None:
+def test_refusals_are_written_down(shared_task: SharedTask) -> None:
     """A denied call and one that nothing allows leave their reason and rule, and spend nothing."""
-    session = world.opened()
+    session = shared_task.opened()
     denied, closed = session.admit([Call(tool="rm", digest=ONE), Call(tool="unheard_of", digest=ONE)])
-    assert (reason(denied), reason(closed)) == ("deny_list", "not_allowed")
-    data = [kinds.data_of(event) for event in world.events()[-2:]]
+    assert (block_reason(denied), block_reason(closed)) == ("deny_list", "not_allowed")
+    data = [kinds.data_of(event) for event in shared_task.events()[-2:]]
     assert data == [
         kinds.ToolDenied(reason="deny_list", rule="deny rm (p.aex:7)", tool="rm"),
         kinds.ToolDenied(reason="not_allowed", tool="unheard_of"),
@@ -343,20 +279,20 @@ def test_refusals_are_written_down(world: World) -> None:
     assert (session.task.ledger.calls_used, session.task.ledger.calls_refused) == (0, 2)
 
 
-def test_nothing_is_admitted_that_cannot_be_written(world: World) -> None:
+def test_nothing_is_admitted_that_cannot_be_written(shared_task: SharedTask) -> None:
     """When the store fails, admitting raises, and the ledger is as it was."""
-    session = world.opened()
-    world.store.close()
+    session = shared_task.opened()
+    shared_task.store.close()
     with pytest.raises(StoreError):
         session.admit([READ])
     assert session.task.ledger.calls_used == 0
 
 
-def test_effects_are_written_durably(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_are_written_durably(shared_task: SharedTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with an effect is durable; reads, settlements and notes need not be."""
-    session = world.opened()
+    session = shared_task.opened()
     durable: list[bool] = []
-    append = world.store.append
+    append = shared_task.store.append
 
     def spy(
         stream: str,
@@ -371,7 +307,7 @@ def test_effects_are_written_durably(world: World, monkeypatch: pytest.MonkeyPat
         seen.append(durable)
         return append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable)
 
-    monkeypatch.setattr(world.store, "append", spy)
+    monkeypatch.setattr(shared_task.store, "append", spy)
     session.admit([READ])
     session.admit([READ, WRITE])
     session.settle([kinds.ToolSettled(call="x", outcome="ok")])
@@ -379,56 +315,56 @@ def test_effects_are_written_durably(world: World, monkeypatch: pytest.MonkeyPat
     assert durable == [False, True, False, False]
 
 
-def test_settlements_may_wait_for_the_next_commit(world: World) -> None:
+def test_settlements_may_wait_for_the_next_commit(shared_task: SharedTask) -> None:
     """A later settlement is written ahead of the next admission, in one step with it."""
-    session = world.opened()
-    admitted = one(session, READ)
+    session = shared_task.opened()
+    admitted = admit_one(session, READ)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
-    assert "tool.settled" not in world.kinds()
+    assert "tool.settled" not in shared_task.kinds()
     session.admit([READ])
-    assert world.kinds()[-3:] == ["tool.allowed", "tool.settled", "tool.allowed"]
+    assert shared_task.kinds()[-3:] == ["tool.allowed", "tool.settled", "tool.allowed"]
 
 
-def test_settlements_that_wait_are_written_on_closing(world: World) -> None:
+def test_settlements_that_wait_are_written_on_closing(shared_task: SharedTask) -> None:
     """Closing leaves nothing unwritten."""
-    session = world.opened()
-    admitted = one(session, READ)
+    session = shared_task.opened()
+    admitted = admit_one(session, READ)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
     session.close("eof")
-    assert world.kinds()[-2:] == ["tool.settled", "session.closed"]
+    assert shared_task.kinds()[-2:] == ["tool.settled", "session.closed"]
 
 
-def test_what_is_open_at_the_end_is_in_doubt(world: World) -> None:
+def test_what_is_open_at_the_end_is_in_doubt(shared_task: SharedTask) -> None:
     """A session that closes with an unanswered effect leaves it in doubt."""
-    session = world.opened()
-    admitted = one(session, WRITE)
+    session = shared_task.opened()
+    admitted = admit_one(session, WRITE)
     session.close("eof")
-    assert set(world.task().ledger.doubts) == {admitted.call}
+    assert set(shared_task.task().ledger.doubts) == {admitted.call}
 
 
-def test_calls_have_ids_of_their_own(world: World) -> None:
+def test_calls_have_ids_of_their_own(shared_task: SharedTask) -> None:
     """No two forwarded calls share an id, over sessions and batches."""
-    first, second = world.opened(), world.opened()
+    first, second = shared_task.opened(), shared_task.opened()
     ids = [item.call for session in (first, second, first) for item in session.admit([READ, READ])]
     assert len(set(ids)) == 6
-    assert set(world.task().ledger.open_calls) == set(ids)
+    assert set(shared_task.task().ledger.open_calls) == set(ids)
 
 
-def test_ids_stay_unique_when_a_commit_is_repeated(world: World) -> None:
+def test_ids_stay_unique_when_a_commit_is_repeated(shared_task: SharedTask) -> None:
     """A conflict on the way repeats the decision, and the ids that are handed out are those that were written."""
-    first, second = world.opened(), world.opened()
+    first, second = shared_task.opened(), shared_task.opened()
     second.task.refresh()
     first.admit([READ])
     admitted = second.admit([READ, READ])
-    assert {item.call for item in admitted} < set(world.task().ledger.open_calls)
+    assert {item.call for item in admitted} < set(shared_task.task().ledger.open_calls)
 
 
 # --- the budget
 
 
-def test_a_batch_respects_the_budget(world: World) -> None:
+def test_a_batch_respects_the_budget(shared_task: SharedTask) -> None:
     """Calls that are decided together see each other's cost."""
-    session = world.opened(policy=policy_of("use a", "deny b", "budget calls=2"))
+    session = shared_task.opened(policy=policy_of("use a", "deny b", "budget calls=2"))
     batch = [Call(tool=tool, digest=ONE, effectful=False) for tool in "abaaa"]
     admitted = session.admit(batch)
     assert [type(item.decision).__name__ for item in admitted] == [
@@ -438,40 +374,40 @@ def test_a_batch_respects_the_budget(world: World) -> None:
         "Block",
         "Block",
     ]
-    assert [reason(admitted[at]) for at in (1, 3, 4)] == [
+    assert [block_reason(admitted[at]) for at in (1, 3, 4)] == [
         "deny_list",
         "budget_exhausted",
         "budget_exhausted",
     ]
     assert session.task.ledger.calls_used == 2
-    assert world.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(limit=2, tool="a", used=2)
+    assert shared_task.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(limit=2, tool="a", used=2)
 
 
-def test_only_forwarded_calls_are_counted(world: World) -> None:
+def test_only_forwarded_calls_are_counted(shared_task: SharedTask) -> None:
     """Refusals, questions, meta-tools and failures of the upstream's are no more than they are."""
-    session = world.opened(
+    session = shared_task.opened(
         policy=policy_of("use a", "use deploy", "deny rm", "confirm before deploy", "budget calls=2")
     )
     session.admit([Call(tool="rm", digest=ONE), Call(tool="nope", digest=ONE), DEPLOY])
     session.admit([Call(tool="aex.list_tasks", digest=ONE, named_only=True)])
     assert session.task.ledger.calls_used == 0
-    admitted = one(session, Call(tool="a", digest=ONE, effectful=False))
+    admitted = admit_one(session, Call(tool="a", digest=ONE, effectful=False))
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="error")])
     assert session.task.ledger.calls_used == 1
 
 
-def test_a_budget_of_one_is_spent_once_however_many_race(world: World) -> None:
+def test_a_budget_of_one_is_spent_once_however_many_race(shared_task: SharedTask) -> None:
     """Two processes that race for the last call on one store: exactly one goes forward, the other is refused."""
     policy = policy_of("use a", "budget calls=1")
     for _ in range(10):
-        world = World()
-        sessions = [world.opened(policy=policy) for _ in range(2)]
+        shared_task = SharedTask()
+        sessions = [shared_task.opened(policy=policy) for _ in range(2)]
         barrier = threading.Barrier(2)
         results: list[Admitted] = []
 
         def race(session: Session, barrier: threading.Barrier, results: list[Admitted]) -> None:
             barrier.wait()
-            results.append(one(session, Call(tool="a", digest=ONE)))
+            results.append(admit_one(session, Call(tool="a", digest=ONE)))
 
         threads = [threading.Thread(target=race, args=(session, barrier, results)) for session in sessions]
         for thread in threads:
@@ -479,34 +415,37 @@ def test_a_budget_of_one_is_spent_once_however_many_race(world: World) -> None:
         for thread in threads:
             thread.join()
         assert sorted(type(item.decision).__name__ for item in results) == ["Block", "Forward"]
-        assert world.task().ledger.calls_used == 1
-        assert verify_chain(world.store.read("t1")).valid
+        assert shared_task.task().ledger.calls_used == 1
+        assert verify_chain(shared_task.store.read("t1")).valid
 
 
-def test_the_slower_one_decides_anew(world: World) -> None:
+def test_the_slower_one_decides_anew(shared_task: SharedTask) -> None:
     """A decision on an outdated ledger is never written: it is made again on the current one."""
     policy = policy_of("use a", "budget calls=1")
-    first, second = world.opened(policy=policy), world.opened(policy=policy)
+    first, second = shared_task.opened(policy=policy), shared_task.opened(policy=policy)
     second.task.refresh()
-    assert one(first, Call(tool="a", digest=ONE)).decision == Forward()
+    assert admit_one(first, Call(tool="a", digest=ONE)).decision == Forward()
     assert second.task.ledger.calls_used == 0
-    assert reason(one(second, Call(tool="a", digest=ONE))) == "budget_exhausted"
+    assert block_reason(admit_one(second, Call(tool="a", digest=ONE))) == "budget_exhausted"
 
 
-def test_resuming_refunds_nothing(world: World) -> None:
+def test_resuming_refunds_nothing(shared_task: SharedTask) -> None:
     """A new session of the task has what is left, not the whole budget."""
     policy = policy_of("use a", "budget calls=2")
-    first = world.opened(policy=policy)
+    first = shared_task.opened(policy=policy)
     first.admit([Call(tool="a", digest=ONE, effectful=False)] * 2)
     first.close("eof")
-    assert reason(one(world.opened("g2", policy=policy), Call(tool="a", digest=ONE))) == "budget_exhausted"
+    assert (
+        block_reason(admit_one(shared_task.opened("g2", policy=policy), Call(tool="a", digest=ONE)))
+        == "budget_exhausted"
+    )
 
 
 # --- paused calls
 
 
 def paused(session: Session, call: Call = READ) -> str:
-    admitted = one(session, call)
+    admitted = admit_one(session, call)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="input-required", state=STATE)])
     return admitted.call
 
@@ -515,32 +454,32 @@ def back(call: Call = READ) -> Call:
     return Call(tool=call.tool, digest=call.digest, effectful=call.effectful, state=STATE)
 
 
-def test_a_paused_call_goes_on_uncounted(world: World) -> None:
+def test_a_paused_call_goes_on_uncounted(shared_task: SharedTask) -> None:
     """The next leg of a call that asked for input passes a spent budget, and is not counted again."""
-    session = world.opened(policy=policy_of("use read_file", "budget calls=1"))
+    session = shared_task.opened(policy=policy_of("use read_file", "budget calls=1"))
     call = paused(session)
-    admitted = one(session, back())
+    admitted = admit_one(session, back())
     assert (admitted.decision, admitted.call) == (Continue(call, 1), call)
-    assert world.last(kinds.ToolContinued) == kinds.ToolContinued(call=call, leg=1)
+    assert shared_task.last(kinds.ToolContinued) == kinds.ToolContinued(call=call, leg=1)
     assert session.task.ledger.calls_used == 1
     assert set(session.task.ledger.open_calls) == {call}
-    assert reason(one(session, back())) == "budget_exhausted"
+    assert block_reason(admit_one(session, back())) == "budget_exhausted"
 
 
-def test_a_request_state_serves_one_call_of_a_batch(world: World) -> None:
+def test_a_request_state_serves_one_call_of_a_batch(shared_task: SharedTask) -> None:
     """Of two calls that bring one state, the second is told to wait."""
-    session = world.opened()
+    session = shared_task.opened()
     paused(session)
     first, second = session.admit([back(), back()])
     assert isinstance(first.decision, Continue)
-    assert reason(second) == "busy"
+    assert block_reason(second) == "busy"
 
 
-def test_a_request_state_serves_only_its_own_call(world: World) -> None:
+def test_a_request_state_serves_only_its_own_call(shared_task: SharedTask) -> None:
     """With another tool or other arguments the state is worth nothing: a new call, counted."""
-    session = world.opened()
+    session = shared_task.opened()
     paused(session)
-    admitted = one(session, Call(tool="read_file", digest=TWO, effectful=False, state=STATE))
+    admitted = admit_one(session, Call(tool="read_file", digest=TWO, effectful=False, state=STATE))
     assert admitted.decision == Forward()
     assert session.task.ledger.calls_used == 2
 
@@ -549,7 +488,7 @@ def test_a_request_state_serves_only_its_own_call(world: World) -> None:
 
 
 def question(session: Session, call: Call = DEPLOY) -> str:
-    admitted = one(session, call)
+    admitted = admit_one(session, call)
     assert isinstance(admitted.decision, Ask)
     assert admitted.approval is not None
     return admitted.approval.id
@@ -559,177 +498,177 @@ def say(session: Session, approval: str, *, yes: bool) -> None:
     answer(session.task, approval, yes=yes, via="elicitation", by=ANN)
 
 
-def test_a_yes_lets_the_next_identical_call_through_once(world: World) -> None:
+def test_a_yes_lets_the_next_identical_call_through_once(shared_task: SharedTask) -> None:
     """Asked, answered, forwarded; and the call after that asks anew."""
-    session = world.opened()
+    session = shared_task.opened()
     asked = question(session)
-    assert world.last(kinds.ConfirmRequired) == kinds.ConfirmRequired(
+    assert shared_task.last(kinds.ConfirmRequired) == kinds.ConfirmRequired(
         approval=asked,
         arguments='{"to":"prod"}',
         cause="confirm deploy (p.aex:8)",
         digest=ONE,
-        expires=timestamp(world.clock() + APPROVAL_MILLISECONDS),
+        expires=timestamp(shared_task.clock() + APPROVAL_MILLISECONDS),
         tool="deploy",
     )
     say(session, asked, yes=True)
-    assert world.events()[-1].by == ANN
-    assert one(session, DEPLOY).decision == Forward(approval=asked)
-    assert world.last(kinds.ToolAllowed).approval == asked
+    assert shared_task.events()[-1].by == ANN
+    assert admit_one(session, DEPLOY).decision == Forward(approval=asked)
+    assert shared_task.last(kinds.ToolAllowed).approval == asked
     assert question(session) != asked
     assert session.task.ledger.calls_used == 1
 
 
-def test_asking_again_is_the_same_question(world: World) -> None:
+def test_asking_again_is_the_same_question(shared_task: SharedTask) -> None:
     """A repeated call, from any session of the client, finds the question that is already open."""
-    first, second = world.opened(), world.opened()
+    first, second = shared_task.opened(), shared_task.opened()
     asked = question(first)
     assert question(first) == question(second) == asked
-    assert world.kinds().count("confirm.required") == 1
+    assert shared_task.kinds().count("confirm.required") == 1
 
 
-def test_a_yes_is_for_these_arguments(world: World) -> None:
+def test_a_yes_is_for_these_arguments(shared_task: SharedTask) -> None:
     """Other arguments, or another tool, ask for themselves."""
-    session = world.opened()
+    session = shared_task.opened()
     say(session, question(session), yes=True)
-    assert isinstance(one(session, Call(tool="deploy", digest=TWO)).decision, Ask)
-    assert one(session, WRITE).decision == Forward()
-    assert isinstance(one(session, DEPLOY).decision, Forward)
+    assert isinstance(admit_one(session, Call(tool="deploy", digest=TWO)).decision, Ask)
+    assert admit_one(session, WRITE).decision == Forward()
+    assert isinstance(admit_one(session, DEPLOY).decision, Forward)
 
 
-def test_a_yes_is_used_by_one_of_a_batch(world: World) -> None:
+def test_a_yes_is_used_by_one_of_a_batch(shared_task: SharedTask) -> None:
     """Of two identical calls in one batch, one goes forward with the approval."""
-    session = world.opened()
+    session = shared_task.opened()
     say(session, question(session), yes=True)
     decided = decisions(session.admit([DEPLOY, DEPLOY]))
     assert [type(item).__name__ for item in decided] == ["Forward", "Block"]
 
 
-def test_a_yes_is_used_by_one_of_two_processes(world: World) -> None:
+def test_a_yes_is_used_by_one_of_two_processes(shared_task: SharedTask) -> None:
     """Sisters that both saw the yes use it once: the slower one asks anew."""
-    first, second = world.opened(), world.opened()
+    first, second = shared_task.opened(), shared_task.opened()
     say(first, question(first), yes=True)
     first.task.refresh()
     second.task.refresh()
-    assert isinstance(one(first, DEPLOY).decision, Forward)
-    assert isinstance(one(second, DEPLOY).decision, Ask)
-    assert world.task().ledger.calls_used == 1
+    assert isinstance(admit_one(first, DEPLOY).decision, Forward)
+    assert isinstance(admit_one(second, DEPLOY).decision, Ask)
+    assert shared_task.task().ledger.calls_used == 1
 
 
-def test_a_no_is_not_asked_again_as_if_nothing_were(world: World) -> None:
+def test_a_no_is_not_asked_again_as_if_nothing_were(shared_task: SharedTask) -> None:
     """After a no the call asks a new question, and the no is counted as a refusal."""
-    session = world.opened()
+    session = shared_task.opened()
     asked = question(session)
     say(session, asked, yes=False)
     assert question(session) != asked
     assert session.task.ledger.calls_refused == 1
 
 
-def test_a_yes_expires(world: World) -> None:
+def test_a_yes_expires(shared_task: SharedTask) -> None:
     """An approval that was not used in time is worth nothing."""
-    session = world.opened()
+    session = shared_task.opened()
     asked = question(session)
     say(session, asked, yes=True)
-    world.clock.move(seconds=APPROVAL_MILLISECONDS / 1000)
+    shared_task.clock.move(seconds=APPROVAL_MILLISECONDS / 1000)
     assert question(session) != asked
 
 
-def test_a_question_expires(world: World) -> None:
+def test_a_question_expires(shared_task: SharedTask) -> None:
     """A question that nobody answered in time cannot be answered, and is asked anew."""
-    session = world.opened()
+    session = shared_task.opened()
     asked = question(session)
-    world.clock.move(seconds=APPROVAL_MILLISECONDS / 1000)
+    shared_task.clock.move(seconds=APPROVAL_MILLISECONDS / 1000)
     with pytest.raises(NotFoundError, match=rf"question {asked} of task t1 is not open"):
         say(session, asked, yes=True)
     assert question(session) != asked
 
 
-def test_an_unknown_question_has_no_answer(world: World) -> None:
+def test_an_unknown_question_has_no_answer(shared_task: SharedTask) -> None:
     """An answer to a question that was never asked, or was used, raises NotFoundError and writes nothing."""
-    session = world.opened()
+    session = shared_task.opened()
     asked = question(session)
     say(session, asked, yes=True)
     session.admit([DEPLOY])
-    before = world.kinds()
+    before = shared_task.kinds()
     for approval in (asked, "nosuch", ""):
         with pytest.raises(NotFoundError, match="it asks anew"):
             say(session, approval, yes=True)
-    assert world.kinds() == before
+    assert shared_task.kinds() == before
 
 
-def test_an_answer_outlives_the_session_that_asked(world: World) -> None:
+def test_an_answer_outlives_the_session_that_asked(shared_task: SharedTask) -> None:
     """The next client of the task may use the yes that the last one asked for."""
-    first = world.opened("g1")
+    first = shared_task.opened("g1")
     asked = question(first)
     first.close("eof")
     say(first, asked, yes=True)
-    assert one(world.opened("g2"), DEPLOY).decision == Forward(approval=asked)
+    assert admit_one(shared_task.opened("g2"), DEPLOY).decision == Forward(approval=asked)
 
 
-def test_auto_confirm_is_written_down(world: World) -> None:
+def test_auto_confirm_is_written_down(shared_task: SharedTask) -> None:
     """Where nobody is asked because of --auto-confirm, the chain says so."""
-    session = world.opened(auto_confirm=True)
-    assert one(session, DEPLOY).decision == Forward(auto=True)
-    assert world.kinds()[-2:] == ["confirm.auto_approved", "tool.allowed"]
+    session = shared_task.opened(auto_confirm=True)
+    assert admit_one(session, DEPLOY).decision == Forward(auto=True)
+    assert shared_task.kinds()[-2:] == ["confirm.auto_approved", "tool.allowed"]
 
 
 # --- doubts
 
 
 def doubtful(session: Session, call: Call = WRITE) -> str:
-    admitted = one(session, call)
+    admitted = admit_one(session, call)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="no-answer")])
     return admitted.call
 
 
 @pytest.mark.parametrize("auto_confirm", [False, True])
-def test_repeating_a_call_in_doubt_asks_a_person(world: World, auto_confirm: bool) -> None:
+def test_repeating_a_call_in_doubt_asks_a_person(shared_task: SharedTask, auto_confirm: bool) -> None:
     """An effect that may have happened is not repeated unasked, with --auto-confirm neither."""
-    session = world.opened(auto_confirm=auto_confirm)
+    session = shared_task.opened(auto_confirm=auto_confirm)
     call = doubtful(session)
-    admitted = one(session, WRITE)
+    admitted = admit_one(session, WRITE)
     assert isinstance(admitted.decision, Ask)
     assert admitted.decision.doubt == call
-    assert world.last(kinds.ConfirmRequired).doubt == call
-    assert one(session, Call(tool="write_file", digest=TWO)).decision == Forward()
+    assert shared_task.last(kinds.ConfirmRequired).doubt == call
+    assert admit_one(session, Call(tool="write_file", digest=TWO)).decision == Forward()
 
 
-def test_a_yes_to_repeating_settles_the_doubt(world: World) -> None:
+def test_a_yes_to_repeating_settles_the_doubt(shared_task: SharedTask) -> None:
     """The person who lets it run again has decided: the old call is not asked about any more."""
-    session = world.opened()
+    session = shared_task.opened()
     doubtful(session)
     asked = question(session, WRITE)
     say(session, asked, yes=True)
-    again = one(session, WRITE)
+    again = admit_one(session, WRITE)
     assert again.decision == Forward(approval=asked)
     session.settle([kinds.ToolSettled(call=again.call, outcome="ok")])
     assert session.task.ledger.doubts == {}
-    assert one(session, WRITE).decision == Forward()
+    assert admit_one(session, WRITE).decision == Forward()
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_persons_word_settles_a_doubt(world: World, happened: bool) -> None:
+def test_a_persons_word_settles_a_doubt(shared_task: SharedTask, happened: bool) -> None:
     """When somebody has looked, the call may be made again without being asked about."""
-    session = world.opened()
+    session = shared_task.opened()
     call = doubtful(session)
-    settle_doubt(world.task(), call, happened=happened, by=ANN, note="n" * 5000)
-    settled = world.last(kinds.EffectSettled)
+    settle_doubt(shared_task.task(), call, happened=happened, by=ANN, note="n" * 5000)
+    settled = shared_task.last(kinds.EffectSettled)
     assert (settled.outcome, len(settled.note)) == ("done" if happened else "not-done", 2000)
-    assert one(session, WRITE).decision == Forward()
+    assert admit_one(session, WRITE).decision == Forward()
 
 
-def test_only_a_doubt_can_be_settled(world: World) -> None:
+def test_only_a_doubt_can_be_settled(shared_task: SharedTask) -> None:
     """Settling a call that is not in doubt raises NotFoundError, which lists those that are."""
-    session = world.opened()
+    session = shared_task.opened()
     call = doubtful(session)
     with pytest.raises(NotFoundError, match=rf"call nosuch of task t1 is not in doubt \(in doubt: {call}\)"):
-        settle_doubt(world.task(), "nosuch", happened=True, by=ANN)
+        settle_doubt(shared_task.task(), "nosuch", happened=True, by=ANN)
 
 
-def test_a_doubt_outlives_the_session(world: World, dead: Process) -> None:
+def test_a_doubt_outlives_the_session(shared_task: SharedTask, dead: Process) -> None:
     """A crash between intent and answer becomes a question in the next session, in whatever client."""
-    first = world.opened("g1", at=dead)
-    call = one(first, WRITE).call
-    admitted = one(world.opened("g2", auto_confirm=True), WRITE)
+    first = shared_task.opened("g1", at=dead)
+    call = admit_one(first, WRITE).call
+    admitted = admit_one(shared_task.opened("g2", auto_confirm=True), WRITE)
     assert isinstance(admitted.decision, Ask)
     assert admitted.decision.doubt == call
 
@@ -737,20 +676,20 @@ def test_a_doubt_outlives_the_session(world: World, dead: Process) -> None:
 # --- meta-tools
 
 
-def test_what_no_rule_names_leaves_no_trace(world: World) -> None:
+def test_what_no_rule_names_leaves_no_trace(shared_task: SharedTask) -> None:
     """An ungated request is forwarded, and is not written down."""
-    session = world.opened()
-    before = world.kinds()
-    assert one(session, Call(tool="aex.list_tasks", digest=ONE, named_only=True)).decision == Forward()
-    assert world.kinds() == before
+    session = shared_task.opened()
+    before = shared_task.kinds()
+    assert admit_one(session, Call(tool="aex.list_tasks", digest=ONE, named_only=True)).decision == Forward()
+    assert shared_task.kinds() == before
 
 
-def test_what_a_rule_asks_about_is_written_but_not_counted(world: World) -> None:
+def test_what_a_rule_asks_about_is_written_but_not_counted(shared_task: SharedTask) -> None:
     """A confirmed meta-tool is in the chain, as uncounted and without effect."""
-    session = world.opened(policy=policy_of("use a", "confirm before aex.resume", "budget calls=0"))
+    session = shared_task.opened(policy=policy_of("use a", "confirm before aex.resume", "budget calls=0"))
     resume = Call(tool="aex.resume", digest=ONE, named_only=True)
     say(session, question(session, resume), yes=True)
-    assert isinstance(one(session, resume).decision, Forward)
-    allowed = world.last(kinds.ToolAllowed)
+    assert isinstance(admit_one(session, resume).decision, Forward)
+    allowed = shared_task.last(kinds.ToolAllowed)
     assert (allowed.uncounted, allowed.effectful) == (True, False)
     assert session.task.ledger.calls_used == 0

@@ -21,7 +21,7 @@ from adjourn.tasks import retry
 from adjourn.tasks import task as module
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Fact, Task, check_task_id, existing
-from strategies import NOON, Clock
+from support.clock import NOON, Clock
 
 SECRET = b"s" * 32
 OPENED = Fact(kinds.TaskOpened(goal="g"))

@@ -12,7 +12,9 @@ from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import Call
 from adjourn.tasks.what_if import Replay
-from strategies import NOON, TASK, chained, policy_of
+from support.clock import NOON
+from support.events import TASK, chained
+from support.policies import policy_of
 
 
 def allowed(tool: str, given: Any = None, *, shown: str | None = None, **more: Any) -> kinds.ToolAllowed:

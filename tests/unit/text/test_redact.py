@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import redacting
 from adjourn.text.redact import HIDDEN, MAX_PREVIEW, beginning, preview, without_secrets
 from adjourn.text.secret_shapes import SHAPES
-from secret_examples import EXAMPLES, Example, examples
-from strategies import json_values
+from support import redacting
+from support.secret_examples import EXAMPLES, Example, examples
+from support.strategies import json_values
 
 SECRET = "hunter2hunter2"
 PLACES: dict[str, Callable[[str], str]] = {

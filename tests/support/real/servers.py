@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
-import tools
-from real.arguments import minimal
-from real.lines import MODERN, Object
+from support import tools
+from support.real.arguments import minimal
+from support.real.lines import MODERN, Object
 
 LEGACY = "2025-11-25"
 TIME = rb"\d\d?:\d\d:\d\d(\.\d+)?"

@@ -1,6 +1,6 @@
 """What redaction hides in ordinary code, where hardly anything is a secret: hits per MB of source, by shape.
 
-`python tests/redacting.py [--show] [FOLDER ...]`; without folders the standard library, the installed packages and this
+`python tests/support/redacting.py [--show] [FOLDER ...]`; without folders the standard library, the installed packages and this
 project. A secret that stands in documentation, or in a test of a library, counts as a hit here, too.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from adjourn.text.redact import matches
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = {
     ".py",
     ".pyi",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tools
+from support import tools
 
 SERVER = "adjourn"
 NOWHERE = "http://127.0.0.1:9"

@@ -31,9 +31,9 @@ from adjourn.store import Store, open_store
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, existing
-from terminal import at_terminal
+from support.terminal import at_terminal
 
-ECHO = Path(__file__).with_name("servers") / "echo.py"
+ECHO = Path(__file__).parents[1] / "e2e" / "servers" / "echo.py"
 OLD, NEW, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
 ERAS = (OLD, NEW, MODERN)
 SECONDS = 10.0
@@ -73,7 +73,12 @@ def run(
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-class Workspace:
+def adjourn(workspace: ProxyWorkspace, *words: str) -> Done:
+    """A command of a person at a terminal."""
+    return run(*words, cwd=workspace.root, env=workspace.environment)
+
+
+class ProxyWorkspace:
     """A folder with a policy. Use it as a context manager: what it started is ended with it."""
 
     def __init__(self, path: Path, *policy: str, name: str = "work", version: str = "v0") -> None:

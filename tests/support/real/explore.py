@@ -6,9 +6,9 @@ from typing import Any
 
 import jsonschema
 
-from real.arguments import minimal
-from real.lines import Exchange, LineClient, Object
-from real.servers import Place, Server
+from support.real.arguments import minimal
+from support.real.lines import Exchange, LineClient, Object
+from support.real.servers import Place, Server
 
 META_TOOLS = (
     "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",

@@ -1,8 +1,8 @@
 """Installs what the tests drive, and says where it is: PostgreSQL, Node, MCP servers, editor tools, on request MCP clients.
 
-    python tests/tools.py             install what is missing into .tools/ (PostgreSQL: by apt-get, where that is possible)
-    python tests/tools.py --clients   the coding agents, too (about 640 MB)
-    python tests/tools.py --check     install nothing; exit 1 when something is missing
+    python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL: by apt-get, where that is possible)
+    python tests/support/tools.py --clients   the coding agents, too (about 640 MB)
+    python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
 One line per tool: what, version, where. Exit code 1 when one could not be had, with the reason.
 """
@@ -58,7 +58,7 @@ FALLBACKS = {  # where the system has none
 }
 NODE_AT_LEAST = 20
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".tools"
 PATIENCE = 900
 

@@ -1,6 +1,6 @@
-"""Working states, checkpoints and records to draw from: of the right types, with members of which this version knows nothing.
+"""Working states, checkpoints and records, by hand and by chance: of the right types, with members that this version does not know.
 
-A document has hundreds of parts. Drawing each from hypothesis is slow, so a document is made from one drawn number.
+Owns: `make` and the samples. A document is made from one random number, because it has hundreds of parts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import strategies as st
 
-from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import DocumentPart, Tree
 from adjourn.knowledge.model.record import COLLECTIONS, RecordContent
 
@@ -87,15 +85,6 @@ def _list(item_type: Any, random: Random) -> list[Any]:
     return items
 
 
-def structs(kind: type) -> st.SearchStrategy[Tree]:
-    """Trees that fit a type."""
-    return st.integers(0, 2**32).map(lambda seed: make(kind, Random(seed)))
-
-
-checkpoints = structs(CognitiveCheckpoint)
-"""Checkpoints of the right types; their references lead anywhere."""
-
-
 def record_of(random: Random) -> Tree:
     """A sealed record that holds."""
     record: Tree = copy.deepcopy(make(RecordContent, random))
@@ -152,10 +141,6 @@ def fork_of(random: Random) -> tuple[Tree, Tree, Tree]:
     base = record_of(random)
     a, b = _edited(base, random), _edited(base, random)
     return base, {**a, "id": "A", "contentHash": "1a" * 32}, {**b, "id": "B", "contentHash": "2b" * 32}
-
-
-records = st.integers(0, 2**32).map(lambda seed: record_of(Random(seed)))
-forks = st.integers(0, 2**32).map(lambda seed: fork_of(Random(seed)))
 
 
 def sample() -> Tree:

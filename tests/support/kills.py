@@ -1,0 +1,50 @@
+"""Kills: an action is ended before each of its system calls in turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+class Killed(BaseException):
+    """The process is gone: nothing it still does reaches the disk."""
+
+
+class Kill:
+    """Ends the process, as far as the disk is concerned, before the n-th call that changes it."""
+
+    CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
+
+    def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
+        self.left = after
+        for name in self.CALLS:
+            patch.setattr(os, name, self.killing(getattr(os, name)))
+
+    def killing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **options: Any) -> Any:
+            if self.left <= 0:
+                raise Killed
+            self.left -= 1
+            return call(*args, **options)
+
+        return step
+
+
+def each_step(begin: Callable[[], object], act: Callable[[], object], check: Callable[[], object]) -> int:
+    """Do something killed before each of its steps in turn, each time from the same beginning. Returns how many there are."""
+    for step in range(300):
+        begin()
+        with pytest.MonkeyPatch.context() as patch:
+            kill = Kill(patch, step)
+            try:
+                act()
+            except Killed:
+                pass
+            else:
+                if kill.left > 0:
+                    return step
+        check()
+    raise AssertionError("it never ends")

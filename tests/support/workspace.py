@@ -1,0 +1,129 @@
+"""A workspace that tests drive in process: policy, store, keys, clients and a clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.checkpoints import folder_writing
+from adjourn.checkpoints.checkpoint import (
+    Checkpoint,
+    create,
+)
+from adjourn.clients.client import Desk, Setting
+from adjourn.handover import resume
+from adjourn.host import keys
+from adjourn.host.workspace_store import open_at
+from adjourn.log import kinds
+from adjourn.log.event import Actor, Event, decode
+from adjourn.policy.contract import read_contract
+from adjourn.store.base import Entry, Store
+from adjourn.store.memory import MemoryStore
+from adjourn.tasks.decision import Call
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
+from support.clock import Clock
+
+POLICY = ("use file.read", "use file.write", "use tests.run", "deny network.*", "budget calls=20")
+ANN = Actor("ann", "human")
+READERS = frozenset(("file.read",))
+
+
+class Workspace:
+    """A workspace with a policy and a store, keys of its own, and a clock that is moved by hand."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch, *, store: str = "memory") -> None:
+        self.root = path / "work"
+        self.config = path / "config"
+        (self.root / ".aex").mkdir(parents=True)
+        self.patch = patch
+        patch.setattr(os, "fsync", lambda handle: None)  # nobody pulls the plug here, and disks are slow
+        self.clock = Clock()
+        self.write_policy(*POLICY)
+        self.store: Store = MemoryStore() if store == "memory" else open_at(str(self.root))
+        self.use()
+
+    def use(self) -> None:
+        """From now on everything runs with this machine's keys."""
+        self.patch.setenv("ADJOURN_CONFIG", str(self.config))
+
+    def write_policy(self, *lines: str) -> None:
+        text = "\n".join(["policy work v0", 'goal "do it"', *lines, ""])
+        (self.root / ".aex" / "policy.aex").write_text(text)
+
+    def desk(
+        self,
+        group: str = "g1",
+        *,
+        contract: str = "",
+        task: str = "",
+        take_over: bool = False,
+        on_event: Callable[[str, str], None] = lambda _event, _text: None,
+    ) -> Desk:
+        """A client's desk in this workspace. Desks of one group are proxies of one client."""
+        read = read_contract(str(self.root), contract=contract)
+        setting = Setting(root=str(self.root), contract=read, task=task, take_over=take_over)
+        desk = Desk(setting, self.clock, on_event)
+        desk.client, desk.group, desk._store = "tester", group, self.store
+        return desk
+
+    def task(self, task: str) -> Task:
+        return Task(self.store, task, clock=self.clock, secret=keys.secret())
+
+    def work(self, desk: Desk, *tools: str) -> Session:
+        """Calls of tools, each a second after the one before, and answered when it was forwarded."""
+        for tool in tools:
+            self.clock.move(seconds=1)
+            call = Call(
+                tool=tool, digest="1" * 64, effectful=tool not in READERS, arguments=f'{{"of":"{tool}"}}'
+            )
+            session, (admitted,) = desk.admit([call])
+            if admitted.call:
+                session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
+        return desk.session()
+
+    def save(self, desk: Desk, name: str = "fix-auth", description: str = "found it") -> Checkpoint:
+        """What `aex.checkpoint` does."""
+        self.clock.move(seconds=1)
+        session = desk.session()
+        made = create(session.task, name, description=description, sitting=session)
+        folder_writing.write(self.store, made, str(self.root))
+        return made
+
+    def resume(self, desk: Desk, name: str = "fix-auth", more: str = "") -> dict[str, Any]:
+        """What `aex.resume` answers."""
+        resumed = resume.resume(desk, name)
+        ledger = resumed.session.task.refresh()
+        budget = resumed.session.policy.budget
+        return resume.answer(self.store, ledger, resumed.checkpoint, budget=budget, more=more)
+
+    def leave(self, desk: Desk) -> None:
+        """The client goes; the store stays open."""
+        for session in desk.sessions:
+            session.close("eof")
+
+    def folder(self, name: str = "fix-auth") -> Path:
+        return self.root / ".aex" / "checkpoints" / name
+
+    def entries(self, task: str) -> list[Entry]:
+        return list(self.store.read(task))
+
+    def events(self, task: str) -> list[Event]:
+        return [decode(entry.data) for entry in self.entries(task)]
+
+    def facts(self, task: str, kind: type[kinds.Data]) -> list[Any]:
+        return [kinds.data_of(event) for event in self.events(task) if event.event == kind.KIND]
+
+    def everything(self) -> tuple[dict[str, list[Entry]], dict[str, str]]:
+        """All that the store holds, but the blobs, which nobody finds without a name."""
+        return {task: self.entries(task) for task in self.store.streams()}, self.store.refs()
+
+
+def saved(workspace: Workspace) -> None:
+    desk = workspace.desk()
+    workspace.work(desk, "file.read", "tests.run", "network.fetch")
+    workspace.save(desk, description="read the auth files")

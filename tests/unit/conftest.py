@@ -1,0 +1,26 @@
+"""Fixtures that unit tests of several packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.task_sessions import SharedTask
+from support.workspace import Workspace
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def workspace(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Workspace]:
+    """A workspace over each of the local stores."""
+    workspace = Workspace(tmp_path, monkeypatch, store=request.param)
+    yield workspace
+    workspace.store.close()
+
+
+@pytest.fixture
+def shared_task() -> SharedTask:
+    return SharedTask()

@@ -37,7 +37,7 @@ def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> No
             sessions.status(second, ".")
     first.heard = time.monotonic() - SILENCE - 1
     assert sessions.status(second, ".")["checkpoint_session_id"] == started
-    assert first.work is None
+    assert first.active is None
     with pytest.raises(FlowError, match="no active session"):
         sessions.submit(first, {})
     second.heard = time.monotonic() - SILENCE - 1

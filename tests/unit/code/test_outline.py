@@ -13,7 +13,7 @@ from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, a
 from adjourn.code.index.grammars import has_grammar, load
 from adjourn.code.index.languages import LANGUAGES, language_of, matching_languages
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, RegionMarks, outline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
@@ -90,7 +90,7 @@ def test_a_definition_under_a_condition_is_one() -> None:
 @pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
 def test_a_structure_is_not_empty(language: str, tmp_path: Path) -> None:
     """`analyze_structure` tells something in every language, not only in the five of the published system."""
-    told = analyze_structure(Repository(str(tmp_path)), code=SAMPLES[language][0], language=language)
+    told = analyze_structure(CodeRepository(str(tmp_path)), code=SAMPLES[language][0], language=language)
     assert told["functions"] or told["classes"] or told["other"]
     assert told["summary"]["total_lines"] == SAMPLES[language][0].count("\n")
 
@@ -98,7 +98,7 @@ def test_a_structure_is_not_empty(language: str, tmp_path: Path) -> None:
 def test_the_innermost_function_is_found(tmp_path: Path) -> None:
     """A line in a nested function belongs to that one, not to the one around it."""
     write(tmp_path, {"shapes.py": SHAPES})
-    repository = Repository(str(tmp_path))
+    repository = CodeRepository(str(tmp_path))
     line = SHAPES.splitlines().index("            return value * value") + 1
     found = get_function_at_line(repository, "shapes.py", line)
     assert (found["name"], found["scope"]) == ("squared", "Circle.area")
@@ -200,7 +200,7 @@ def test_languages_by_name_and_extension() -> None:
 def test_structure_refuses_what_it_cannot_parse(tmp_path: Path) -> None:
     """An unknown language, a binary file and a path outside are errors that say so."""
     write(tmp_path, {"r/data.bin": b"\0\1", "r/a.txt": "x", "out.py": "x = 1"})
-    repository = Repository(str(tmp_path / "r"))
+    repository = CodeRepository(str(tmp_path / "r"))
     with pytest.raises(InvalidError, match="no grammar reads 'klingon'"):
         analyze_structure(repository, code="x", language="klingon")
     with pytest.raises(InvalidError, match="binary"):

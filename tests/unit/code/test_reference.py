@@ -26,7 +26,7 @@ def test_every_tool_is_there_with_what_it_takes() -> None:
             tool.name,
             ", ".join(
                 f"`{field.name}{'*' if field.required else ''}`"
-                for field in msgspec.structs.fields(tool.takes)
+                for field in msgspec.structs.fields(tool.input_type)
             ),
         )
         for tool in TOOLS

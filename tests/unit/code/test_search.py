@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.text import MAX_LINE, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.code_files import write
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path) -> CodeRepository:
     write(
         tmp_path / "r",
         {
@@ -32,14 +32,14 @@ def repository(tmp_path: Path) -> Repository:
         },
     )
     write(tmp_path, {"outside.txt": "needle\n"})
-    return Repository(str(tmp_path / "r"))
+    return CodeRepository(str(tmp_path / "r"))
 
 
 def _places(answer: dict[str, Any]) -> list[tuple[str, int]]:
     return [(match["file"], match["line_number"]) for match in answer["matches"]]
 
 
-def test_matches_have_the_published_shape(repository: Repository) -> None:
+def test_matches_have_the_published_shape(repository: CodeRepository) -> None:
     """A match says its file, line and submatches; ignored and binary files are left out."""
     answer = search_text(repository, "needle")
     assert _places(answer) == [("a.py", 2), ("a.py", 4), ("b.md", 1), ("b.md", 2), ("latin.txt", 1)]
@@ -52,7 +52,7 @@ def test_matches_have_the_published_shape(repository: Repository) -> None:
     assert answer["total_matches"] == 5
 
 
-def test_context_lines_are_delivered(repository: Repository) -> None:
+def test_context_lines_are_delivered(repository: CodeRepository) -> None:
     """The lines around a match come with it, each once."""
     first, second = search_text(repository, "needle", "a.py", context_lines=1)["matches"]
     assert [line["line_content"] for line in first["context_before"]] == ["one"]
@@ -62,7 +62,7 @@ def test_context_lines_are_delivered(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("context", [0, 2])
-def test_the_limit_is_of_the_whole_answer(repository: Repository, context: int) -> None:
+def test_the_limit_is_of_the_whole_answer(repository: CodeRepository, context: int) -> None:
     """`max_results` is not of each file, and the total goes on counting."""
     answer = search_text(repository, "needle", max_results=2, context_lines=context)
     assert len(answer["matches"]) == answer["returned_matches"] == 2
@@ -72,11 +72,11 @@ def test_the_limit_is_of_the_whole_answer(repository: Repository, context: int) 
 def test_a_flood_of_matches_is_counted_not_read(tmp_path: Path) -> None:
     """Where everything matches, the total is exact and the answer is quick."""
     write(tmp_path, {"big.txt": "abcdefghij" * 20 + "\n", "more.txt": ("x" * 100 + "\n") * 60_000})
-    answer = search_text(Repository(str(tmp_path)), ".", max_results=3)
+    answer = search_text(CodeRepository(str(tmp_path)), ".", max_results=3)
     assert (len(answer["matches"]), answer["total_matches"]) == (3, 60_001)
 
 
-def test_a_leading_dash_is_a_pattern(repository: Repository) -> None:
+def test_a_leading_dash_is_a_pattern(repository: CodeRepository) -> None:
     """A pattern or a glob that looks like an option is none."""
     assert _places(search_text(repository, "-needle")) == [("b.md", 2)]
     assert search_text(repository, "--files")["total_matches"] == 0
@@ -94,14 +94,14 @@ def test_a_leading_dash_is_a_pattern(repository: Repository) -> None:
     ],
 )
 def test_errors_are_told_in_the_words_of_ripgrep(
-    repository: Repository, pattern: Any, options: dict[str, Any], reason: str
+    repository: CodeRepository, pattern: Any, options: dict[str, Any], reason: str
 ) -> None:
     """What cannot be searched for is an error with its reason, never "0 matches"."""
     with pytest.raises(InvalidError, match=reason):
         search_text(repository, pattern, **options)
 
 
-def test_an_invalid_glob_is_an_error(repository: Repository) -> None:
+def test_an_invalid_glob_is_an_error(repository: CodeRepository) -> None:
     """A glob with an open bracket is told, as is an unknown type."""
     for glob in ("a[", "a{b", ""):
         with pytest.raises(InvalidError, match="glob"):
@@ -110,7 +110,7 @@ def test_an_invalid_glob_is_an_error(repository: Repository) -> None:
         search_files(repository, "*", file_type="klingon")
 
 
-def test_several_patterns_at_once(repository: Repository) -> None:
+def test_several_patterns_at_once(repository: CodeRepository) -> None:
     """Up to five patterns are answered each; more are refused with their number."""
     answer = search_text(repository, ["one", "five", "one"])
     assert answer["total_patterns"] == 2
@@ -123,7 +123,7 @@ def test_several_patterns_at_once(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("path", ["..", "../outside.txt", "/etc", "link", "a\0b"])
-def test_paths_outside_are_refused(repository: Repository, path: str) -> None:
+def test_paths_outside_are_refused(repository: CodeRepository, path: str) -> None:
     """No path leaves the repository, not by dots, not by a link, not absolute."""
     os.symlink("../outside.txt", os.path.join(repository.root, "link"))
     with pytest.raises(RefusedError):
@@ -132,13 +132,13 @@ def test_paths_outside_are_refused(repository: Repository, path: str) -> None:
         search_files(repository, "*", path)
 
 
-def test_a_missing_path_is_an_error(repository: Repository) -> None:
+def test_a_missing_path_is_an_error(repository: CodeRepository) -> None:
     """A path that is not there is no empty result."""
     with pytest.raises(NotFoundError, match="nowhere does not exist"):
         search_text(repository, "needle", "nowhere")
 
 
-def test_links_are_not_followed(repository: Repository) -> None:
+def test_links_are_not_followed(repository: CodeRepository) -> None:
     """Loops of links and links to other places end nothing and show nothing."""
     os.symlink(".", os.path.join(repository.root, "loop"))
     os.symlink("../outside.txt", os.path.join(repository.root, "link"))
@@ -146,7 +146,7 @@ def test_links_are_not_followed(repository: Repository) -> None:
     assert not any("loop" in path or "link" in path for path in search_files(repository, "*")["files"])
 
 
-def test_files_by_glob_and_type(repository: Repository) -> None:
+def test_files_by_glob_and_type(repository: CodeRepository) -> None:
     """Globs and types choose files; a glob's "!" does not turn it round."""
     assert search_files(repository, "*.py")["files"] == ["a.py"]
     assert search_files(repository, "*", file_type="md")["files"] == ["b.md"]
@@ -177,7 +177,7 @@ def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:
     """Of an endless line what is near the match is shown, with its number, and not held whole."""
     path = tmp_path / "long.txt"
     path.write_bytes(b"first\n" + b"x" * 30_000_000 + b" needle " + b"y" * 20_000_000 + b"\nneedle\n")
-    answer = search_text(Repository(str(tmp_path)), "needle")
+    answer = search_text(CodeRepository(str(tmp_path)), "needle")
     far, near = answer["matches"]
     assert (far["line_number"], near["line_number"]) == (2, 3)
     assert far["line_truncated"]
@@ -186,7 +186,7 @@ def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:
     assert far["line_content"][hit["start"] : hit["end"]] == "needle"
 
 
-def test_an_unreadable_file_is_a_warning(repository: Repository) -> None:
+def test_an_unreadable_file_is_a_warning(repository: CodeRepository) -> None:
     """A file that may not be read does not end the search of the others."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
@@ -196,7 +196,7 @@ def test_an_unreadable_file_is_a_warning(repository: Repository) -> None:
     assert "a.py" in answer["warnings"][0]
 
 
-def test_a_search_is_cancelled_and_timed(repository: Repository) -> None:
+def test_a_search_is_cancelled_and_timed(repository: CodeRepository) -> None:
     """Cancelling raises; a deadline hands back what there is and says so."""
     with pytest.raises(CancelledError):
         search_text(repository, "needle", deadline=Deadline(cancelled=lambda: True))
@@ -214,12 +214,12 @@ def test_submatches_are_offsets_of_what_is_shown(
     """However the line is written and wherever it is cut, start and end find the match in it."""
     root = tmp_path_factory.mktemp("r")
     write(root, {"f.txt": f"{before}needle{after}\n"})
-    (match,) = search_text(Repository(str(root)), "needle")["matches"]
+    (match,) = search_text(CodeRepository(str(root)), "needle")["matches"]
     (hit,) = match["submatches"]
     assert match["line_content"][hit["start"] : hit["end"]] == "needle" == hit["match"]
 
 
-def test_a_search_leaves_no_process(repository: Repository) -> None:
+def test_a_search_leaves_no_process(repository: CodeRepository) -> None:
     """When enough was found, rg is ended and waited for."""
     before = children()
     for _ in range(3):

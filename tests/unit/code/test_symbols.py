@@ -14,7 +14,7 @@ import pytest
 from adjourn.code.index import ctags
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
 from adjourn.code.search.sync import sync_index
@@ -190,7 +190,7 @@ def test_work_trees_share_an_index_and_see_their_own_files(codebase: Codebase, t
 def test_a_link_file_of_git_is_not_believed(tmp_path: Path) -> None:
     """A `.git` file that names a folder which does not point back leads the index nowhere."""
     write(tmp_path, {"elsewhere/.git/commondir": "..\n", "r/.git": f"gitdir: {tmp_path}/elsewhere/.git\n"})
-    assert Repository(str(tmp_path / "r")).home == str(tmp_path / "r")
+    assert CodeRepository(str(tmp_path / "r")).home == str(tmp_path / "r")
 
 
 def test_without_an_index_the_answers_come_from_the_files(tmp_path: Path) -> None:

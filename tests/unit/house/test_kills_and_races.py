@@ -30,7 +30,7 @@ from adjourn.checkpoints.save import make
 from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
 from adjourn.cli.checkpoints import export as exporting
 from adjourn.code.index.index import CodeIndex
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.handover import resume
@@ -560,16 +560,16 @@ def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
     subprocess.run([*git, "worktree", "add", "-q", str(linked)], cwd=main, check=True)
     (main / "one.py").write_text("def first(): ...\n")
     (linked / "two.py").write_text("def second(): ...\n")
-    here, there = CodeIndex(Repository(str(main))), CodeIndex(Repository(str(linked)))
+    here, there = CodeIndex(CodeRepository(str(main))), CodeIndex(CodeRepository(str(linked)))
     try:
         here.sync()
         there.sync()
         there.sync(force=True)
         assert here.synced() is None
-        assert not here.knows("two.py")
+        assert not here.contains("two.py")
         assert here.sync().added == 1
-        assert [here.knows("one.py"), here.knows("two.py")] == [True, False]
-        assert [there.knows("one.py"), there.knows("two.py")] == [False, True]
+        assert [here.contains("one.py"), here.knows("two.py")] == [True, False]
+        assert [there.contains("one.py"), there.knows("two.py")] == [False, True]
     finally:
         here.close()
         there.close()
@@ -635,7 +635,7 @@ def test_summaries_of_two_processes_are_all_kept(tmp_path: Path, monkeypatch: py
     (tmp_path / ".git").mkdir()
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(name)
-    repository = Repository(str(tmp_path))
+    repository = CodeRepository(str(tmp_path))
     real, threads = context._save, list[threading.Thread]()
 
     def keep(name: str) -> None:

@@ -78,14 +78,14 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
     from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
-    from adjourn.code.model.repository import Repository  # noqa: PLC0415
+    from adjourn.code.model.repository import CodeRepository  # noqa: PLC0415
     from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
     from adjourn.code.sessions.status import status  # noqa: PLC0415
     from adjourn.code.workflow.worktree import Worktree  # noqa: PLC0415
     from adjourn.errors import NotFoundError  # noqa: PLC0415
     from adjourn.host.clock import now  # noqa: PLC0415
 
-    worktree = Worktree(Repository("."))
+    worktree = Worktree(CodeRepository("."))
     found = checkpoint_file.list_all(worktree.repository.root)
     if not found:
         raise NotFoundError("no session was cut off here", "start one in your client with /code")

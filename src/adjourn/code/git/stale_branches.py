@@ -38,13 +38,13 @@ class CleanupResult(msgspec.Struct, omit_defaults=True):
     kept: list[backup_refs.BackupRef] = []
 
 
-def find_stale(git: Git, spared: frozenset[str] = frozenset()) -> list[StaleBranch]:
-    """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `spared`."""
+def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> list[StaleBranch]:
+    """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `excluded_sessions`."""
     elsewhere = _checked_out_elsewhere(git)
     found = []
     for branch in git.branches(PREFIX):
         parsed = parse(branch)
-        if parsed is None or branch in elsewhere or parsed.session in spared:
+        if parsed is None or branch in elsewhere or parsed.session in excluded_sessions:
             continue
         base = base_of(git, branch)
         commits = count(git, base, branch) if base else 0
@@ -53,10 +53,12 @@ def find_stale(git: Git, spared: frozenset[str] = frozenset()) -> list[StaleBran
     return found
 
 
-def clean_up(git: Git, session: str, action: Action, spared: frozenset[str] = frozenset()) -> CleanupResult:
+def clean_up(
+    git: Git, session: str, action: Action, excluded_sessions: frozenset[str] = frozenset()
+) -> CleanupResult:
     """Merge or delete every stale branch. One that cannot be merged stays; the commits of one that is deleted are kept under a ref."""
     done = CleanupResult()
-    branches = find_stale(git, spared)
+    branches = find_stale(git, excluded_sessions)
     here = git.branch()
     for found in branches:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.model.repository import FOLDER, Repository
+from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
 
 NUDGE_SECONDS = 2.0
@@ -33,11 +33,11 @@ class Codebase:
     """A work tree with its index. Without `start` the index is only what an earlier one has left, or `sync` makes."""
 
     def __init__(self, path: str = ".") -> None:
-        self.repository = Repository(path)
+        self.repository = CodeRepository(path)
         self.index: CodeIndex | None = None
         self.meaning: vectors.ChunkVectors | None = None
         self._meant: tuple[Any, ...] = ()
-        self.hits = self.misses = 0
+        self._lookups = {"hits": 0, "misses": 0}
         self._reason = ""
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -78,10 +78,15 @@ class Codebase:
             self.index.close()
             self.index = None
 
-    def nudge(self) -> None:
+    def request_update(self) -> None:
         """Somebody asks: have the index compared with the files soon, unless that was just done."""
         if time.monotonic() - self._last_sync > NUDGE_SECONDS:
             self._wake.set()
+
+    def count_lookup(self, *, answered: bool) -> dict[str, int]:
+        """Count a lookup that the complete index answered, or did not. Returns the counts so far."""
+        self._lookups["hits" if answered else "misses"] += 1
+        return dict(self._lookups)
 
     def state(self) -> dict[str, Any]:
         """What a reply says of the index: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`."""
@@ -135,7 +140,7 @@ class Codebase:
         changed: set[str] = set()
         while self._changed:  # the watcher may add to it meanwhile
             changed.add(self._changed.pop())
-        known = [path for path in changed if self._knows(path)]
+        known = [path for path in changed if self._contains(path)]
         if changed and len(known) == len(changed) <= _FEW and self.complete():
             self.index.refresh(known)
         else:
@@ -160,9 +165,9 @@ class Codebase:
             raise _LaterError
         return False
 
-    def _knows(self, path: str) -> bool:
+    def _contains(self, path: str) -> bool:
         assert self.index is not None
-        return self.index.knows(path)
+        return self.index.contains(path)
 
     def _watch(self) -> None:
         import watchfiles  # noqa: PLC0415  # an extra

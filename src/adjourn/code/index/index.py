@@ -24,7 +24,7 @@ from adjourn.code.index.worker import AnalysisRequest
 from adjourn.code.index.workers import analyses
 from adjourn.code.index.writing import FRESH, FileState
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 
 _SETTLED_NS = 2_000_000_000
 _BATCH = 200
@@ -53,7 +53,7 @@ _Status = tuple[int, int]
 class CodeIndex:
     """What is known of a repository's files, for one of its work trees."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: CodeRepository) -> None:
         self.repository = repository
         self._folder = repository.index_folder()
         self.database = Database(self._folder)
@@ -84,12 +84,12 @@ class CodeIndex:
         deadline = deadline or Deadline()
         began = time.monotonic()
         with self._syncing, _sync_lock(self._folder, deadline):
-            if force or self._spent():
+            if force or self._is_mostly_unused():
                 self.database.empty()
             paths = ripgrep.files((), cwd=self.repository.root, deadline=deadline)[:_MAX_FILES]
             if deadline.expired():  # the list may end early: what it does not name is not therefore gone
                 return SyncReport(partial=True, duration_ms=int((time.monotonic() - began) * 1000))
-            report = self._take(paths, self._kept(), deadline, whole=True)
+            report = self._update_files(paths, self._recorded(), deadline, whole=True)
             if not report.partial:
                 with self.database.transaction() as cursor:
                     cursor.execute("UPDATE tree SET synced = ? WHERE id = ?", (time.time(), self.tree))
@@ -98,21 +98,21 @@ class CodeIndex:
     def refresh(self, paths: Sequence[str]) -> SyncReport:
         """Take in a few files that are known to have changed, without looking at the others."""
         with self._syncing:
-            kept: dict[str, _Status] = {}
+            recorded: dict[str, _Status] = {}
             for path in paths:
                 row: Any = self.database.one(
                     "SELECT mtime, size FROM file WHERE tree = ? AND path = ?", (self.tree, path)
                 )
                 if row:
-                    kept[path] = row
-            return self._take(list(paths), kept, Deadline(), whole=False)
+                    recorded[path] = row
+            return self._update_files(list(paths), recorded, Deadline(), whole=False)
 
     def contents(self) -> tuple[Any, ...]:
         """Something that is another when the files' contents are."""
         counted = "SELECT count(*), total(content), max(content) FROM file WHERE tree = ?"
         return self.database.all(counted, (self.tree,))[0]
 
-    def knows(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         return (
             self.database.one("SELECT 1 FROM file WHERE tree = ? AND path = ?", (self.tree, path)) is not None
         )
@@ -120,11 +120,11 @@ class CodeIndex:
     def close(self) -> None:
         self.database.close()
 
-    def _kept(self) -> dict[str, _Status]:
+    def _recorded(self) -> dict[str, _Status]:
         rows = self.database.all("SELECT path, mtime, size FROM file WHERE tree = ?", (self.tree,))
         return {path: (mtime, size) for path, mtime, size in rows}
 
-    def _spent(self) -> bool:
+    def _is_mostly_unused(self) -> bool:
         """Whether most of the index is of contents that no work tree has any more: then it is made anew."""
         self._forget_trees()
         row = self.database.one(
@@ -141,8 +141,8 @@ class CodeIndex:
                     cursor.execute("DELETE FROM file WHERE tree = ?", (number,))
                     cursor.execute("DELETE FROM tree WHERE id = ?", (number,))
 
-    def _take(
-        self, paths: list[str], kept: dict[str, _Status], deadline: Deadline, *, whole: bool
+    def _update_files(
+        self, paths: list[str], recorded: dict[str, _Status], deadline: Deadline, *, whole: bool
     ) -> SyncReport:
         root = self.repository.root
         changed: list[str] = []
@@ -152,13 +152,13 @@ class CodeIndex:
             if status is None:
                 continue
             present.add(path)
-            if kept.get(path) != status:
+            if recorded.get(path) != status:
                 changed.append(path)
-        gone = [path for path in kept if path not in present]
+        gone = [path for path in recorded if path not in present]
         errors: list[str] = []
         new = _Update(self, changed, errors, deadline)
         done = new.run(gone)
-        added = sum(path not in kept for path in done)
+        added = sum(path not in recorded for path in done)
         return SyncReport(
             added=added,
             modified=len(done) - added,

@@ -11,7 +11,7 @@ from adjourn.code.index.analysis import MAX_PARSED, as_utf8
 from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.languages import TEXT, language_of
 from adjourn.code.index.outline import Outline, outline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.errors import InvalidError
 
 _EMPTY = Outline([], [])
@@ -36,7 +36,7 @@ class SourceFile(msgspec.Struct, frozen=True):
         )
 
 
-def open_source(repository: Repository, path: str) -> SourceFile:
+def open_source(repository: CodeRepository, path: str) -> SourceFile:
     """A file of at most 2 MiB. `InvalidError` where it is binary or longer."""
     return of_bytes(path, repository.read(path, MAX_PARSED), language_of(path))
 

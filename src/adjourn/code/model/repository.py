@@ -1,6 +1,6 @@
 """A work tree, the repository it belongs to, and what may be looked at.
 
-Owns: `Repository`: its root, where its index lives, and paths given by callers. Must never: run git, write anything but the index
+Owns: `CodeRepository`: its root, where its index lives, and paths given by callers. Must never: run git, write anything but the index
 folder, or let a path out of the work tree.
 """
 
@@ -18,7 +18,7 @@ _IGNORED = b"# Made by adjourn: what can be made anew, and what is one machine's
 _MAX_LINK = 4_096
 
 
-class Repository:
+class CodeRepository:
     """The work tree that contains `path`; `home` is the tree whose folder keeps the index of all its work trees."""
 
     def __init__(self, path: str = ".") -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.model.repository import FOLDER, Repository
+from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.code.model.words import split
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import make_folder, read_file, write_file
@@ -39,7 +39,7 @@ class Agreement(msgspec.Struct, frozen=True):
 
 
 def write(
-    repository: Repository,
+    repository: CodeRepository,
     nl_term: str,
     symbols: Sequence[str],
     *,
@@ -70,7 +70,7 @@ def write(
     return f"{_FOLDER}/{name}"
 
 
-def read_all(repository: Repository) -> dict[str, tuple[Agreement, str]]:
+def read_all(repository: CodeRepository) -> dict[str, tuple[Agreement, str]]:
     """Agreements by file name, with their text. Files that are none are passed over."""
     folder = os.path.join(repository.home, _FOLDER)
     if os.path.islink(folder):
@@ -86,7 +86,7 @@ def read_all(repository: Repository) -> dict[str, tuple[Agreement, str]]:
     return found
 
 
-def search(repository: Repository, query: str, target_feature: str | None) -> list[dict[str, Any]]:
+def search(repository: CodeRepository, query: str, target_feature: str | None) -> list[dict[str, Any]]:
     """Agreements whose words are those of the query, best first; 1.0 where they are the same words."""
     wanted = [
         set(split(text))
@@ -110,7 +110,7 @@ def search(repository: Repository, query: str, target_feature: str | None) -> li
     return sorted(hits, key=lambda hit: (-hit["score"], hit["id"]))
 
 
-def detail(repository: Repository, chunk_id: str) -> dict[str, Any]:
+def detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
     """One agreement whole."""
     name = chunk_id.removeprefix(PREFIX)
     found = (

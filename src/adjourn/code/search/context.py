@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from adjourn.code.model.repository import FOLDER, Repository
+from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import locked, make_folder, read_file, write_file
 
@@ -27,7 +27,7 @@ _PROMPTS = {
 }
 
 
-def load(repository: Repository) -> dict[str, Any]:
+def load(repository: CodeRepository) -> dict[str, Any]:
     """What `context.yml` holds; `{}` without one. `InvalidError` where it is not YAML of that shape."""
     import yaml  # noqa: PLC0415  # an extra
 
@@ -43,7 +43,7 @@ def load(repository: Repository) -> dict[str, Any]:
     return found or {}
 
 
-def initialise(repository: Repository) -> dict[str, Any] | None:
+def initialise(repository: CodeRepository) -> dict[str, Any] | None:
     """Make `context.yml` from what there is in the repository; None where it exists already."""
     if os.path.lexists(os.path.join(repository.root, FOLDER, FILE)):
         return None
@@ -63,7 +63,7 @@ def initialise(repository: Repository) -> dict[str, Any] | None:
     return made
 
 
-def needed(repository: Repository) -> dict[str, Any] | None:
+def needed(repository: CodeRepository) -> dict[str, Any] | None:
     """The documents that are new or have changed since they were summarised; None where there is none."""
     context = load(repository)
     summaries = {one.get("path"): one for one in _summaries(context)}
@@ -90,7 +90,7 @@ def needed(repository: Repository) -> dict[str, Any] | None:
 
 
 def update_context(
-    repository: Repository,
+    repository: CodeRepository,
     design_doc_summaries: Sequence[Mapping[str, str]] = (),
     project_rules_summary: str | None = None,
     *,
@@ -102,7 +102,7 @@ def update_context(
 
 
 def _updated(
-    repository: Repository,
+    repository: CodeRepository,
     design_doc_summaries: Sequence[Mapping[str, str]],
     project_rules_summary: str | None,
     now: datetime,
@@ -140,7 +140,7 @@ def _updated(
     }
 
 
-def _save(repository: Repository, context: dict[str, Any]) -> None:
+def _save(repository: CodeRepository, context: dict[str, Any]) -> None:
     import yaml  # noqa: PLC0415  # an extra
 
     text = yaml.safe_dump(context, allow_unicode=True, sort_keys=False)
@@ -157,15 +157,15 @@ def _summaries(context: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _documents_folder(repository: Repository) -> str | None:
+def _documents_folder(repository: CodeRepository) -> str | None:
     return next((folder for folder in _DOCUMENT_FOLDERS if _markdown_in(repository, folder)), None)
 
 
-def _rules_file(repository: Repository) -> str | None:
+def _rules_file(repository: CodeRepository) -> str | None:
     return next((path for path in _RULES if os.path.isfile(repository.absolute(path))), None)
 
 
-def _research_paths(repository: Repository) -> list[str]:
+def _research_paths(repository: CodeRepository) -> list[str]:
     if _markdown_in(repository, "docs"):
         return ["docs/"]
     designs = sorted(
@@ -174,7 +174,7 @@ def _research_paths(repository: Repository) -> list[str]:
     return designs or (["README.md"] if os.path.isfile(repository.absolute("README.md")) else [])
 
 
-def _markdown_in(repository: Repository, folder: str) -> list[str]:
+def _markdown_in(repository: CodeRepository, folder: str) -> list[str]:
     try:
         relative = repository.relative(folder)
         names = sorted(os.listdir(repository.absolute(relative)))
@@ -183,12 +183,12 @@ def _markdown_in(repository: Repository, folder: str) -> list[str]:
     return [f"{relative}/{name}" for name in names if name.endswith((".md", ".markdown"))]
 
 
-def _documents(repository: Repository, context: dict[str, Any]) -> list[str]:
+def _documents(repository: CodeRepository, context: dict[str, Any]) -> list[str]:
     source = _mapping(context, "essential_docs").get("source")
     return _markdown_in(repository, source)[:_MAX_DOCUMENTS] if isinstance(source, str) else []
 
 
-def _hash(repository: Repository, path: str) -> str | None:
+def _hash(repository: CodeRepository, path: str) -> str | None:
     try:
         return hashlib.sha256(repository.read(path, _MAX_BYTES)).hexdigest()[:16]
     except AdjournError:

@@ -47,7 +47,7 @@ def find_definitions(
     """
     under = codebase.repository.existing(path)
     scope, name = split_symbol(symbol)
-    codebase.nudge()
+    codebase.request_update()
     index = codebase.index
     found: list[Definition] = []
     if index is not None:
@@ -67,8 +67,6 @@ def find_definitions(
             for one in _search_files(codebase, name, under, exact_match, deadline)
             if one.place.path not in seen
         ]
-    codebase.hits += answered
-    codebase.misses += not answered
     kept = [one for one in found if _wanted(one, language) and (not scope or in_scope(one.symbol, scope))]
     kept.sort(key=lambda one: _rank(one, name))
     shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
@@ -78,7 +76,7 @@ def find_definitions(
         "definitions": [_to_json(one) for one in shown],
         "total": len(kept),
         "cache_hit": answered,
-        "cache_stats": {"hits": codebase.hits, "misses": codebase.misses},
+        "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
     }
 
@@ -94,7 +92,7 @@ def get_symbols(
 ) -> dict[str, Any]:
     """The symbols of a file, or of all files of a folder, in order."""
     under = codebase.repository.existing(path)
-    codebase.nudge()
+    codebase.request_update()
     index = codebase.index
     found: list[Definition] = []
     if index is not None:

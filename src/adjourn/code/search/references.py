@@ -59,7 +59,7 @@ def find_references(
     deadline = deadline or Deadline(_SECONDS)
     under = codebase.repository.existing(path)
     scope, name = split_symbol(symbol)
-    codebase.nudge()
+    codebase.request_update()
     index = codebase.index
     spoken = matching_languages(language)
     search = _ReferenceSearch(codebase, index, scope, name)
@@ -74,8 +74,6 @@ def find_references(
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
         search.look_at_long(long, deadline)
     answered = codebase.complete()
-    codebase.hits += answered
-    codebase.misses += not answered
     uses = sorted(search.uses, key=lambda use: (_ORDER[use.match], use.file, use.line))
     answer: dict[str, Any] = {
         "symbol": symbol,
@@ -83,7 +81,7 @@ def find_references(
         "references": [use._asdict() for use in uses[: max(1, min(max_results, _MAX_RESULTS))]],
         "total": search.total,
         "by_match": search.by_match,
-        "cache_stats": {"hits": codebase.hits, "misses": codebase.misses},
+        "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
     }
     if not complete:

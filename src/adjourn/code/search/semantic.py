@@ -45,7 +45,7 @@ def semantic_search(
     if len(text) > _MAX_QUERY:
         raise InvalidError(f"the query has more than {_MAX_QUERY} characters", "ask for one thing")
     under = codebase.repository.existing(path)
-    codebase.nudge()
+    codebase.request_update()
     limit = max(1, min(n_results, _MAX_RESULTS))
     asked = {"query": query, "target_feature": target_feature}
     if collection != "forest":
@@ -141,7 +141,7 @@ def _split_id(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
     if left and line.isdecimal() and codebase.index is not None:
         place = left.find(":")
         while place > 0:
-            if codebase.index.knows(left[:place]):
+            if codebase.index.contains(left[:place]):
                 return left[:place], left[place + 1 :], int(line)
             place = left.find(":", place + 1)
     raise NotFoundError(f"there is no chunk {chunk_id!r}", "use the id of a hit of semantic_search")

@@ -11,7 +11,7 @@ from adjourn.code.index.grammars import has_grammar
 from adjourn.code.index.languages import by_name
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
 from adjourn.code.index.reading import SourceFile, of_bytes, open_source
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.errors import InvalidError, NotFoundError
 
 _MAX_CODE = 2 << 20
@@ -19,7 +19,7 @@ _MAX_STATEMENT = 300
 
 
 def analyze_structure(
-    repository: Repository,
+    repository: CodeRepository,
     file_path: str | None = None,
     *,
     code: str | None = None,
@@ -57,7 +57,7 @@ def analyze_structure(
     }
 
 
-def get_function_at_line(repository: Repository, file_path: str, line_number: int) -> dict[str, Any]:
+def get_function_at_line(repository: CodeRepository, file_path: str, line_number: int) -> dict[str, Any]:
     """The innermost function around a line. `NotFoundError` where there is none."""
     source = _source(repository, file_path, None, None)
     around = [
@@ -71,7 +71,9 @@ def get_function_at_line(repository: Repository, file_path: str, line_number: in
     return {"file_path": source.path, "language": source.language, **_to_json(innermost)}
 
 
-def _source(repository: Repository, path: str | None, code: str | None, language: str | None) -> SourceFile:
+def _source(
+    repository: CodeRepository, path: str | None, code: str | None, language: str | None
+) -> SourceFile:
     known = by_name(language) if language else None
     if language and known is None:
         raise InvalidError(

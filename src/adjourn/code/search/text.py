@@ -15,7 +15,7 @@ from typing import Any
 
 from adjourn.code.index import ripgrep
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5
@@ -30,7 +30,7 @@ _ELLIPSIS = "…"
 
 
 def search_text(
-    repository: Repository,
+    repository: CodeRepository,
     pattern: str | Sequence[str],
     path: str = ".",
     *,
@@ -81,7 +81,7 @@ def search_text(
 
 
 def search_files(
-    repository: Repository,
+    repository: CodeRepository,
     pattern: str,
     path: str = ".",
     *,
@@ -116,8 +116,7 @@ def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Dea
     for record in ripgrep.records(arguments, cwd=root, deadline=deadline, enough=reader.enough):
         reader.take(record)
     if not reader.complete and not deadline.expired():
-        reader.total = max(ripgrep.count(arguments, cwd=root, deadline=deadline), reader.total)
-        reader.complete = True
+        reader.finish(ripgrep.count(arguments, cwd=root, deadline=deadline))
     reader.matches.sort(key=lambda match: (match["file"], match["line_number"]))
     answer: dict[str, Any] = {"matches": reader.matches, "total_matches": reader.total}
     if reader.total > len(reader.matches):
@@ -148,6 +147,11 @@ class _MatchReader:
     def enough(self) -> bool:
         """Whether no further record is wanted. The lines after the last match still are."""
         return self._done
+
+    def finish(self, total: int) -> None:
+        """Note that the search is complete, with so many matching lines."""
+        self.total = max(total, self.total)
+        self.complete = True
 
     def take(self, record: dict[str, Any]) -> None:
         kind, data = record["type"], record["data"]

@@ -44,8 +44,8 @@ class ToolInvocation(msgspec.Struct):
     @property
     def root(self) -> str:
         """The work tree that is meant: the session's, else the one that the server was started in."""
-        work = self.client.work
-        return work.worktree.repository.root if work else self.sessions.root
+        active = self.client.active
+        return active.worktree.repository.root if active else self.sessions.root
 
     @property
     def codebase(self) -> Codebase:
@@ -128,12 +128,12 @@ def run_get_function_at_line(call: ToolInvocation) -> dict[str, Any]:
 
 def run_query(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.Query = call.given
-    work = call.client.work
-    frame = work.state.query_frame if work else None
+    active = call.client.active
+    frame = active.state.query_frame if active else None
     return query(
         call.codebase,
         given.question,
-        intent=given.intent or (work.state.intent if work else "INVESTIGATE"),
+        intent=given.intent or (active.state.intent if active else "INVESTIGATE"),
         path=given.path,
         symbol=given.symbol,
         file_path=given.file_path,
@@ -149,8 +149,8 @@ def run_fetch_chunk_detail(call: ToolInvocation) -> dict[str, Any]:
 
 def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SemanticSearch = call.given
-    work = call.client.work
-    frame = work.state.query_frame if work else None
+    active = call.client.active
+    frame = active.state.query_frame if active else None
     return semantic_search(
         call.codebase,
         given.query,
@@ -162,24 +162,24 @@ def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
 
 
 def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:
-    work = call.sessions.work(call.client)
+    active = call.sessions.require_active(call.client)
     given: inputs.WriteTarget = call.given
     return write_targets.check_target(
-        work.state, work.worktree, given.file_path, allow_new_files=given.allow_new_files
+        active.state, active.worktree, given.file_path, allow_new_files=given.allow_new_files
     )
 
 
 def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
-    work = call.sessions.work(call.client)
-    with work.lock:
-        added = write_targets.add_explored(work.state, work.worktree, call.given.files)
-        work.save()
+    active = call.sessions.require_active(call.client)
+    with active.lock:
+        added = write_targets.add_explored(active.state, active.worktree, call.given.files)
+        active.save()
         return added
 
 
 def run_review_changes(call: ToolInvocation) -> dict[str, Any]:
-    work = call.sessions.work(call.client)
-    state, worktree = work.state, work.worktree
+    active = call.sessions.require_active(call.client)
+    state, worktree = active.state, active.worktree
     worktree.check_branch(state)
     base = worktree.base_commit(state)
     found = []
@@ -202,8 +202,8 @@ def run_analyze_impact(call: ToolInvocation) -> dict[str, Any]:
     found = analyze_impact(
         call.codebase, given.target_files, given.change_description, deadline=call.deadline
     )
-    work = call.client.work
-    return {**found, **work.note_impact(given.target_files, found)} if work else found
+    active = call.client.active
+    return {**found, **active.note_impact(given.target_files, found)} if active else found
 
 
 def run_sync_index(call: ToolInvocation) -> dict[str, Any]:

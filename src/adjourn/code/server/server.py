@@ -137,12 +137,12 @@ class CodeServer:
             cancelled=lambda: cancelled.is_set() or self._ending.is_set(),
             progress=lambda done, total: told.append((done, total)),
         )
-        work = partial(self._answer, self._client(context), tool, given, deadline)
+        answering = partial(self._answer, self._client(context), tool, given, deadline)
         async with anyio.create_task_group() as watching:
             watching.start_soon(_report_progress, context, told)
             try:
                 text, failed = await anyio.to_thread.run_sync(
-                    work, abandon_on_cancel=True, limiter=self._limiter
+                    answering, abandon_on_cancel=True, limiter=self._limiter
                 )
             except anyio.get_cancelled_exc_class():
                 cancelled.set()
@@ -171,7 +171,7 @@ class CodeServer:
         call_id = ""
         try:
             count_keys(given)
-            arguments = payloads.read(tool.takes, given)
+            arguments = payloads.read(tool.input_type, given)
             if tool.gated:
                 call_id, refused = self.sessions.admit(client, tool.name, given)
                 if refused is not None:
@@ -189,15 +189,15 @@ class CodeServer:
                 "error": "internal_error",
                 "message": f"{tool.name} failed: {type(error).__name__}: {error}"[:2000],
             }
-        work = client.work
-        if "error" in reply and tool.name == "submit_phase" and work is not None:
-            reply = {**reply, "current_phase": str(work.state.current_phase), **phases.block(work.state)}
-        if call_id and work is not None:
+        active = client.active
+        if "error" in reply and tool.name == "submit_phase" and active is not None:
+            reply = {**reply, "current_phase": str(active.state.current_phase), **phases.block(active.state)}
+        if call_id and active is not None:
             spent = time.monotonic() - began
             made = _tool_call(
-                tool, given, reply, started=started, seconds=spent, phase=work.state.current_phase
+                tool, given, reply, started=started, seconds=spent, phase=active.state.current_phase
             )
-            self.sessions.settle(work, call_id, made)
+            self.sessions.settle(active, call_id, made)
         return reply
 
     def _client(self, context: _Context) -> ClientConnection:
@@ -259,12 +259,12 @@ def _to_wire(tool: CodeTool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema(tool.takes),
+        input_schema=schema(tool.input_type),
         annotations=types.ToolAnnotations(
             title=tool.title,
-            read_only_hint=tool.looks,
-            destructive_hint=tool.destroys,
-            idempotent_hint=tool.looks,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.read_only,
             open_world_hint=False,
         ),
     )
@@ -298,7 +298,7 @@ def _tool_call(
         params={
             name: msgspec.json.encode(value).decode()[:_MAX_PARAMS]
             for name, value in given.items()
-            if tool.looks
+            if tool.read_only
         },
         phase=str(phase),
         started_at=started,

@@ -26,9 +26,23 @@ class ClientConnection:
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        self.work: ActiveSession | None = None
+        self._active: ActiveSession | None = None
         self.heard = time.monotonic()
         self._calls: set[object] = set()
+
+    @property
+    def active(self) -> ActiveSession | None:
+        """The session that the client works on; None without one."""
+        return self._active
+
+    def attach(self, active: ActiveSession) -> None:
+        """Make a session the one that the client works on."""
+        self._active = active
+
+    def detach(self) -> ActiveSession | None:
+        """Forget the client's session, and return it."""
+        active, self._active = self._active, None
+        return active
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -50,11 +64,20 @@ class ClientConnection:
 class ActiveSession:
     """A session that this server works on."""
 
-    def __init__(self, state: SessionState, worktree: Worktree, seat: SessionJournal) -> None:
-        self.state = state
+    def __init__(self, state: SessionState, worktree: Worktree, journal: SessionJournal) -> None:
         self.worktree = worktree
-        self.journal = seat
+        self.journal = journal
         self.lock = RLock()
+        self._state = state
+
+    @property
+    def state(self) -> SessionState:
+        """The session as of its last step."""
+        return self._state
+
+    def advance(self, state: SessionState) -> None:
+        """Replace the state with that after a step."""
+        self._state = state
 
     def record(self, call: ToolCall) -> None:
         """Remember a call that was made. Only those that went well count as evidence."""

@@ -17,7 +17,7 @@ import msgspec
 
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.session_state import SessionState, Strictness, ToolCall
 from adjourn.code.sessions import checkpoint_file, journal
 from adjourn.code.sessions.checkpoint_file import is_fresh, repair
@@ -68,14 +68,19 @@ class Sessions:
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
             worktree = self._worktree(repository, state.session_id)
-            stale = stale_branches.find_stale(worktree.git, worktree.spared()) if worktree.is_git else []
+            stale = (
+                stale_branches.find_stale(worktree.git, worktree.excluded_sessions())
+                if worktree.is_git
+                else []
+            )
             flow.begin(state, phases.first(state, stale=bool(stale)))
-            work = ActiveSession(state, worktree, SessionJournal(store, state, client=client.name))
-            work.journal.open()
-            work.journal.entered(None, state)
+            active = ActiveSession(state, worktree, SessionJournal(store, state, client=client.name))
+            active.journal.open()
+            active.journal.entered(None, state)
             checkpoint_file.save(repository.root, state)
-            self._open[state.session_id], client.work = client, work
-        reply = {"success": True, "session_id": state.session_id, **wanted.told(), **phases.block(state)}
+            self._open[state.session_id] = client
+            client.attach(active)
+        reply = {"success": True, "session_id": state.session_id, **wanted.summary(), **phases.block(state)}
         reply |= {
             "strictness": state.strictness,
             "query_frame_extraction_prompt": query_frame.PROMPT + wanted.query,
@@ -92,11 +97,11 @@ class Sessions:
         A session that was only just started gives way to the one that was offered with it.
         """
         with self._lock:
-            work = client.work
-            if work is not None:
-                if not is_fresh(work.state) or not self._has_offer(work.state):
-                    return status(work.state, work.worktree)
-                return self._take_offer(client, work.state)
+            active = client.active
+            if active is not None:
+                if not is_fresh(active.state) or not self._has_offer(active.state):
+                    return status(active.state, active.worktree)
+                return self._take_offer(client, active.state)
             root = self.repository(repo_path).root
             found = self._resumable(root)
             if not found:
@@ -125,14 +130,15 @@ class Sessions:
         if (silent := self._open.get(state.session_id)) is not None:
             self._leave(silent, "another client took it up")
         warnings = repair(state, worktree)
-        work = ActiveSession(
+        active = ActiveSession(
             state, worktree, SessionJournal(self._store(repository.root), state, client=client.name)
         )
-        work.journal.open()
-        for tool in work.journal.tools_since_step():
+        active.journal.open()
+        for tool in active.journal.tools_since_step():
             if tool not in state.tools_in_step:
                 state.tools_in_step.append(tool)
-        self._open[state.session_id], client.work = client, work
+        self._open[state.session_id] = client
+        client.attach(active)
         reply = status(state, worktree)
         reply |= {
             "recovered_from_checkpoint": True,
@@ -145,35 +151,35 @@ class Sessions:
 
     def submit(self, client: ClientConnection, data: Any) -> dict[str, Any]:
         """Take a submission for the phase that the client's session is in. Raises `FlowError`."""
-        work = self.work(client)
-        with work.lock:
-            before = work.state
-            result = flow.submit(work.worktree, before, data)
+        active = self.require_active(client)
+        with active.lock:
+            before = active.state
+            result = flow.submit(active.worktree, before, data)
             state = result.state
             reason = state.phase_history[-1].reason if state.phase_history else ""
-            work.journal.entered(before, state, reason=reason, over=result.over)
-            root = work.worktree.repository.root
+            active.journal.entered(before, state, reason=reason, over=result.over)
+            root = active.worktree.repository.root
             offered, state.offered = state.offered, ""
             if result.over:
                 checkpoint_file.delete(root, state.session_id)
-                work.state = state
+                active.advance(state)
                 self._leave(client, "completed")
             else:
                 checkpoint_file.save(root, state)
-                work.state = state
+                active.advance(state)
             if offered:
                 checkpoint_file.delete(root, offered)
             return {**result.reply, "session_id": state.session_id}
 
     def revert(self, client: ClientConnection, *, keep_results: bool) -> dict[str, Any]:
         """Back to looking."""
-        work = self.work(client)
-        with work.lock:
-            before = work.state
+        active = self.require_active(client)
+        with active.lock:
+            before = active.state
             state = flow.revert(before, keep_results=keep_results)
-            work.journal.entered(before, state, reason="revert_to_exploration")
-            checkpoint_file.save(work.worktree.repository.root, state)
-            work.state = state
+            active.journal.entered(before, state, reason="revert_to_exploration")
+            checkpoint_file.save(active.worktree.repository.root, state)
+            active.advance(state)
             return {
                 "success": True,
                 "previous_phase": str(before.current_phase),
@@ -192,7 +198,7 @@ class Sessions:
             cleaned = stale_branches.CleanupResult()
             if worktree.is_git:
                 cleaned = stale_branches.clean_up(
-                    worktree.git, self._new_id(repository.root), action, worktree.spared()
+                    worktree.git, self._new_id(repository.root), action, worktree.excluded_sessions()
                 )
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
@@ -210,41 +216,41 @@ class Sessions:
 
     # --- calls
 
-    def work(self, client: ClientConnection) -> ActiveSession:
+    def require_active(self, client: ClientConnection) -> ActiveSession:
         """The session that a client works on. Raises `FlowError`."""
-        if client.work is None:
+        if client.active is None:
             raise FlowError("no_active_session", INACTIVE)
-        return client.work
+        return client.active
 
     def admit(
         self, client: ClientConnection, tool: str, arguments: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any] | None]:
         """Whether a call may be made in the phase that the client's session is in: its id, or the refusal."""
-        work = client.work
-        if work is None:
+        active = client.active
+        if active is None:
             return "", None
-        call, why = work.journal.admit(tool, arguments)
-        return (call, None) if call else ("", phase_policy.refusal(work.state, tool, why))
+        call, why = active.journal.admit(tool, arguments)
+        return (call, None) if call else ("", phase_policy.refusal(active.state, tool, why))
 
-    def settle(self, work: ActiveSession, call: str, made: ToolCall) -> None:
+    def settle(self, active: ActiveSession, call: str, made: ToolCall) -> None:
         """Write down what came of a call that was admitted."""
         failed = "error_type" in made.result_detail
         with suppress(
             AdjournError
         ):  # the session is over, or the store cannot be written: the next step says so
-            work.journal.settle(call, failed=failed, milliseconds=int(made.duration_seconds * 1000))
+            active.journal.settle(call, failed=failed, milliseconds=int(made.duration_seconds * 1000))
         if made.tool not in _MOVES:
-            work.record(made)
+            active.record(made)
 
-    def repository(self, path: str = ".") -> Repository:
+    def repository(self, path: str = ".") -> CodeRepository:
         """The repository that a path lies in, relative to where the server was started."""
-        return Repository(os.path.join(self.root, path or "."))
+        return CodeRepository(os.path.join(self.root, path or "."))
 
     def heartbeat(self) -> None:
         for client in list(self._open.values()):
-            if (work := client.work) is not None:
+            if (active := client.active) is not None:
                 with suppress(AdjournError):
-                    work.journal.heartbeat()
+                    active.journal.heartbeat()
 
     def leave(self, client: ClientConnection) -> None:
         """A client went away: its session can be taken up by another one."""
@@ -263,11 +269,11 @@ class Sessions:
     # --- parts
 
     def _leave(self, client: ClientConnection, reason: str) -> None:
-        work, client.work = client.work, None
-        if work is not None:
-            self._open.pop(work.state.session_id, None)
+        active = client.detach()
+        if active is not None:
+            self._open.pop(active.state.session_id, None)
             with suppress(AdjournError):  # the next sitting finds this one dead
-                work.journal.close(reason)
+                active.journal.close(reason)
 
     def _resumable(self, root: str) -> list[SessionState]:
         """Sessions of a work tree that nobody works on, the oldest first."""
@@ -278,14 +284,14 @@ class Sessions:
         held = journal.held_elsewhere(self._store(root), [one.session_id for one in found])
         return [msgspec.structs.replace(one, repo_path=root) for one in found if one.session_id not in held]
 
-    def _worktree(self, repository: Repository, session: str) -> Worktree:
-        def spared() -> frozenset[str]:
+    def _worktree(self, repository: CodeRepository, session: str) -> Worktree:
+        def excluded_sessions() -> frozenset[str]:
             """Sessions whose branches are no leftovers: others work on them now."""
             names = [one.session_id for one in checkpoint_file.list_all(repository.root)]
             elsewhere = journal.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
-        return Worktree(repository, spared=spared, learn=_learn)
+        return Worktree(repository, excluded_sessions=excluded_sessions, on_merged=_learn)
 
     def _store(self, root: str) -> Store:
         with self._lock:

@@ -107,7 +107,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
         )
     state.task_branch_enabled = False
     if merged:
-        worktree.learn(worktree, state)
+        worktree.on_merged(worktree, state)
     message = (
         f"{branch} was merged into {base}"
         if merged

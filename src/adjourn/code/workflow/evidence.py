@@ -10,7 +10,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from adjourn.code.model.repository import Repository
+from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.session_state import Exploration, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.code.workflow.outcome import mismatch
@@ -206,7 +206,7 @@ def _minimums(state: SessionState) -> Minimums:
     return Minimums(3, 1, 2, 1, ("target_feature",) if state.risk_level == "MEDIUM" else ())
 
 
-def checklist(repository: Repository, task: PlanTask, given: list[payloads.ChecklistAnswer]) -> None:
+def checklist(repository: CodeRepository, task: PlanTask, given: list[payloads.ChecklistAnswer]) -> None:
     """Raise `FlowError` unless every item of a task's checklist is shown by a place in the code, or passed over for a reason."""
     answered = {one.item: one for one in given}
     missing = [item for item in task.checklist if item not in answered]
@@ -221,7 +221,7 @@ def checklist(repository: Repository, task: PlanTask, given: list[payloads.Check
             raise mismatch(f"the evidence of {one.item!r}: {problem}", item=one.item)
 
 
-def _no_evidence(repository: Repository, place: str) -> str:
+def _no_evidence(repository: CodeRepository, place: str) -> str:
     found = _PLACE.fullmatch(place.strip())
     if found is None:
         return "give a place such as src/app.py:12 or src/app.py:12-20"
@@ -238,7 +238,7 @@ def _no_evidence(repository: Repository, place: str) -> str:
     return ""
 
 
-def known_files(repository: Repository, paths: list[str]) -> list[str]:
+def known_files(repository: CodeRepository, paths: list[str]) -> list[str]:
     """The paths as the repository names them. Raises `FlowError` for those that are not there, or lie outside."""
     known, unknown = [], []
     for path in paths:

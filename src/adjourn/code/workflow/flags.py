@@ -165,7 +165,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
             strictness=strictness,
         )
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """What the reply repeats of it."""
         flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if name != "resume"}
         return {"intent": self.intent, "gate_level": self.gate_level, "flags": flags}

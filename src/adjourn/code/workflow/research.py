@@ -32,7 +32,9 @@ def branch_choice(worktree: Worktree, state: SessionState, payload: payloads.Bra
     state.branch_policy = payload.choice
     if payload.choice == "continue":
         return proceed(state, {"choice": "continue", "cleanup_result": None})
-    cleaned = stale_branches.clean_up(worktree.git, state.session_id, payload.choice, worktree.spared())
+    cleaned = stale_branches.clean_up(
+        worktree.git, state.session_id, payload.choice, worktree.excluded_sessions()
+    )
     result = msgspec.to_builtins(cleaned)
     if cleaned.errors:
         raise FlowError(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from adjourn.code.git.git import Git
-from adjourn.code.model.repository import FOLDER, Repository
+from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError
@@ -21,19 +21,19 @@ MAX_PROMPT = 1 << 20
 
 
 class Worktree:
-    """A work tree. `spared` tells the sessions that other servers work on; `learn` is told of a session that was merged."""
+    """A work tree. `excluded_sessions` tells the sessions that other servers work on; `on_merged` is told of a session that was merged."""
 
     def __init__(
         self,
-        repository: Repository,
+        repository: CodeRepository,
         *,
-        spared: Callable[[], frozenset[str]] = frozenset,
-        learn: Callable[[Worktree, SessionState], None] = lambda _, __: None,
+        excluded_sessions: Callable[[], frozenset[str]] = frozenset,
+        on_merged: Callable[[Worktree, SessionState], None] = lambda _, __: None,
     ) -> None:
         self.repository = repository
         self.git = Git(repository.root)
-        self.spared = spared
-        self.learn = learn
+        self.excluded_sessions = excluded_sessions
+        self.on_merged = on_merged
 
     @property
     def is_git(self) -> bool:

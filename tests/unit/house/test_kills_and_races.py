@@ -568,8 +568,8 @@ def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
         assert here.synced() is None
         assert not here.contains("two.py")
         assert here.sync().added == 1
-        assert [here.contains("one.py"), here.knows("two.py")] == [True, False]
-        assert [there.contains("one.py"), there.knows("two.py")] == [False, True]
+        assert [here.contains("one.py"), here.contains("two.py")] == [True, False]
+        assert [there.contains("one.py"), there.contains("two.py")] == [False, True]
     finally:
         here.close()
         there.close()

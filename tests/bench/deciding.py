@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sizes import Sizes
 from tables import Table
 
-from adjourn.aex.policy import Policy, from_text
+from adjourn.aex import Policy, from_text
 from adjourn.log.canonical import digest
 from adjourn.tasks.decision import Block, Call, Forward, decide
 from adjourn.tasks.ledger import Ledger

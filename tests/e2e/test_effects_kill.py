@@ -36,7 +36,7 @@ KILLS_OF_ONE = 25 if CAMPAIGN else 15
 ANN = CRAuthor(id="ann", type="human")
 PROGRAM = """
 import os, random, sys, time
-from adjourn.aex.policy import from_text
+from adjourn.aex import from_text
 from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.clients.client import now

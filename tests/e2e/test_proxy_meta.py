@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.aex.policy import from_text
+from adjourn.aex import from_text
 from adjourn.checkpoints.folder_verification import verify
 from support.proxy import ERAS, META_TOOLS, MODERN, NEW, Message, ProxyWorkspace, refused, text_of
 from support.requirements import requirement

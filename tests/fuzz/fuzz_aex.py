@@ -11,9 +11,9 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["adjourn.aex"]):
+    from adjourn.aex import layer, merge
     from adjourn.aex.check import examine
     from adjourn.aex.format import formatted
-    from adjourn.aex.policy import layer, merge
     from adjourn.aex.tree import unparse
     from adjourn.errors import AdjournError
 

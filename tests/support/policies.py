@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjourn.aex.policy import Policy, from_text
+from adjourn.aex import Policy, from_text
 
 
 def policy_of(*lines: str, version: str = "v0") -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.log import kinds

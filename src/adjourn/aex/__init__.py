@@ -4,7 +4,7 @@ Owns: parsing, checking, pattern matching, permissions and their merge. Must nev
 wire; read anything but the file it is told to.
 
 A text becomes a lossless tree (`tree`), then a document (`ast`, by `parser`), then findings (`check`) and
-permissions (`policy`). Names here are loaded when they are first used.
+permissions (`layers`). Names here are loaded when they are first used.
 """
 
 from adjourn.front_door import lazily
@@ -12,21 +12,33 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+    from adjourn.aex.ast import (
+        CheckStep,
+        ConfirmStep,
+        Document,
+        DoStep,
+        ForStep,
+        IfStep,
+        MakeStep,
+        ReturnStep,
+        Statement,
+        steps_of,
+    )
     from adjourn.aex.check import examine
     from adjourn.aex.conditions import Condition, parse_condition
     from adjourn.aex.diagnostics import DIAGNOSTICS, Diagnostic, finding, render, summary
-    from adjourn.aex.explain import Call, Explanation
-    from adjourn.aex.expr import Constant, Entry, ListOf, Name, ObjectOf, Text, Value
+    from adjourn.aex.explain import CallQuery, Explanation
+    from adjourn.aex.expr import Constant, ListOf, Name, ObjectEntry, ObjectOf, Text, Value
     from adjourn.aex.files import decoded, load
     from adjourn.aex.format import formatted
     from adjourn.aex.ir import Permissions, compiled
+    from adjourn.aex.layers import discover, effective, from_text, layer, merge, not_granted, read_layer
     from adjourn.aex.match import glob_path, glob_text, split_scope, tool_name_ok
     from adjourn.aex.parser import parse
-    from adjourn.aex.policy import discover, effective, from_text, layer, merge, not_granted, read_layer
+    from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
     from adjourn.aex.review import Review, refused_of, reviewed
-    from adjourn.aex.rules import Policy, Rule, Verdict
+    from adjourn.aex.rule import Rule, RuleVerdict
     from adjourn.aex.seal import PublishedSeal, Seal
     from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel, model
     from adjourn.aex.templates import safe_name, sample_task
@@ -38,40 +50,40 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANK",
     "DIAGNOSTICS",
-    "Call",
-    "Check",
+    "CallQuery",
+    "CheckStep",
     "Condition",
-    "Confirm",
+    "ConfirmStep",
     "Constant",
     "Diagnostic",
-    "Do",
     "DoModel",
+    "DoStep",
     "Document",
-    "Entry",
     "Explanation",
-    "For",
     "ForModel",
-    "If",
+    "ForStep",
     "IfModel",
+    "IfStep",
     "ListOf",
-    "Make",
     "MakeModel",
+    "MakeStep",
     "Name",
+    "ObjectEntry",
     "ObjectOf",
     "PathMatcher",
     "Permissions",
     "Policy",
     "PublishedSeal",
-    "Return",
     "ReturnModel",
+    "ReturnStep",
     "Review",
     "Rule",
+    "RuleVerdict",
     "Seal",
-    "Step",
+    "Statement",
     "StepModel",
     "Text",
     "Value",
-    "Verdict",
     "Word",
     "check_inputs",
     "compiled",
@@ -114,64 +126,64 @@ if not TYPE_CHECKING:
         __name__,
         {
             "BLANK": "text",
-            "Call": "explain",
-            "Check": "ast",
+            "CallQuery": "explain",
+            "CheckStep": "ast",
             "Condition": "conditions",
-            "Confirm": "ast",
+            "ConfirmStep": "ast",
             "Constant": "expr",
             "DIAGNOSTICS": "diagnostics",
             "Diagnostic": "diagnostics",
-            "Do": "ast",
+            "DoStep": "ast",
             "DoModel": "shape",
             "Document": "ast",
-            "Entry": "expr",
+            "ObjectEntry": "expr",
             "Explanation": "explain",
-            "For": "ast",
+            "ForStep": "ast",
             "ForModel": "shape",
-            "If": "ast",
+            "IfStep": "ast",
             "IfModel": "shape",
             "ListOf": "expr",
-            "Make": "ast",
+            "MakeStep": "ast",
             "MakeModel": "shape",
             "Name": "expr",
             "ObjectOf": "expr",
             "PathMatcher": "where",
             "Permissions": "ir",
-            "Policy": "rules",
+            "Policy": "policy",
             "PublishedSeal": "seal",
-            "Return": "ast",
+            "ReturnStep": "ast",
             "ReturnModel": "shape",
             "Review": "review",
-            "Rule": "rules",
+            "Rule": "rule",
             "Seal": "seal",
-            "Step": "ast",
+            "Statement": "ast",
             "StepModel": "shape",
             "Text": "expr",
             "Value": "expr",
-            "Verdict": "rules",
+            "RuleVerdict": "rule",
             "Word": "text",
             "check_inputs": "types",
             "compiled": "ir",
             "decoded": "files",
-            "discover": "policy",
-            "effective": "policy",
+            "discover": "layers",
+            "effective": "layers",
             "examine": "check",
             "finding": "diagnostics",
             "formatted": "format",
-            "from_text": "policy",
+            "from_text": "layers",
             "github": "reports",
             "glob_path": "match",
             "glob_text": "match",
             "is_of": "types",
             "known_type": "types",
-            "layer": "policy",
+            "layer": "layers",
             "load": "files",
-            "merge": "policy",
+            "merge": "layers",
             "model": "shape",
-            "not_granted": "policy",
+            "not_granted": "layers",
             "parse": "parser",
             "parse_condition": "conditions",
-            "read_layer": "policy",
+            "read_layer": "layers",
             "refused_of": "review",
             "render": "diagnostics",
             "reviewed": "review",

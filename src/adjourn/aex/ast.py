@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from adjourn.aex.expr import Entry, Value
+from adjourn.aex.expr import ObjectEntry, Value
 from adjourn.aex.text import Word
 from adjourn.aex.tree import Tree
 from adjourn.findings import Finding
@@ -38,7 +38,7 @@ class Budget(msgspec.Struct, frozen=True):
     text: Word
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class WhereTest(msgspec.Struct, frozen=True):
     """One test of a `where`: `options.depth <= 3`, `branch in ["a", "b"]`.
 
     `operator` is one of is, in, matches, ~, <=, >=, <, >. `values` are texts and constants: the one behind the operator, or
@@ -54,7 +54,7 @@ class Where(msgspec.Struct, frozen=True):
     """`where TEST and TEST`; `word` is the whole clause, the keyword included."""
 
     word: Word
-    tests: list[Comparison]
+    tests: list[WhereTest]
 
 
 class Permission(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Permission(msgspec.Struct, frozen=True):
     where: Where | None = None
 
 
-class Limit(msgspec.Struct, frozen=True):
+class LimitRule(msgspec.Struct, frozen=True):
     """`limit PATTERNS COUNT per UNIT`. `per_seconds` is the length of the unit."""
 
     word: Word
@@ -77,7 +77,7 @@ class Limit(msgspec.Struct, frozen=True):
     per_seconds: int
 
 
-class Once(msgspec.Struct, frozen=True):
+class OnceRule(msgspec.Struct, frozen=True):
     """`once PATTERNS by ARGUMENT`: the dotted path of the argument that names the effect."""
 
     word: Word
@@ -92,7 +92,7 @@ class Percent(msgspec.Struct, frozen=True):
     value: float
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class CheckpointRule(msgspec.Struct, frozen=True):
     """`checkpoint before PATTERNS, at 75%, 90%`: either part may be absent, not both."""
 
     word: Word
@@ -121,31 +121,31 @@ class Duration(msgspec.Struct, frozen=True):
     seconds: int
 
 
-class Step(msgspec.Struct, frozen=True):
+class Statement(msgspec.Struct, frozen=True):
     """A statement that runs. `word` is its first line."""
 
     word: Word
 
 
-class Do(Step, frozen=True):
+class DoStep(Statement, frozen=True):
     tool: Word
-    arguments: list[Entry]
+    arguments: list[ObjectEntry]
     args: Word
     bind: Word | None
 
 
-class Make(Step, frozen=True):
+class MakeStep(Statement, frozen=True):
     bind: Word
     type: Word
     inputs: list[Word]
     instructions: list[Word]
 
 
-class Check(Step, frozen=True):
+class CheckStep(Statement, frozen=True):
     condition: Word
 
 
-class Confirm(Step, frozen=True):
+class ConfirmStep(Statement, frozen=True):
     """`confirm before PATTERNS [where …] [by WHO] [within 10m] [else deny]`, the clauses in any order.
 
     `before` is the patterns as one piece. `by` is `human` or a name; `otherwise` is `deny` or `allow`.
@@ -164,7 +164,7 @@ class Confirm(Step, frozen=True):
         return not (self.where or self.by or self.within or self.otherwise)
 
 
-class Return(Step, frozen=True):
+class ReturnStep(Statement, frozen=True):
     """`end` is the 1-based line where the expression ends."""
 
     expression: Word
@@ -172,16 +172,16 @@ class Return(Step, frozen=True):
     end: int
 
 
-class If(Step, frozen=True):
+class IfStep(Statement, frozen=True):
     condition: Word
-    body: list[Step]
+    body: list[Statement]
 
 
-class For(Step, frozen=True):
+class ForStep(Statement, frozen=True):
     variable: Word
     iterable: Word
     value: Value
-    body: list[Step]
+    body: list[Statement]
 
 
 class Document(msgspec.Struct):
@@ -199,12 +199,12 @@ class Document(msgspec.Struct):
     permissions: list[Permission] = []
     needs: list[Need] = []
     budget: list[Budget] = []
-    limits: list[Limit] = []
-    once: list[Once] = []
-    checkpoints: list[Checkpoint] = []
+    limits: list[LimitRule] = []
+    once: list[OnceRule] = []
+    checkpoints: list[CheckpointRule] = []
     modes: list[Mode] = []
     requires: list[Require] = []
-    steps: list[Step] = []
+    steps: list[Statement] = []
     findings: list[Finding] = []
 
     @property
@@ -242,12 +242,12 @@ class Document(msgspec.Struct):
     @property
     def confirm(self) -> list[Word]:
         """The patterns of the top-level `confirm before` lines: the ones that make up a policy layer."""
-        return [word for step in self.steps if isinstance(step, Confirm) for word in step.patterns]
+        return [word for step in self.steps if isinstance(step, ConfirmStep) for word in step.patterns]
 
 
-def steps_of(steps: list[Step]) -> Iterator[Step]:
+def steps_of(steps: list[Statement]) -> Iterator[Statement]:
     """Every step, bodies included, in the order of the text."""
     for step in steps:
         yield step
-        if isinstance(step, If | For):
+        if isinstance(step, IfStep | ForStep):
             yield from steps_of(step.body)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adjourn.aex.ast import Confirm, Document, Return, steps_of
+from adjourn.aex.ast import ConfirmStep, Document, ReturnStep, steps_of
 from adjourn.aex.check_steps import Checker, Steps
 from adjourn.aex.check_v1 import check_v1
 from adjourn.aex.diagnostics import Severity, finding, quoted
-from adjourn.aex.match import Index, fold_pattern, never_matches, split_scope
+from adjourn.aex.match import PatternIndex, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
 from adjourn.aex.text import Word
 from adjourn.aex.types import known_type
@@ -70,7 +70,7 @@ class _Declarations(Checker):
 
     def task(self) -> None:
         document = self.document
-        returns = any(isinstance(step, Return) for step in steps_of(document.steps))
+        returns = any(isinstance(step, ReturnStep) for step in steps_of(document.steps))
         if not returns:
             self.report("AEX003", "the task has no return")
         for need in document.needs:
@@ -82,7 +82,10 @@ class _Declarations(Checker):
     def patterns(self) -> None:
         document = self.document
         confirms = [
-            word for step in steps_of(document.steps) if isinstance(step, Confirm) for word in step.patterns
+            word
+            for step in steps_of(document.steps)
+            if isinstance(step, ConfirmStep)
+            for word in step.patterns
         ]
         for word in (*document.use, *document.deny, *confirms):
             if reason := never_matches(word.text):
@@ -96,7 +99,7 @@ class _Declarations(Checker):
         for line in document.permissions:
             plain["deny" if line.keyword == "deny" else "use"] += [] if line.where else line.patterns
         for step in document.steps:
-            if isinstance(step, Confirm) and step.is_plain:
+            if isinstance(step, ConfirmStep) and step.is_plain:
                 plain["confirm"] += step.patterns
         for keyword, words in plain.items():
             self.repeated(f"`{keyword}` pattern", words)
@@ -132,9 +135,11 @@ class _Declarations(Checker):
         """Report a `confirm` that shares no tool with any `use`."""
         use = [fold_pattern(split_scope(word.text)[0]) for word in self.document.use]
         asked = [fold_pattern(split_scope(word.text)[0]) for word in self.document.confirm]
-        used = Index(enumerate(use))
+        used = PatternIndex(enumerate(use))
         wider = (
-            {position for name in use for position in Index(enumerate(asked)).all(name)} if asked else set()
+            {position for name in use for position in PatternIndex(enumerate(asked)).all(name)}
+            if asked
+            else set()
         )
         for position, word in enumerate(self.document.confirm):
             if position not in wider and used.first(asked[position]) is None:

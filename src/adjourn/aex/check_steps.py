@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step
+from adjourn.aex.ast import (
+    CheckStep,
+    ConfirmStep,
+    Document,
+    DoStep,
+    ForStep,
+    IfStep,
+    MakeStep,
+    ReturnStep,
+    Statement,
+)
 from adjourn.aex.conditions import (
     NOT_INCLUDE,
     NOT_INCLUDE_TEXT,
@@ -18,8 +28,19 @@ from adjourn.aex.conditions import (
     parse_condition,
 )
 from adjourn.aex.diagnostics import WHOLE, Severity, finding, quoted
-from adjourn.aex.expr import Constant, Entry, Name, ObjectOf, Text, Value, names, nested, texts, too_deep
-from adjourn.aex.match import Index, fold, fold_pattern, split_scope
+from adjourn.aex.expr import (
+    Constant,
+    Name,
+    ObjectEntry,
+    ObjectOf,
+    Text,
+    Value,
+    names,
+    nested,
+    texts,
+    too_deep,
+)
+from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
 from adjourn.aex.text import BIND, Word, only
 from adjourn.findings import Finding, Span
 
@@ -78,7 +99,7 @@ class Steps(Checker):
 
     def __init__(self, document: Document, findings: list[Finding]) -> None:
         super().__init__(document, findings)
-        self.used = Index(_tools(document.use))
+        self.used = PatternIndex(_tools(document.use))
         self.refusals = [
             word
             for line in document.permissions
@@ -86,7 +107,7 @@ class Steps(Checker):
             for word in line.patterns
             if not split_scope(word.text)[1]
         ]
-        self.denied = Index(
+        self.denied = PatternIndex(
             (position, fold_pattern(word.text)) for position, word in enumerate(self.refusals)
         )
         inputs = [need.name.text for need in document.needs]
@@ -103,32 +124,32 @@ class Steps(Checker):
         """The severity of what blocks the run if it is reached."""
         return "warning" if self.depth or self.may_have_ended else "error"
 
-    def block(self, steps: list[Step]) -> None:
+    def block(self, steps: list[Statement]) -> None:
         ended = reported = False
         for step in steps:
-            if ended and not reported and not (isinstance(step, Confirm) and not self.depth):
+            if ended and not reported and not (isinstance(step, ConfirmStep) and not self.depth):
                 self.report("AEX045", "the step stands behind a `return` and never runs", step.word)
                 reported = True
             self.step(step)
-            if isinstance(step, Return):
+            if isinstance(step, ReturnStep):
                 ended = self.may_have_ended = True
 
-    def step(self, step: Step) -> None:
-        if isinstance(step, Do):
+    def step(self, step: Statement) -> None:
+        if isinstance(step, DoStep):
             self.do(step)
-        elif isinstance(step, Make):
+        elif isinstance(step, MakeStep):
             self.make(step)
-        elif isinstance(step, Check):
+        elif isinstance(step, CheckStep):
             self.condition(step.condition, self.blocking)
-        elif isinstance(step, Return):
+        elif isinstance(step, ReturnStep):
             self.value(step.value, step.expression)
-        elif isinstance(step, If):
+        elif isinstance(step, IfStep):
             self.condition(step.condition, "warning")
             self.body(step.body)
-        elif isinstance(step, For):
+        elif isinstance(step, ForStep):
             self.loop(step)
 
-    def body(self, steps: list[Step]) -> None:
+    def body(self, steps: list[Statement]) -> None:
         self.depth += 1
         self.block(steps)
         self.depth -= 1
@@ -137,7 +158,7 @@ class Steps(Checker):
         self.declared.add(name)
         self.bound.add(name)
 
-    def do(self, step: Do) -> None:
+    def do(self, step: DoStep) -> None:
         tool = step.tool
         if "*" in tool.text:
             message = f"{quoted(tool.text)} is a pattern, not the name of a tool"
@@ -155,13 +176,13 @@ class Steps(Checker):
         if step.bind:
             self.bind(step.bind.text)
 
-    def make(self, step: Make) -> None:
+    def make(self, step: MakeStep) -> None:
         for word in step.inputs:
             if word.text.removeprefix("$") not in self.declared:
                 self.report("AEX020", f"make input {quoted(word.text)} is not known here", word)
         self.bind(step.bind.text)
 
-    def loop(self, step: For) -> None:
+    def loop(self, step: ForStep) -> None:
         value = step.value
         self.deep(step.iterable)
         if isinstance(value, Name):
@@ -211,7 +232,7 @@ class Steps(Checker):
         for inner in nested(value):
             self.entries(inner.entries, "key", ":")
 
-    def entries(self, entries: list[Entry], what: str, sign: str) -> None:
+    def entries(self, entries: list[ObjectEntry], what: str, sign: str) -> None:
         seen: set[str] = set()
         for entry in entries:
             if entry.value is None:

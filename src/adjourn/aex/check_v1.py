@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from adjourn.aex.ast import Comparison, Confirm, Document, Where, steps_of
+from adjourn.aex.ast import ConfirmStep, Document, Where, WhereTest, steps_of
 from adjourn.aex.diagnostics import Severity, quoted
 from adjourn.aex.expr import Text
 from adjourn.aex.match import never_matches
@@ -17,7 +17,7 @@ from adjourn.aex.text import Word
 from adjourn.aex.where import why_no_regex
 
 
-class Report(Protocol):
+class FindingSink(Protocol):
     def __call__(
         self,
         code: str,
@@ -28,7 +28,7 @@ class Report(Protocol):
     ) -> None: ...
 
 
-def check_v1(document: Document, report: Report) -> None:
+def check_v1(document: Document, report: FindingSink) -> None:
     """Report what is wrong with the rules that version 1 adds."""
     _patterns(document, report)
     for keyword, where in _conditions(document):
@@ -41,7 +41,7 @@ def check_v1(document: Document, report: Report) -> None:
         report("AEX048", f"there is no budget of which {quoted(word.text)} could be spent", word)
 
 
-def _patterns(document: Document, report: Report) -> None:
+def _patterns(document: Document, report: FindingSink) -> None:
     lines = [line.patterns for line in document.limits]
     lines += [line.patterns for line in document.once]
     lines += [line.patterns for line in document.checkpoints]
@@ -59,11 +59,11 @@ def _conditions(document: Document) -> Iterator[tuple[str, Where]]:
         if line.where:
             yield line.keyword, line.where
     for step in steps_of(document.steps):
-        if isinstance(step, Confirm) and step.where:
+        if isinstance(step, ConfirmStep) and step.where:
             yield "confirm", step.where
 
 
-def _regex(test: Comparison, keyword: str, report: Report) -> None:
+def _regex(test: WhereTest, keyword: str, report: FindingSink) -> None:
     value = test.values[0]
     if not isinstance(value, Text):
         return
@@ -74,7 +74,7 @@ def _regex(test: Comparison, keyword: str, report: Report) -> None:
         report("AEX047", message, value.word, None, "begin the expression with `^`, and end it with `$`")
 
 
-def _modes(document: Document, report: Report) -> None:
+def _modes(document: Document, report: FindingSink) -> None:
     for earlier, mode in zip(document.modes, document.modes[1:], strict=False):
         same = earlier.value.text == mode.value.text
         message = f"the mode was given before, in line {earlier.word.line}"

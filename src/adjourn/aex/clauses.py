@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from adjourn.aex.ast import Comparison, Duration, Percent, Where
+from adjourn.aex.ast import Duration, Percent, Where, WhereTest
 from adjourn.aex.diagnostics import quoted
 from adjourn.aex.expr import Constant, ListOf, Text, Value, parse, scan
 from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
@@ -123,7 +123,7 @@ def read_where(clause: Clause, report: Report) -> Where | None:
     return Where(clause.word, read) if len(read) == len(tests) else None
 
 
-def _comparison(word: Word, whole: Word, report: Report) -> Comparison | None:
+def _comparison(word: Word, whole: Word, report: Report) -> WhereTest | None:
     text = word.text
     end = run(text, 0, ARGUMENT)
     path = word.part(0, end)
@@ -152,7 +152,7 @@ def _comparison(word: Word, whole: Word, report: Report) -> Comparison | None:
         report("AEX140", f"nothing follows `{operator.text}`", operator, _WRITE)
         return None
     values = _values(operator.text, literal, report)
-    return Comparison(path, operator, values) if values else None
+    return WhereTest(path, operator, values) if values else None
 
 
 def argument_ok(path: str) -> bool:

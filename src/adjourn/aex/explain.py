@@ -11,13 +11,14 @@ from typing import Literal
 import msgspec
 
 from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, tool_name_ok
-from adjourn.aex.rules import Policy, Rule, Verdict
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule, RuleVerdict
 from adjourn.aex.where import PathMatcher
 
 _ANYTHING = Rule("allow", "*", "", 0)
 
 
-class Part(msgspec.Struct, frozen=True):
+class RuleAnswer(msgspec.Struct, frozen=True):
     """A rule that names the tool, whether the answer comes from it, and why or why not."""
 
     rule: Rule
@@ -32,10 +33,10 @@ class Explanation(msgspec.Struct, frozen=True):
 
     answer: Literal["yes", "no", "ask"]
     why: str
-    parts: list[Part] = []
+    parts: list[RuleAnswer] = []
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallQuery(msgspec.Struct, frozen=True):
     """A call as rules see it: what `Policy.judge_call` takes."""
 
     tool: str
@@ -45,7 +46,7 @@ class Call(msgspec.Struct, frozen=True):
     named_only: bool = False
 
 
-def explain(policy: Policy, call: Call) -> Explanation:
+def explain(policy: Policy, call: CallQuery) -> Explanation:
     """What the rules say about a call, and each of them that names its tool."""
     if not tool_name_ok(call.tool):
         return Explanation("no", "is not the name of a tool")
@@ -60,7 +61,7 @@ def explain(policy: Policy, call: Call) -> Explanation:
     return Explanation(*_answer(verdict, call), parts)
 
 
-def _answer(verdict: Verdict, call: Call) -> tuple[Literal["yes", "no", "ask"], str]:
+def _answer(verdict: RuleVerdict, call: CallQuery) -> tuple[Literal["yes", "no", "ask"], str]:
     if verdict.effect == "deny":
         return "no", "is denied"
     if verdict.effect == "closed":
@@ -70,53 +71,53 @@ def _answer(verdict: Verdict, call: Call) -> tuple[Literal["yes", "no", "ask"], 
     return "yes", "may be called, because no rule denies it" if call.named_only else "may be called"
 
 
-def _denies(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+def _denies(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
     for rule in policy.deny:
         if _named(rule, call):
             decides = verdict.rule is rule
             denies = "denies it" if decides else "denies it, too"
             if split_scope(rule.pattern)[1] and not call.paths:
                 denies += ": the call names no path to tell by"
-            yield Part(rule, decides, _misses(rule, call) or denies)
+            yield RuleAnswer(rule, decides, _misses(rule, call) or denies)
 
 
-def _confirms(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+def _confirms(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
     for rule in policy.confirm:
         if not _named(rule, call):
             continue
         if rule in verdict.confirms:
-            yield Part(rule, decides=True, why="asks a person")
+            yield RuleAnswer(rule, decides=True, why="asks a person")
         elif verdict.effect != "allow":
-            yield Part(rule, decides=False, why="is not reached")
+            yield RuleAnswer(rule, decides=False, why="is not reached")
         else:
             missed = _misses(rule, call)
-            yield Part(
+            yield RuleAnswer(
                 rule, decides=False, why=missed or "does not ask: its pattern has to begin with mcp or aex"
             )
 
 
-def _allows(policy: Policy, call: Call, verdict: Verdict) -> Iterator[Part]:
+def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
     for rule in policy.allow:
         if not _named(rule, call):
             continue
         decides = verdict.rule is rule
         if not matches(split_scope(rule.pattern)[0], call.tool):
-            yield Part(
+            yield RuleAnswer(
                 rule, decides=False, why="names another spelling, and an allow counts as it is written"
             )
         elif missed := _misses(rule, call):
-            yield Part(rule, decides, missed)
+            yield RuleAnswer(rule, decides, missed)
         else:
             reached = "is not reached" if verdict.effect == "deny" else "allows it, too"
-            yield Part(rule, decides, "allows it" if decides else reached)
+            yield RuleAnswer(rule, decides, "allows it" if decides else reached)
 
 
-def _named(rule: Rule, call: Call) -> bool:
+def _named(rule: Rule, call: CallQuery) -> bool:
     """Whether the rule names the tool, in whatever spelling."""
     return matches_folded(split_scope(rule.pattern)[0], call.tool)
 
 
-def _misses(rule: Rule, call: Call) -> str:
+def _misses(rule: Rule, call: CallQuery) -> str:
     """Why a rule that names the tool does not apply to the call; empty where it does, and would without other rules."""
     if _applies(rule, call, call.paths):
         return ""
@@ -133,7 +134,7 @@ def _misses(rule: Rule, call: Call) -> str:
     return f"{begin}: {named} is not in its scope"
 
 
-def _applies(rule: Rule, call: Call, paths: Sequence[str]) -> bool:
+def _applies(rule: Rule, call: CallQuery, paths: Sequence[str]) -> bool:
     """Whether the rule alone has its effect on the call."""
     allow = (rule,) if rule.kind == "allow" else (_ANYTHING,)
     deny, confirm = (tuple(each for each in (rule,) if each.kind == kind) for kind in ("deny", "confirm"))
@@ -147,7 +148,7 @@ def _unconditional(rule: Rule) -> Rule:
     return msgspec.structs.replace(rule, where=(), under=under)
 
 
-def _counted(policy: Policy, tool: str) -> Iterator[Part]:
+def _counted(policy: Policy, tool: str) -> Iterator[RuleAnswer]:
     """What else is looked at when a call is made."""
     before = policy.checkpoint_before(tool)
     rules = [
@@ -163,4 +164,4 @@ def _counted(policy: Policy, tool: str) -> Iterator[Part]:
         "once": "answers a second call for the same effect with the first one's result",
         "checkpoint": "makes a checkpoint first",
     }
-    return (Part(rule, decides=False, why=words[rule.kind]) for rule in rules)
+    return (RuleAnswer(rule, decides=False, why=words[rule.kind]) for rule in rules)

@@ -54,7 +54,7 @@ class ListOf(msgspec.Struct, frozen=True, tag="list"):
     word: Word
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ObjectEntry(msgspec.Struct, frozen=True):
     """`key: value` of an object, or `name=value` of a call; `value` is None when there is no `:` or `=`.
 
     `raw` is an argument's value as written.
@@ -68,23 +68,23 @@ class Entry(msgspec.Struct, frozen=True):
 class ObjectOf(msgspec.Struct, frozen=True, tag="object"):
     """`{key: value, …}`; a line break ends an entry as a comma does. `word` is the opening brace."""
 
-    entries: list[Entry]
+    entries: list[ObjectEntry]
     word: Word
 
 
 Value = Text | Constant | Name | ListOf | ObjectOf
 
 
-class Marks(msgspec.Struct):
+class Delimiters(msgspec.Struct):
     """Where the literals and brackets of a text end: offset of each opening mark to that of its closing one."""
 
     ends: dict[int, int]
     depth: int = 0
 
 
-def scan(text: str) -> Marks:
+def scan(text: str) -> Delimiters:
     """Find what quotes and brackets protect. A mark without a partner is a plain character."""
-    marks = Marks({})
+    marks = Delimiters({})
     opened: list[int] = []
     waiting = dict.fromkeys(")]}", 0)
     at = _next_mark(text, 0)
@@ -119,7 +119,7 @@ def _literal_end(text: str, at: int) -> int:
     return end
 
 
-def _close(text: str, at: int, opened: list[int], waiting: dict[str, int], marks: Marks) -> None:
+def _close(text: str, at: int, opened: list[int], waiting: dict[str, int], marks: Delimiters) -> None:
     """Pair the closing bracket with the last opening one of its kind; those between them are plain characters."""
     marks.depth = max(marks.depth, len(opened))
     while True:
@@ -145,7 +145,7 @@ def brace_balance(line: str) -> int:
     return balance
 
 
-def split(marks: Marks, text: str, start: int, end: int, separators: str) -> Iterator[tuple[int, int]]:
+def split(marks: Delimiters, text: str, start: int, end: int, separators: str) -> Iterator[tuple[int, int]]:
     """The pieces between separators that nothing protects, as offsets; the last one may be empty."""
     at = begin = start
     while at < end:
@@ -163,7 +163,7 @@ def parse(word: Word) -> Value:
     return _Reader(word).value(0, len(word.text), 0)
 
 
-def arguments(word: Word) -> list[Entry]:
+def arguments(word: Word) -> list[ObjectEntry]:
     """The `name=value` parts of a call, split at the commas that nothing protects; empty parts are dropped."""
     reader = _Reader(word)
     found = []
@@ -173,10 +173,10 @@ def arguments(word: Word) -> list[Entry]:
             continue
         equals = word.text.find("=", start, end)
         if equals < 0:
-            found.append(Entry(part, None))
+            found.append(ObjectEntry(part, None))
         else:
             raw = word.text[equals + 1 : end].strip(BLANK)
-            found.append(Entry(reader.place(start, equals), reader.value(equals + 1, end, 0), raw))
+            found.append(ObjectEntry(reader.place(start, equals), reader.value(equals + 1, end, 0), raw))
     return found
 
 
@@ -229,7 +229,9 @@ class _Reader:
         for at, stop in self._entry_pieces(start, end):
             colon = next(split(self.marks, self.word.text, at, stop, ":"))[1]
             key = self.place(at, colon)
-            found.append(Entry(_unquoted(key), self.value(colon + 1, stop, depth) if colon < stop else None))
+            found.append(
+                ObjectEntry(_unquoted(key), self.value(colon + 1, stop, depth) if colon < stop else None)
+            )
         return ObjectOf(found, word)
 
     def _entry_pieces(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from adjourn.aex.meaning import meaning
 from adjourn.aex.parser import parse
 from adjourn.aex.spelling import INDENT, spelled
 from adjourn.aex.text import Word
-from adjourn.aex.tree import Node, walk
+from adjourn.aex.tree import TreeNode, walk
 from adjourn.errors import InvalidError
 
 _GROUPS = (
@@ -70,7 +70,7 @@ def comments(document: Document) -> list[str]:
 class _Piece(msgspec.Struct):
     """A statement with what it says, and the comments above it; an empty one is a blank line."""
 
-    node: Node
+    node: TreeNode
     parts: list[Any]
     above: list[str]
 
@@ -109,7 +109,7 @@ class _Writer:
             group = piece.place[0]
         return "\n".join([*lines, *end]) + "\n"
 
-    def pieces(self, nodes: Sequence[Node]) -> tuple[list[_Piece], list[str]]:
+    def pieces(self, nodes: Sequence[TreeNode]) -> tuple[list[_Piece], list[str]]:
         """The statements, each with what stands above it, and what stands below the last one."""
         found: list[_Piece] = []
         waiting: list[str] = []
@@ -134,7 +134,7 @@ class _Writer:
         if piece.node.children:
             yield from self.body(piece.node.children, indent + INDENT)
 
-    def body(self, nodes: Sequence[Node], indent: str) -> Iterator[str]:
+    def body(self, nodes: Sequence[TreeNode], indent: str) -> Iterator[str]:
         pieces, end = self.pieces(nodes)
         for piece in pieces:
             yield from (indent + line for line in piece.above if line)

@@ -193,7 +193,7 @@ def _budget(published: DocumentModel) -> dict[str, int | float]:
     return {key: 0 if value == -inf else value for key, value in values.items() if value != inf}
 
 
-def _checkpoint(line: ast.Checkpoint) -> Checkpoint:
+def _checkpoint(line: ast.CheckpointRule) -> Checkpoint:
     return Checkpoint(_texts(line.patterns), [_number(percent.value) for percent in line.percents])
 
 
@@ -221,20 +221,20 @@ def _number(value: float) -> int | float:
     return int(value) if value % 1 == 0 else value
 
 
-def _steps(steps: Sequence[ast.Step], *, written: bool) -> list[Step]:
+def _steps(steps: Sequence[ast.Statement], *, written: bool) -> list[Step]:
     return [made for step in steps for made in _step(step, written=written)]
 
 
-def _step(step: ast.Step, *, written: bool) -> Iterator[Step]:
+def _step(step: ast.Statement, *, written: bool) -> Iterator[Step]:
     match step:
-        case ast.Do():
+        case ast.DoStep():
             args = {entry.key.text: entry.raw if written else unquote(entry.raw) for entry in step.arguments}
             yield Call(step.tool.text, args, step.bind.text if step.bind else UNSET)
-        case ast.Make():
+        case ast.MakeStep():
             yield Make(step.bind.text, step.type.text, _texts(step.inputs), _texts(step.instructions))
-        case ast.Check():
+        case ast.CheckStep():
             yield Check(step.condition.text)
-        case ast.Confirm():
+        case ast.ConfirmStep():
             for pattern in step.patterns:
                 yield Confirm(
                     pattern.text,
@@ -243,11 +243,11 @@ def _step(step: ast.Step, *, written: bool) -> Iterator[Step]:
                     step.within.seconds if step.within else UNSET,
                     step.otherwise.text if step.otherwise else UNSET,  # type: ignore[arg-type]
                 )
-        case ast.Return():
+        case ast.ReturnStep():
             yield Return(step.expression.text)
-        case ast.If():
+        case ast.IfStep():
             yield If(step.condition.text, _steps(step.body, written=written))
-        case ast.For():
+        case ast.ForStep():
             yield For(step.variable.text, step.iterable.text, _steps(step.body, written=written))
 
 

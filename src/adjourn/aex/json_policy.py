@@ -22,7 +22,8 @@ import msgspec
 from adjourn.aex.diagnostics import WHOLE, finding, quoted
 from adjourn.aex.files import load
 from adjourn.aex.match import never_matches
-from adjourn.aex.rules import Policy, Rule
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
 from adjourn.findings import Finding, Span
 from adjourn.host.files import inside
 
@@ -55,7 +56,7 @@ class JsonPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     budget: Annotated[dict[str, _Number], _Meta(description="`calls`: how many calls a task has.")] = {}
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class JsonPolicyReading(msgspec.Struct, frozen=True, kw_only=True):
     """What reading a file gave. `text` says all of it: the file's text, or, where it names files, one with them inside.
 
     `texts` are those of the files, by the names that the findings use.
@@ -92,7 +93,7 @@ def read_json_policy(path: str, root: str, source: str = "") -> tuple[Policy, li
     return reading.policy, reading.findings
 
 
-def read(path: str, root: str, source: str = "") -> Reading:
+def read(path: str, root: str, source: str = "") -> JsonPolicyReading:
     """As `read_json_policy`, with the text to keep on record."""
     chain = _Chain(os.path.abspath(root))
     chain.follow(path, source or path)
@@ -100,9 +101,9 @@ def read(path: str, root: str, source: str = "") -> Reading:
     if not findings:
         findings += _examined(layers)
     if any(found.severity == "error" for found in findings):
-        return Reading(policy=Policy(), text="", texts=chain.texts, findings=findings)
+        return JsonPolicyReading(policy=Policy(), text="", texts=chain.texts, findings=findings)
     text = _text(layers) if len(chain.texts) > 1 else "".join(chain.texts.values())
-    return Reading(policy=_composed(layers), text=text, texts=chain.texts, findings=findings)
+    return JsonPolicyReading(policy=_composed(layers), text=text, texts=chain.texts, findings=findings)
 
 
 def schema() -> dict[str, Any]:

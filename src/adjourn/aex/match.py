@@ -1,7 +1,7 @@
 """Patterns: which tool names a rule names, and how a name is looked up among a thousand rules.
 
 Owns: the alphabet of tool names, the three pattern forms (`*`, `prefix.*`, exact), folding for refusals,
-scopes (`tool:glob`) and the compiled `Index`. Must never: read a document, know about allow or deny, do I/O.
+scopes (`tool:glob`) and the compiled `PatternIndex`. Must never: read a document, know about allow or deny, do I/O.
 
 An allow is matched as written. A refusal or a question is matched on *folded* names: lower case, and every
 run of `_`, `/`, `-` and `.` taken as one separator, so that `deny network.*` also names `Network/fetch`.
@@ -154,7 +154,7 @@ def _pieces(glob: str) -> tuple[_Piece, ...]:
     return tuple(_Piece(piece) for piece in glob.split("*"))
 
 
-class Index:
+class PatternIndex:
     """Tool patterns compiled for look-up: the positions of those that name a tool, without a scan.
 
     A look-up costs one dictionary probe, and one for each dot of the name up to the deepest prefix.

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex.ast import Confirm, Do, Document, Header
-from adjourn.aex.expr import Entry
+from adjourn.aex.ast import ConfirmStep, Document, DoStep, Header
+from adjourn.aex.expr import ObjectEntry
 from adjourn.aex.text import Word
 
 _WRITTEN = frozenset(("tree", "findings", "source", "line", "word", "end", "raw", "args", "expression"))
@@ -32,11 +32,11 @@ def meaning(value: Any) -> Any:
         case Document():
             denies, allows = ([*_permissions(value, denies=denies)] for denies in (True, False))
             return _fields(value) | {"permissions": (denies, allows)}
-        case Do():
+        case DoStep():
             return "do", _fields(value) | {"arguments": meaning(sorted(value.arguments, key=by_name))}
         case Header():
             return _fields(value) | {"kind": "policy" if value.kind == "policy" else "task"}
-        case Confirm():
+        case ConfirmStep():
             return "confirm", _fields(value) | {"before": ""}
         case msgspec.Struct():
             return type(value).__name__, _fields(value)
@@ -44,7 +44,7 @@ def meaning(value: Any) -> Any:
             return value
 
 
-def by_name(entry: Entry) -> tuple[str, str]:
+def by_name(entry: ObjectEntry) -> tuple[str, str]:
     """Order of arguments, as people sort: punctuation, digits, letters; the small letter before its capital."""
     name = entry.key.text
     return name.lower().translate(_FIRST), name.swapcase()

@@ -10,23 +10,23 @@ from collections.abc import Callable
 
 from adjourn.aex.ast import (
     Budget,
-    Check,
-    Do,
+    CheckStep,
     Document,
-    For,
+    DoStep,
+    ForStep,
     Header,
-    If,
-    Make,
+    IfStep,
+    MakeStep,
     Need,
-    Return,
-    Step,
+    ReturnStep,
+    Statement,
 )
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments
 from adjourn.aex.expr import parse as parse_value
 from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
-from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Node, Tree, build
+from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, build
 from adjourn.findings import Finding
 
 _HEADERS = ("task", "agent", "policy")
@@ -82,7 +82,7 @@ class _Parser:
 
     # Declarations
 
-    def declaration(self, node: Node, word: Word) -> None:
+    def declaration(self, node: TreeNode, word: Word) -> None:
         if node.kind in _HEADERS:
             self.header(word)
         elif node.kind == "goal":
@@ -155,14 +155,14 @@ class _Parser:
 
     # Steps
 
-    def top_step(self, node: Node) -> None:
+    def top_step(self, node: TreeNode) -> None:
         if self.policy and node.kind != "confirm":
             self.refuse(self.tree.word(node))
         else:
             self.document.steps += self.steps([node])
 
-    def steps(self, nodes: list[Node]) -> list[Step]:
-        found: list[Step] = []
+    def steps(self, nodes: list[TreeNode]) -> list[Statement]:
+        found: list[Statement] = []
         for node in nodes:
             if node.kind in ("blank", "comment"):
                 continue
@@ -176,7 +176,7 @@ class _Parser:
                 found.append(step)
         return found
 
-    def do(self, _node: Node, word: Word) -> Step | None:
+    def do(self, _node: TreeNode, word: Word) -> Statement | None:
         text = word.text
         start = run(text, len("do"), BLANK)
         end = run(text, start, TOOL)
@@ -188,9 +188,9 @@ class _Parser:
             self.report("AEX100", f"invalid do: {quoted(text)}", word, hint)
             return None
         args = word.part(opening + 1, closing)
-        return Do(word, word.part(start, end), arguments(args), args, bind if bind.text else None)
+        return DoStep(word, word.part(start, end), arguments(args), args, bind if bind.text else None)
 
-    def make(self, node: Node, word: Word) -> Step | None:
+    def make(self, node: TreeNode, word: Word) -> Statement | None:
         text = word.text
         start = run(text, len("make"), BLANK)
         bind = run(text, start, BIND)
@@ -213,9 +213,9 @@ class _Parser:
             )
             return None
         names = comma_list(word.part(0, end), inputs)
-        return Make(word, word.part(start, bind), word.part(kind, kind_end), names, self.items(node))
+        return MakeStep(word, word.part(start, bind), word.part(kind, kind_end), names, self.items(node))
 
-    def items(self, node: Node) -> list[Word]:
+    def items(self, node: TreeNode) -> list[Word]:
         found = []
         for index in range(node.first + 1, node.last + 1):
             raw = self.tree.lines[index]
@@ -224,13 +224,13 @@ class _Parser:
             found.append(Word(raw[start:].rstrip(BLANK), index + 1, start + 1))
         return found
 
-    def check(self, _node: Node, word: Word) -> Step:
-        return Check(word, word.strip(len("check ")))
+    def check(self, _node: TreeNode, word: Word) -> Statement:
+        return CheckStep(word, word.strip(len("check ")))
 
-    def confirm(self, _node: Node, word: Word) -> Step:
+    def confirm(self, _node: TreeNode, word: Word) -> Statement:
         return read_confirm(self.document, word, self.report)
 
-    def give(self, node: Node, word: Word) -> Step | None:
+    def give(self, node: TreeNode, word: Word) -> Statement | None:
         if not node.closed:
             self.report("AEX100", "return block is not closed", word, "balance the braces")
             return None
@@ -239,15 +239,15 @@ class _Parser:
             rest = [line.removesuffix("\r") for line in self.tree.lines[node.first + 1 : node.last + 1]]
             text = "\n".join([expression.text, *rest]).rstrip(BLANK)
             expression = Word(text, expression.line, expression.column)
-        return Return(word, expression, parse_value(expression), node.last + 1)
+        return ReturnStep(word, expression, parse_value(expression), node.last + 1)
 
-    def branch(self, node: Node, word: Word) -> Step:
+    def branch(self, node: TreeNode, word: Word) -> Statement:
         condition = word.strip(len("if"))
         if not condition.text:
             self.report("AEX100", "if without condition", word, "write `if CONDITION`")
-        return If(word, condition, self.steps(node.children))
+        return IfStep(word, condition, self.steps(node.children))
 
-    def loop(self, node: Node, word: Word) -> Step | None:
+    def loop(self, node: TreeNode, word: Word) -> Statement | None:
         body = self.steps(node.children)
         text = word.text
         start = run(text, len("for"), BLANK)
@@ -258,10 +258,10 @@ class _Parser:
             self.report("AEX100", f"invalid for: {quoted(text)}", word, "write `for NAME in LIST`")
             return None
         iterable = word.part(after, len(text))
-        return For(word, word.part(start, end), iterable, parse_value(iterable), body)
+        return ForStep(word, word.part(start, end), iterable, parse_value(iterable), body)
 
 
-_STEPS: dict[str, Callable[[_Parser, Node, Word], Step | None]] = {
+_STEPS: dict[str, Callable[[_Parser, TreeNode, Word], Statement | None]] = {
     "do": _Parser.do,
     "make": _Parser.make,
     "check": _Parser.check,

@@ -1,274 +1,229 @@
-"""Layers of permissions: a document's own, and what remains of a contract under a policy.
+"""Effective permissions: the verdict on a call, and what else the rules say of a tool.
 
-Owns: turning documents into `Policy` values, the merge, discovery of the policy file, `effective`.
-Must never: judge a call (that is `rules`), let a contract widen a policy.
+Owns: `Policy` and the order deny > allow > closed, with confirm on top of an allow. Must never: parse, read files, count
+calls, know which arguments are paths (the caller hands them in).
 """
 
 from __future__ import annotations
 
-import os.path
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
-from adjourn.aex.ast import Checkpoint, Confirm, Document, Limit, Once, Permission, Where
-from adjourn.aex.check import examine
-from adjourn.aex.diagnostics import finding, quoted
-from adjourn.aex.expr import Constant, Text, Value
-from adjourn.aex.files import load
-from adjourn.aex.rules import CLOSED, Policy, Rule, Verdict
-from adjourn.aex.text import BLANK, DIGITS, only
-from adjourn.aex.where import Test
-from adjourn.findings import Finding, Span
+from adjourn.aex.match import fold, glob_path, split_scope
+from adjourn.aex.rule import CLOSED, Named, Rule, RuleSet, RuleVerdict, allowing, applying, asking
+from adjourn.aex.where import PathMatcher
 
-__all__ = [
-    "CLOSED",
-    "Policy",
-    "Rule",
-    "Verdict",
-    "discover",
-    "effective",
-    "from_text",
-    "layer",
-    "load",
-    "merge",
-    "not_granted",
-]
-
-MAX_NARROWED = 20_000
-"""Rules that a merge makes of pairs; what a contract asks for beyond it is not granted."""
-
-PLACES = (os.path.join(".aex", "policy.aex"), "aex.policy.aex")
+CACHE_MAX = 4096
+_OPEN_PREFIXES = ("mcp", "aex", "adjourn")
+_NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
-def layer(document: Document) -> Policy:
-    """The permissions that one document states: its rules, those of `confirm before` from the top level only."""
-    source = document.source
-    budgets = _budgets(document)
-    calls = budgets.pop("calls", None)
-    return Policy(
-        allow=_permissions("allow", document),
-        deny=_permissions("deny", document),
-        confirm=_distinct(_confirms(document)),
-        budget=None if calls is None else int(calls.amount),
-        budget_rule=calls,
-        budgets=budgets,
-        limits=_distinct(
-            rule
-            for line in document.limits
-            for rule in _rules("limit", line, source, amount=line.calls, per_seconds=line.per_seconds)
-        ),
-        once=_distinct(
-            rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)
-        ),
-        checkpoints=_distinct(
-            rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)
-        ),
-        percents=[percent.value for line in document.checkpoints for percent in line.percents],
-        observe=bool(document.modes) and all(mode.value.text == "observe" for mode in document.modes),
-        require=_distinct(
-            Rule("require", word.text, source, word.line)
-            for line in document.requires
-            for word in line.signers
-        ),
-        goal=document.goal,
-        name=document.name,
-    )
+class Policy:
+    """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
-
-def from_text(text: str, source: str) -> tuple[Policy, list[Finding]]:
-    """The permissions that a text states, and every finding about it."""
-    document = examine(text, source)
-    return layer(document), document.findings
-
-
-def merge(policy: Policy | None, contract: Policy | None) -> Policy:
-    """The effective permissions. Never wider than the policy; the contract alone where there is no policy.
-
-    A contract's pattern stays when a policy's allow names all that it names, and goes otherwise; where that allow
-    has a scope or a condition, both sides' have to be met. Refusals, questions, limits, `once` and checkpoints are
-    united, policy first. Of each budget the smaller counts. Mode and signers are the policy's, name and goal the
-    contract's.
+    An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
+    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `checkpoints` name the tools
+    before which a checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record,
+    block nothing.
+    `require` names who may sign contracts: one of them must have, if any is named.
     """
-    if policy is None or contract is None:
-        return policy or contract or Policy()
-    budget, budget_rule = policy.budget, policy.budget_rule
-    if contract.budget is not None and (budget is None or contract.budget < budget):
-        budget, budget_rule = contract.budget, contract.budget_rule
-    budgets = dict(policy.budgets)
-    for key, rule in contract.budgets.items():
-        if key not in budgets or rule.amount < budgets[key].amount:
-            budgets[key] = rule
-    return Policy(
-        allow=[each for _, rules in _narrowed(policy, contract) for each in rules],
-        deny=_distinct((*policy.deny, *contract.deny)),
-        confirm=_distinct((*policy.confirm, *contract.confirm)),
-        budget=budget,
-        budget_rule=budget_rule,
-        budgets=budgets,
-        limits=_distinct((*policy.limits, *contract.limits)),
-        once=_distinct((*policy.once, *contract.once)),
-        checkpoints=_distinct((*policy.checkpoints, *contract.checkpoints)),
-        percents=(*policy.percents, *contract.percents),
-        observe=policy.observe,
-        require=policy.require,
-        goal=contract.goal,
-        name=contract.name,
-    )
+
+    __slots__ = (
+        "_allowed", "_asked", "_before", "_denied", "_limited", "_once", "_tools", "allow", "budget", "budget_rule",
+        "budgets", "checkpoints", "confirm", "deny", "goal", "limits", "name", "observe", "once", "percents", "require",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[Rule] = (),
+        deny: Sequence[Rule] = (),
+        confirm: Sequence[Rule] = (),
+        budget: int | None = None,
+        budget_rule: Rule | None = None,
+        budgets: Mapping[str, Rule] = MappingProxyType({}),
+        limits: Sequence[Rule] = (),
+        once: Sequence[Rule] = (),
+        checkpoints: Sequence[Rule] = (),
+        percents: Sequence[float] = (),
+        observe: bool = False,
+        require: Sequence[Rule] = (),
+        goal: str = "",
+        name: str = "",
+    ) -> None:
+        self.allow: Final = tuple(allow)
+        self.deny: Final = tuple(deny)
+        self.confirm: Final = tuple(confirm)
+        self.budget: Final = budget
+        self.budget_rule: Final = budget_rule
+        self.budgets: Final = MappingProxyType(dict(budgets))
+        self.limits: Final = tuple(limits)
+        self.once: Final = tuple(once)
+        self.checkpoints: Final = tuple(checkpoints)
+        self.percents: Final = tuple(sorted(set(percents)))
+        self.observe: Final = observe
+        self.require: Final = tuple(require)
+        self.goal: Final = goal
+        self.name: Final = name
+        self._allowed = RuleSet(self.allow, refusal=False)
+        self._denied = RuleSet(self.deny, refusal=True)
+        self._asked = RuleSet(self.confirm, refusal=True)
+        self._limited = RuleSet(self.limits, refusal=True)
+        self._once = RuleSet(self.once, refusal=True)
+        self._before = RuleSet(self.checkpoints, refusal=True)
+        self._tools: dict[str, _Tool] = {}
+
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """The names of which one must have signed a contract; none: no signature is asked for."""
+        return tuple(rule.pattern for rule in self.require)
+
+    def judge(self, tool: str) -> RuleVerdict:
+        """The verdict on an upstream tool whose arguments are not looked at.
+
+        Where a rule with a scope or a condition names the tool the answer is the strict one: such a deny denies the
+        whole tool, such an allow allows nothing. A caller that knows the arguments asks `judge_call`.
+        """
+        return self._tool(tool).strict
+
+    def judge_open(self, name: str) -> RuleVerdict:
+        """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` and `adjourn.*` meta-tools.
+
+        `deny *` names it too; `confirm` names it only by a pattern that itself begins with one of these.
+        """
+        return self._tool(name).strict_open
+
+    def judge_call(
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        paths: Sequence[str] = (),
+        matcher: PathMatcher = glob_path,
+        *,
+        named_only: bool = False,
+    ) -> RuleVerdict:
+        """The verdict on one call: its decoded arguments, and every path it names, resolved and relative to the workspace.
+
+        A scoped deny (or confirm) applies when any path is in its scope, in any case of letters, and also when
+        there are no paths to tell by; its condition applies unless it surely does not hold. Scoped allows apply when
+        every path is in the scope of one of them; the condition of an allow has to hold surely. `matcher` is
+        `glob_text` for tools whose scope is a command. `named_only` judges as `judge_open` does.
+
+        Of several rules that ask, the first is given, with the shortest time, with `deny` if any of them says so, and
+        with the first name that any of them gives.
+        """
+        rules = self._tool(tool)
+        if not rules.guarded:
+            return rules.strict_open if named_only else rules.strict
+        judge = rules.judge_open if named_only else rules.judge
+        return judge(arguments, paths, matcher)
+
+    def looks_at_arguments(self, tool: str) -> bool:
+        """Whether a rule with a scope or a condition names the tool, so that `judge` is not enough."""
+        return self._tool(tool).guarded
+
+    def visible(self, tool: str) -> bool:
+        """Whether some call of the tool could be allowed: what a listing of tools keeps."""
+        rules = self._tool(tool)
+        return bool(rules.allowed) and all(guard is not None for _, guard in rules.denied)
+
+    def grants(self, pattern: str) -> bool:
+        """Whether an allow names all the tools that the pattern names, so that a contract may ask for it."""
+        return bool(self._allowed.naming(split_scope(pattern)[0]))
+
+    def under(self, rule: Rule) -> list[Rule]:
+        """What remains of a contract's allow: itself, or one rule for each of the allows here that narrow it."""
+        named = self._allowed.naming(split_scope(rule.pattern)[0])
+        if any(guard is None for _, guard in named):
+            return [rule]
+        return [rule.narrowed_by(outer) for outer, _ in named]
+
+    def limits_of(self, tool: str) -> tuple[Rule, ...]:
+        """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
+        return tuple(rule for rule, _ in self._limited.naming(fold(tool)))
+
+    def once_of(self, tool: str) -> tuple[Rule, ...]:
+        """The rules by which an effect of the tool happens at most once: `by` is the path of the argument that names it."""
+        return tuple(rule for rule, _ in self._once.naming(fold(tool)))
+
+    def checkpoint_before(self, tool: str) -> Rule | None:
+        """The first rule that asks for a checkpoint before a call of the tool."""
+        return next((rule for rule, _ in self._before.naming(fold(tool))), None)
+
+    def _tool(self, name: str) -> _Tool:
+        found = self._tools.get(name)
+        if found is None:
+            if len(self._tools) >= CACHE_MAX:
+                self._tools.clear()
+            folded = fold(name)
+            found = _Tool(self._denied.naming(folded), self._allowed.naming(name), self._asked.naming(folded))
+            self._tools[name] = found
+        return found
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            self.allow, self.deny, self.confirm, self.budget, self.budget_rule, frozenset(self.budgets.items()),
+            self.limits, self.once, self.checkpoints, self.percents, self.observe, self.require, self.goal, self.name,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.allow)} allow, {len(self.deny)} deny, {len(self.confirm)} confirm"
+        return f"<Policy {self.name or 'unnamed'}: {counts}, budget {self.budget}>"
 
 
-def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rule]]]:
-    """Each allow of the contract with what remains of it."""
-    left = MAX_NARROWED
-    for rule in contract.allow:
-        rules = policy.under(rule)
-        if rules != [rule]:
-            rules = rules if len(rules) <= left else []
-            left -= len(rules)
-        yield rule, rules
+class _Tool:
+    """The rules that name one tool. `guarded`: the arguments of a call decide which of them apply."""
+
+    __slots__ = ("_open", "_strict", "allowed", "asked", "denied", "guarded")
+
+    def __init__(self, denied: list[Named], allowed: list[Named], asked: list[Named]) -> None:
+        self.denied = denied
+        plain = [named for named in allowed if named[1] is None]
+        self.allowed = plain or allowed  # an allow that needs no look makes the others superfluous
+        self.asked = asked
+        self.guarded = any(guard for _, guard in (*denied, *self.allowed, *asked))
+        self._strict: RuleVerdict | None = None
+        self._open: RuleVerdict | None = None
+
+    @property
+    def strict(self) -> RuleVerdict:
+        """The verdict on a call of which nothing is known."""
+        if self._strict is None:
+            self._strict = self.judge(_NO_ARGUMENTS, (), glob_path)
+        return self._strict
+
+    @property
+    def strict_open(self) -> RuleVerdict:
+        """The same for a name that no rule need allow."""
+        if self._open is None:
+            self._open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
+        return self._open
+
+    def judge(
+        self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
+    ) -> RuleVerdict:
+        for rule in applying(self.denied, arguments, paths, matcher):
+            return RuleVerdict("deny", rule)
+        allowed = allowing(self.allowed, arguments, paths, matcher)
+        if allowed is None:
+            return CLOSED
+        return asking(allowed, applying(self.asked, arguments, paths, matcher))
+
+    def judge_open(
+        self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
+    ) -> RuleVerdict:
+        for rule in applying(self.denied, arguments, paths, matcher):
+            return RuleVerdict("deny", rule)
+        asked = applying(self.asked, arguments, paths, matcher)
+        return asking(None, (rule for rule in asked if _names_open(rule)))
 
 
-def not_granted(policy: Policy, contract: Policy) -> list[Finding]:
-    """A warning for each pattern of the contract that the merge drops."""
-    found = []
-    for rule, rules in _narrowed(policy, contract):
-        if not rules:
-            message = f"the policy does not grant all of {quoted(rule.pattern)}, so none of it is permitted"
-            found.append(finding("AEX134", message, Span(rule.line), source=rule.source))
-    return found
-
-
-def discover(directory: str) -> str | None:
-    """The policy file of a directory (`.aex/policy.aex`, else `aex.policy.aex`); its parents are not searched."""
-    for place in PLACES:
-        path = os.path.join(directory, place)
-        if os.path.lexists(path):
-            return path
-    return None
-
-
-def effective(
-    policy_path: str | None,
-    contract_path: str | None,
-    *,
-    policy_source: str | None = None,
-    contract_source: str | None = None,
-) -> tuple[Policy, list[Finding]]:
-    """The effective permissions of a policy file (`.aex`, or JSON) and a contract file, and every finding about both.
-
-    Rules and findings name the file as `…_source`, or as its path. An error finding means that the permissions
-    are not what somebody wrote: refuse to work with them.
-    """
-    policy, findings = _read(policy_path, policy_source, wanted="policy")
-    contract, more = _read(contract_path, contract_source, wanted="contract")
-    findings += more
-    if policy is None and contract is None:
-        findings.append(finding("AEX135", "there is neither a policy nor a contract", severity="error"))
-    elif policy is None:
-        findings.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
-    elif contract is not None:
-        findings += not_granted(policy, contract)
-    return merge(policy, contract), findings
-
-
-def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
-    if path is None:
-        return None, []
-    if wanted == "policy" and path.endswith(".json"):
-        from adjourn.aex.json_policy import read_json_policy  # noqa: PLC0415  # few policies are JSON
-
-        return read_json_policy(path, os.path.curdir, source or path)
-    text, unreadable = load(path, source=source)
-    if text is None:
-        return Policy(), unreadable
-    return read_layer(text, source or path, wanted)
-
-
-def read_layer(text: str, source: str, wanted: str) -> tuple[Policy, list[Finding]]:
-    """`from_text`, and a finding when the text is no `wanted`: "policy", or "contract" (a task)."""
-    document = examine(text, source)
-    if document.headers and document.is_policy != (wanted == "policy"):
-        kind = "policy" if document.is_policy else "task"
-        message = f"a {kind} is used as the {wanted}"
-        document.findings.append(finding("AEX136", message, document.headers[-1].line.span, source=source))
-    return layer(document), document.findings
-
-
-def _permissions(kind: str, document: Document) -> list[Rule]:
-    return _distinct(
-        rule
-        for line in document.permissions
-        if (line.keyword == "deny") == (kind == "deny")
-        for rule in _rules(kind, line, document.source, where=_tests(line.where))
-    )
-
-
-def _rules(
-    kind: str, line: Permission | Confirm | Limit | Once | Checkpoint, source: str, **fields: Any
-) -> Iterator[Rule]:
-    """A rule for each pattern of a line; its clauses are what stands behind the last of them."""
-    if not line.patterns:
-        return
-    last = line.patterns[-1]
-    clauses = line.word.text[last.column - line.word.column + len(last.text) :].strip(BLANK + ",")
-    for pattern in line.patterns:
-        yield Rule(kind, pattern.text, source, pattern.line, clauses, **fields)
-
-
-def _tests(where: Where | None) -> tuple[Test, ...]:
-    if where is None:
-        return ()
-    return tuple(
-        Test(test.path.text, test.operator.text, tuple(_plain(value) for value in test.values))
-        for test in where.tests
-    )
-
-
-def _plain(value: Value) -> str | float | bool:
-    """A text or constant; a number that was written whole stays exact."""
-    if isinstance(value, Constant) and not isinstance(value.value, bool):
-        return int(value.word.text) if only(value.word.text, DIGITS) else value.value
-    return value.value if isinstance(value, Text | Constant) else ""
-
-
-def _confirms(document: Document) -> Iterator[Rule]:
-    for step in document.steps:
-        if isinstance(step, Confirm):
-            yield from _rules(
-                "confirm",
-                step,
-                document.source,
-                where=_tests(step.where),
-                by=step.by.text if step.by else "",
-                within_seconds=step.within.seconds if step.within else None,
-                otherwise=step.otherwise.text if step.otherwise else "deny",
-            )
-
-
-def _distinct(rules: Iterable[Rule]) -> list[Rule]:
-    """The first of the rules that say the same."""
-    first: dict[object, Rule] = {}
-    for rule in rules:
-        first.setdefault(rule.meaning, rule)
-    return list(first.values())
-
-
-def _budgets(document: Document) -> dict[str, Rule]:
-    """The last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
-    found: dict[str, Rule] = {}
-    for entry in document.budget:
-        key = entry.key.text
-        if key not in document.budget_keys:
-            continue
-        if entry.value == float("inf"):
-            found.pop(key, None)
-            continue
-        amount = max(entry.value, 0.0)
-        pattern = f"{key}={entry.text.text}"
-        found[key] = Rule(
-            "budget",
-            pattern,
-            document.source,
-            entry.key.line,
-            amount=amount // 1 if key == "calls" else amount,
-        )
-    return found
+def _names_open(rule: Rule) -> bool:
+    return fold(split_scope(rule.pattern)[0]).partition(".")[0] in _OPEN_PREFIXES

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from adjourn.aex.ast import Check, Confirm, Document, Make, steps_of
+from adjourn.aex.ast import CheckStep, ConfirmStep, Document, MakeStep, steps_of
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding, quoted
-from adjourn.aex.match import Index, fold, fold_pattern, split_scope
-from adjourn.aex.policy import layer, merge, not_granted
-from adjourn.aex.rules import Policy, Rule
+from adjourn.aex.layers import layer, merge, not_granted
+from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
 from adjourn.findings import Finding, Span
 
 _OF_THE_META_TOOL = (
@@ -26,7 +27,7 @@ _OF_THE_META_TOOL = (
 )  # fmt: skip
 
 
-class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReviewSource(msgspec.Struct, frozen=True, omit_defaults=True):
     """Paths as they were named."""
 
     task: str
@@ -51,7 +52,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     task: str
     goal: str
-    source: Source
+    source: ReviewSource
     requested: list[str]
     denied: list[str]
     effective: Effective
@@ -104,7 +105,7 @@ def reviewed(
     return Review(
         task=document.name or unnamed,
         goal=document.goal,
-        source=Source(source, policy_source),
+        source=ReviewSource(source, policy_source),
         requested=_written(contract.allow),
         denied=_written(contract.deny),
         effective=Effective(
@@ -113,10 +114,12 @@ def reviewed(
             confirm=_written(merged.confirm),
             budget=merged.budget,
         ),
-        checks=[step.condition.text for step in steps if isinstance(step, Check)],
-        make_steps=[_make(step) for step in steps if isinstance(step, Make)],
+        checks=[step.condition.text for step in steps if isinstance(step, CheckStep)],
+        make_steps=[_make(step) for step in steps if isinstance(step, MakeStep)],
         confirm_required=list(
-            dict.fromkeys(word.text for step in steps if isinstance(step, Confirm) for word in step.patterns)
+            dict.fromkeys(
+                word.text for step in steps if isinstance(step, ConfirmStep) for word in step.patterns
+            )
         ),
         valid=valid(document),
         runs_under_policy=not refused,
@@ -158,7 +161,7 @@ def _denied(policy: Policy, contract: Policy) -> list[Finding]:
         denying = policy.judge(tool).rule if _refused(tool, policy, contract) else None
         if denying is not None and denying.kind == "deny":
             found[position] = denying
-    asked = Index(
+    asked = PatternIndex(
         (position, fold_pattern(split_scope(rule.pattern)[0])) for position, rule in enumerate(contract.allow)
     )
     for denying in policy.deny:
@@ -199,7 +202,7 @@ def _written(rules: Sequence[Rule]) -> list[str]:
     return list(dict.fromkeys(rule.text for rule in rules))
 
 
-def _make(step: Make) -> str:
+def _make(step: MakeStep) -> str:
     inputs = ", ".join(word.text for word in step.inputs)
     return f"make {step.bind.text}: {step.type.text} from {inputs}"
 

@@ -1,6 +1,6 @@
 """One rule as written, the verdict that rules come to, and rules of one kind compiled.
 
-Owns: `Rule`, `Verdict`, `Rules`, which of the rules that name a tool apply to a call. Must never: parse, say which kind
+Owns: `Rule`, `RuleVerdict`, `RuleSet`, which of the rules that name a tool apply to a call. Must never: parse, say which kind
 of rule wins (that is `rules`).
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from adjourn.aex.match import Index, fold_pattern, split_scope
+from adjourn.aex.match import PatternIndex, fold_pattern, split_scope
 from adjourn.aex.where import Guard, PathMatcher, Test
 
 
@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.text} ({self.source}:{self.line}){under}"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RuleVerdict(msgspec.Struct, frozen=True):
     """What the rules say about one call.
 
     `effect` is allow, deny or closed (no rule allows it); `rule` the one that allows or denies; `confirm` the rule
@@ -73,14 +73,14 @@ class Verdict(msgspec.Struct, frozen=True):
     confirms: tuple[Rule, ...] = ()
 
 
-CLOSED = Verdict("closed")
+CLOSED = RuleVerdict("closed")
 
 
 Named = tuple[Rule, Guard | None]
 """A rule that names a tool, with its guard if it has a scope or a condition."""
 
 
-class Rules:
+class RuleSet:
     """Rules of one kind, compiled for look-up by tool. Those that refuse or ask (`refusal`) go by the folded name."""
 
     __slots__ = ("_guards", "_index", "_rules")
@@ -95,7 +95,7 @@ class Rules:
                 tool = split_scope(tool)[0]
                 self._guards[position] = _guard(rule, refusal=refusal)
             tools.append((position, fold_pattern(tool) if refusal else tool))
-        self._index = Index(tools)
+        self._index = PatternIndex(tools)
 
     def naming(self, name: str) -> list[Named]:
         """The rules that name a tool, in their order; `name` is folded for refusals."""
@@ -147,11 +147,11 @@ def _guard(rule: Rule, *, refusal: bool) -> Guard:
     return Guard(scopes, tests, refusal=refusal)
 
 
-def asking(allowed: Rule | None, asked: Iterable[Rule]) -> Verdict:
+def asking(allowed: Rule | None, asked: Iterable[Rule]) -> RuleVerdict:
     """An allow with what asks for a person: the first rule, made as strict as all of them."""
     rules = tuple(asked)
     if len(rules) < 2:
-        return Verdict("allow", allowed, rules[0] if rules else None, rules)
+        return RuleVerdict("allow", allowed, rules[0] if rules else None, rules)
     times = [rule.within_seconds for rule in rules if rule.within_seconds is not None]
     people = sorted((rule.by for rule in rules if rule.by), key=lambda by: by == "human")
     strictest = msgspec.structs.replace(
@@ -160,4 +160,4 @@ def asking(allowed: Rule | None, asked: Iterable[Rule]) -> Verdict:
         within_seconds=min(times, default=None),
         otherwise="deny" if any(rule.otherwise != "allow" for rule in rules) else "allow",
     )
-    return Verdict("allow", allowed, strictest, rules)
+    return RuleVerdict("allow", allowed, strictest, rules)

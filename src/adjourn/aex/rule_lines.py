@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjourn.aex.ast import Checkpoint, Confirm, Document, Limit, Mode, Once, Permission, Require, Where
+from adjourn.aex.ast import (
+    CheckpointRule,
+    ConfirmStep,
+    Document,
+    LimitRule,
+    Mode,
+    OnceRule,
+    Permission,
+    Require,
+    Where,
+)
 from adjourn.aex.clauses import (
     UNITS,
     Clause,
@@ -35,7 +45,7 @@ def read_permission(document: Document, keyword: str, word: Word, report: Report
         document.permissions.append(Permission(keyword, word, comma_list(head, 0), where))
 
 
-def read_confirm(document: Document, word: Word, report: Report) -> Confirm:
+def read_confirm(document: Document, word: Word, report: Report) -> ConfirmStep:
     """A `confirm before`. A clause that cannot be read is left out, and so asks of more."""
     before, found = cut(word, len("confirm before "), ("where", "by", "within", "else"))
     clauses = take(found, report)
@@ -43,7 +53,7 @@ def read_confirm(document: Document, word: Word, report: Report) -> Confirm:
     for clause in (by, within, otherwise):
         if clause:
             _needs_v1(document, clause.keyword, clause.word, report)
-    return Confirm(
+    return ConfirmStep(
         word,
         before,
         comma_list(before, 0) if document.is_v1 else [before],
@@ -98,7 +108,7 @@ def _limit(document: Document, word: Word, report: Report) -> None:
         message = f"{quoted(per.rest.text)} is not a unit of time"
         report("AEX143", message, per.rest if per.rest.text else per.word, f"use one of: {', '.join(UNITS)}")
     if calls and seconds and _named(patterns, word, report):
-        document.limits.append(Limit(word, comma_list(patterns, 0), count, per.rest, calls, seconds))
+        document.limits.append(LimitRule(word, comma_list(patterns, 0), count, per.rest, calls, seconds))
 
 
 def _last(head: Word) -> tuple[Word, Word]:
@@ -116,7 +126,7 @@ def _once(document: Document, word: Word, report: Report) -> None:
         message = "`once` does not say which argument names the effect"
         report("AEX144", message, by.word if by else word, "write `once TOOL by ARGUMENT`")
     elif _named(head, word, report):
-        document.once.append(Once(word, comma_list(head, 0), by.rest))
+        document.once.append(OnceRule(word, comma_list(head, 0), by.rest))
 
 
 def _named(patterns: Word, word: Word, report: Report) -> bool:
@@ -141,7 +151,7 @@ def _checkpoint(document: Document, word: Word, report: Report) -> None:
         )
         return
     percents = [percent for share in shares if (percent := read_percent(share, report))]
-    document.checkpoints.append(Checkpoint(word, patterns, percents))
+    document.checkpoints.append(CheckpointRule(word, patterns, percents))
 
 
 def _mode(document: Document, word: Word, report: Report) -> None:

@@ -9,7 +9,18 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.aex.ast import Check, Confirm, Do, Document, For, If, Make, Return, Step, steps_of
+from adjourn.aex.ast import (
+    CheckStep,
+    ConfirmStep,
+    Document,
+    DoStep,
+    ForStep,
+    IfStep,
+    MakeStep,
+    ReturnStep,
+    Statement,
+    steps_of,
+)
 from adjourn.aex.text import Word
 
 
@@ -89,7 +100,7 @@ class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
 
 def model(document: Document) -> DocumentModel:
     """A document in the published shape. Where a name was given twice, the last one counts."""
-    returns = [step for step in steps_of(document.steps) if isinstance(step, Return)]
+    returns = [step for step in steps_of(document.steps) if isinstance(step, ReturnStep)]
     budget = {entry.key.text: _plain(entry.value) for entry in document.budget}
     return DocumentModel(
         is_policy=document.is_policy,
@@ -109,7 +120,7 @@ def _rules(document: Document) -> list[Word]:
     """The lines with clauses, and those that version 1 adds."""
     words = [line.word for line in document.permissions if line.where]
     words += [
-        step.word for step in steps_of(document.steps) if isinstance(step, Confirm) and not step.is_plain
+        step.word for step in steps_of(document.steps) if isinstance(step, ConfirmStep) and not step.is_plain
     ]
     words += [line.word for line in document.limits]
     words += [line.word for line in document.once]
@@ -119,32 +130,32 @@ def _rules(document: Document) -> list[Word]:
     return sorted(words, key=lambda word: word.line)
 
 
-def _step(step: Step) -> StepModel:
+def _step(step: Statement) -> StepModel:
     line = step.word.line
     match step:
-        case Do():
+        case DoStep():
             args = {entry.key.text: unquote(entry.raw) for entry in step.arguments}
             return DoModel(step.tool.text, args, line, step.bind.text if step.bind else UNSET)
-        case Make():
+        case MakeStep():
             inputs = [word.text for word in step.inputs]
             instructions = [word.text for word in step.instructions]
             return MakeModel(step.bind.text, step.type.text, inputs, instructions, line)
-        case Check():
+        case CheckStep():
             return CheckModel(step.condition.text, line)
-        case Confirm():
+        case ConfirmStep():
             return ConfirmModel(step.before.text, line)
-        case Return():
+        case ReturnStep():
             return _return(step)
-        case If():
+        case IfStep():
             return IfModel(step.condition.text, [_step(inner) for inner in step.body], line)
-        case For():
+        case ForStep():
             body = [_step(inner) for inner in step.body]
             return ForModel(step.variable.text, step.iterable.text, body, line)
         case _:
             raise TypeError(type(step).__name__)
 
 
-def _return(step: Return) -> ReturnModel:
+def _return(step: ReturnStep) -> ReturnModel:
     return ReturnModel(step.expression.text, step.end)
 
 

@@ -10,24 +10,24 @@ from typing import Any
 
 from adjourn.aex.ast import (
     Budget,
-    Check,
-    Checkpoint,
-    Confirm,
-    Do,
-    For,
+    CheckpointRule,
+    CheckStep,
+    ConfirmStep,
+    DoStep,
+    ForStep,
     Header,
-    If,
-    Limit,
-    Make,
+    IfStep,
+    LimitRule,
+    MakeStep,
     Mode,
     Need,
-    Once,
+    OnceRule,
     Permission,
     Require,
-    Return,
+    ReturnStep,
     Where,
 )
-from adjourn.aex.expr import MAX_DEPTH, Entry, Text, arguments, parse, scan
+from adjourn.aex.expr import MAX_DEPTH, ObjectEntry, Text, arguments, parse, scan
 from adjourn.aex.meaning import by_name, meaning
 from adjourn.aex.text import BLANK, Word
 
@@ -38,10 +38,10 @@ def spelled(parts: Sequence[Any], indent: str, *, policy: bool) -> list[str]:
     """The lines of a statement without its body. `parts` are several only in a `budget` and in lists to be joined."""
     part = parts[0]
     match part:
-        case Make():
+        case MakeStep():
             items = [f"{indent}{INDENT}- {word.text}".rstrip(" ") for word in part.instructions]
             return [indent + _make(part), *items]
-        case Return():
+        case ReturnStep():
             return _return(part, indent)
         case Permission():
             return [_permission(parts, part, policy=policy)]
@@ -72,20 +72,20 @@ def _where(where: Where | None) -> str:
     return f" where {' and '.join(tests)}"
 
 
-def _confirm(step: Confirm) -> str:
+def _confirm(step: ConfirmStep) -> str:
     by = f" by {step.by.text}" if step.by else ""
     within = f" within {step.within.word.text}" if step.within else ""
     otherwise = f" else {step.otherwise.text}" if step.otherwise else ""
     return f"confirm before {_list(step.patterns)}{_where(step.where)}{by}{within}{otherwise}"
 
 
-def _checkpoint(line: Checkpoint) -> str:
+def _checkpoint(line: CheckpointRule) -> str:
     before = f"before {_list(line.patterns)}" if line.patterns else ""
     at = f"at {_list(percent.word for percent in line.percents)}" if line.percents else ""
     return f"checkpoint {', '.join(filter(None, (before, at)))}"
 
 
-def _do(step: Do) -> str:
+def _do(step: DoStep) -> str:
     """The call with its arguments in order of name; as written, where that order would be read as something else."""
     entries = sorted(step.arguments, key=by_name)
     written = Word(", ".join(_argument(entry) for entry in entries), 1, 1)
@@ -94,7 +94,7 @@ def _do(step: Do) -> str:
     return f"do {step.tool.text}({written.text})" + (f" -> {step.bind.text}" if step.bind else "")
 
 
-def _argument(entry: Entry) -> str:
+def _argument(entry: ObjectEntry) -> str:
     value = entry.value
     if value is None:
         return entry.key.text
@@ -103,7 +103,7 @@ def _argument(entry: Entry) -> str:
     return f"{entry.key.text}={entry.raw}"
 
 
-def _make(step: Make) -> str:
+def _make(step: MakeStep) -> str:
     names = _list(step.inputs)
     return f"make {step.bind.text}: {step.type.text} from {names} with:" if names else step.word.text
 
@@ -112,20 +112,20 @@ _LINES: dict[type, Callable[[Any], str]] = {
     Header: lambda part: f"{'policy' if part.kind == 'policy' else 'task'} {part.name.text} v{part.version}",
     Word: lambda goal: f'goal "{goal.text}"',
     Need: lambda part: f"need {part.name.text}: {part.type.text}",
-    Limit: lambda part: f"limit {_list(part.patterns)} {part.count.text} per {part.unit.text}",
-    Once: lambda part: f"once {_list(part.patterns)} by {part.by.text}",
-    Checkpoint: _checkpoint,
+    LimitRule: lambda part: f"limit {_list(part.patterns)} {part.count.text} per {part.unit.text}",
+    OnceRule: lambda part: f"once {_list(part.patterns)} by {part.by.text}",
+    CheckpointRule: _checkpoint,
     Mode: lambda part: f"mode {part.value.text}",
     Require: lambda part: f"require signed by {_list(part.signers)}",
-    Do: _do,
-    Check: lambda step: f"check {step.condition.text}",
-    Confirm: _confirm,
-    If: lambda step: f"if {step.condition.text}",
-    For: lambda step: f"for {step.variable.text} in {step.iterable.text}",
+    DoStep: _do,
+    CheckStep: lambda step: f"check {step.condition.text}",
+    ConfirmStep: _confirm,
+    IfStep: lambda step: f"if {step.condition.text}",
+    ForStep: lambda step: f"for {step.variable.text} in {step.iterable.text}",
 }
 
 
-def _return(step: Return, indent: str) -> list[str]:
+def _return(step: ReturnStep, indent: str) -> list[str]:
     """The value with each line indented by the brackets around it; as written, where blanks of its lines are text."""
     lines = step.expression.text.split("\n")
     depths = _depths(step.expression.text, lines)

@@ -26,7 +26,7 @@ DECLARATIONS = V1_RULES | {"task", "agent", "policy", "goal", "use", "allow", "d
 STEPS = frozenset(("do", "make", "check", "confirm", "return", "if", "for"))
 
 
-class Node(msgspec.Struct):
+class TreeNode(msgspec.Struct):
     """Lines `first` to `last` (0-based, inclusive) of a text; of an `if` or `for`, its own line and `children`.
 
     `kind` is the statement's keyword, or blank, comment or unknown. `closed` is False for a `return` block
@@ -36,7 +36,7 @@ class Node(msgspec.Struct):
     kind: str
     first: int
     last: int
-    children: list[Node]
+    children: list[TreeNode]
     closed: bool = True
 
 
@@ -47,11 +47,11 @@ class Tree(msgspec.Struct):
     """
 
     lines: list[str]
-    nodes: list[Node]
+    nodes: list[TreeNode]
     findings: list[Finding]
     looked_at: bool = True
 
-    def word(self, node: Node) -> Word:
+    def word(self, node: TreeNode) -> Word:
         """The node's first line without the blanks around it."""
         return line_word(self.lines[node.first], node.first)
 
@@ -62,7 +62,7 @@ def line_word(raw: str, index: int) -> Word:
     return Word(body.rstrip(BLANK), index + 1, len(raw) - len(body) + 1)
 
 
-def walk(nodes: list[Node]) -> Iterator[Node]:
+def walk(nodes: list[TreeNode]) -> Iterator[TreeNode]:
     """Every node, in the order of the text."""
     for node in nodes:
         yield node
@@ -80,7 +80,7 @@ def unparse(tree: Tree) -> str:
 class _Body(msgspec.Struct):
     """An open `if` or `for`: how far it is indented itself, and its body (None until the first line of it)."""
 
-    node: Node
+    node: TreeNode
     opener: int
     indent: int | None = None
 
@@ -94,7 +94,7 @@ class _Builder:
         self.tree = Tree(lines, [], [])
         self.source = source
         self.stack: list[_Body] = []
-        self.waiting: list[Node] = []
+        self.waiting: list[TreeNode] = []
 
     def build(self) -> Tree:
         lines = self.tree.lines
@@ -121,14 +121,14 @@ class _Builder:
         if kind == "blank" and last is not None and last.kind == "blank":
             last.last = at
         else:
-            self.waiting.append(Node(kind, at, at, []))
+            self.waiting.append(TreeNode(kind, at, at, []))
 
     def statement(self, at: int, body: str) -> int:
         indent = self.indent(at)
         self.settle(at, indent)
         self.flush(len(self.waiting))
         kind = _keyword(body, nested=bool(self.stack))
-        node = Node(kind, at, at, [])
+        node = TreeNode(kind, at, at, [])
         if kind == "make":
             node.last = self.items(at + 1)
         elif kind == "return":
@@ -142,10 +142,10 @@ class _Builder:
         raw = self.tree.lines[at]
         return len(raw) - len(raw.lstrip(BLANK))
 
-    def siblings(self) -> list[Node]:
+    def siblings(self) -> list[TreeNode]:
         return self.stack[-1].node.children if self.stack else self.tree.nodes
 
-    def open(self, node: Node, indent: int) -> None:
+    def open(self, node: TreeNode, indent: int) -> None:
         if len(self.stack) < MAX_DEPTH:
             self.stack.append(_Body(node, indent))
             return
@@ -198,7 +198,7 @@ class _Builder:
             at += 1
         return at - 1
 
-    def braces(self, node: Node, body: str) -> None:
+    def braces(self, node: TreeNode, body: str) -> None:
         """Extend a `return` that opens a block to the line where its braces balance."""
         balance = brace_balance(body)
         if balance <= 0 or body.endswith("}"):
@@ -236,5 +236,5 @@ def build(text: str, source: str = "") -> Tree:
     if len(text) > MAX_BYTES or len(lines) > MAX_LINES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         message = f"the document has {len(text)} characters in {len(lines)} lines"
         found = finding("AEX131", message, Span(), source=source)
-        return Tree([text], [Node("unknown", 0, 0, [])], [found], looked_at=False)
+        return Tree([text], [TreeNode("unknown", 0, 0, [])], [found], looked_at=False)
     return _Builder(lines, source).build()

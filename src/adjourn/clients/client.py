@@ -22,7 +22,7 @@ from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, proce
 from adjourn.log import digest, kinds
 from adjourn.policy import BrokenContractError, Contract, for_task, reread_policy
 from adjourn.policy.arguments import places
-from adjourn.policy.protected import PROTECTED, SIGNATURES, Places, places_of
+from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import Admitted, KeptHeads, MovedError, Sitting, Task, check_task_id
 from adjourn.tasks.decision import Call
@@ -176,7 +176,7 @@ class Desk:
         return (*kept, *([SIGNATURES] if self.contract.policy.signers else []))
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> ProtectedPlaces:
         """All places that no gated call may touch."""
         return places_of(self.setting.root, self.protected)
 

@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.arguments import UNKNOWN, Places, judge, paths_of
+    from adjourn.policy.arguments import UNKNOWN, CallPaths, judge, paths_of
     from adjourn.policy.calls import READING_VERBS, arguments_digest, encoded, meta_tool, spellings
     from adjourn.policy.contract import (
         BrokenContractError,
@@ -35,9 +35,9 @@ __all__ = [
     "TOOLS",
     "UNKNOWN",
     "BrokenContractError",
+    "CallPaths",
     "Contract",
     "Matcher",
-    "Places",
     "Settings",
     "arguments_digest",
     "encoded",
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
             "Matcher": "destructive",
             "OUR_COMMAND": "speaking",
             "OUTSIDE_CLIENT": "speaking",
-            "Places": "arguments",
+            "CallPaths": "arguments",
             "READING_VERBS": "calls",
             "Settings": "destructive",
             "TOOLS": "destructive",

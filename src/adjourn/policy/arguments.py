@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from adjourn.aex import PathMatcher, Policy, Verdict, glob_path, glob_text
+from adjourn.aex import PathMatcher, Policy, RuleVerdict, glob_path, glob_text
 from adjourn.policy.protected import (
     COMMAND_KEYS,
     CONTENT_KEYS,
@@ -54,37 +54,37 @@ class _UnknownError(Exception):
     """The places cannot be told."""
 
 
-class Places(NamedTuple):
+class CallPaths(NamedTuple):
     """What the scopes of a call's rules are held against, and how (`Policy.judge_call`, `decide.Call`)."""
 
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
 
 
-UNKNOWN = Places()
+UNKNOWN = CallPaths()
 """Nothing is known of where the call leads: a scoped deny applies, a scoped allow does not."""
 
 
 def judge(
     policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
-) -> Verdict:
+) -> RuleVerdict:
     """The verdict of the rules on a call, given what `paths_of` is given."""
     return policy.judge_call(tool, arguments, *places(policy, tool, arguments, root, working_directory))
 
 
 def places(
     policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
-) -> Places:
+) -> CallPaths:
     """Where a call leads, as far as a rule of the policy wants to know it of this tool."""
     if not policy.looks_at_arguments(tool):
         return UNKNOWN
     commands = _commands(arguments)
     if tool in COMMAND_TOOLS:
-        return Places(commands, glob_text)
+        return CallPaths(commands, glob_text)
     paths = _paths(arguments, root, working_directory)
     if paths is None or (paths and commands):  # a scope can be held against one of the two only
         return UNKNOWN
-    return Places(commands, glob_text) if commands else Places(_marked(paths, root), _in_scope)
+    return CallPaths(commands, glob_text) if commands else CallPaths(_marked(paths, root), _in_scope)
 
 
 def paths_of(arguments: Mapping[str, object], root: str, working_directory: str = "") -> tuple[str, ...]:

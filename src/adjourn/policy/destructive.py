@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"[;&|\n]+")
 """Where one command ends and another begins."""
 
 
-class Rule(NamedTuple):
+class DestructiveRule(NamedTuple):
     """Commands that hold one of `words` and match the `parts` one after the other, all in lower case; `example` is one of them.
 
     A rule of one part looks across the whole text, others stay within one command. Each part takes linear time, and so do all.
@@ -47,46 +47,46 @@ class Rule(NamedTuple):
 _GIT = r"\bgit\b"
 _RECURSIVE = r"\s(?:-[a-z]*r|--recursive\b)"
 COMMANDS = (
-    Rule("kubectl", ("kubectl",), (r"\bkubectl\b", r"\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b"),
+    DestructiveRule("kubectl", ("kubectl",), (r"\bkubectl\b", r"\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b"),
          "kubectl apply -f deployment.yaml"),
-    Rule("helm", ("helm",), (r"\bhelm\b", r"\b(?:install|upgrade|uninstall|delete|rollback)\b"), "helm upgrade web ./chart"),
-    Rule("terraform", ("terraform", "tofu", "terragrunt", "pulumi"),
+    DestructiveRule("helm", ("helm",), (r"\bhelm\b", r"\b(?:install|upgrade|uninstall|delete|rollback)\b"), "helm upgrade web ./chart"),
+    DestructiveRule("terraform", ("terraform", "tofu", "terragrunt", "pulumi"),
          (r"\b(?:terraform|tofu|terragrunt|pulumi)\b", r"\b(?:apply|destroy|import|taint|up|state\s+(?:rm|mv|push))\b"),
          "terraform destroy -auto-approve"),
-    Rule("drop", ("drop",),
+    DestructiveRule("drop", ("drop",),
          (r"\bdrop\s+(?:table|database|schema|index|view|column|user|role|type|function|trigger|sequence|extension|collection)\b",),
          "DROP TABLE users"),
-    Rule("truncate", ("truncate",), (r"\btruncate\b",), "TRUNCATE sessions"),
-    Rule("alter", ("alter",), (r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b",),
+    DestructiveRule("truncate", ("truncate",), (r"\btruncate\b",), "TRUNCATE sessions"),
+    DestructiveRule("alter", ("alter",), (r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b",),
          "ALTER TABLE a ADD b int"),
-    Rule("delete-from", ("delete",), (r"\bdelete\s+from\b",), "DELETE FROM users"),
-    Rule("rm", ("rm",), (r"\brm\b", _RECURSIVE), "rm -rf build"),
-    Rule("find-delete", ("find",), (r"\bfind\b", r"\s-(?:delete|exec\s+rm)\b"), "find . -name '*.log' -delete"),
-    Rule("disk", ("mkfs", "shred", "wipefs", "fdisk", "parted"), (r"\b(?:mkfs|shred|wipefs|fdisk|parted)\b",), "shred secrets.txt"),
-    Rule("dd", ("dd",), (r"\bdd\b", r"\bof="), "dd if=image of=/dev/sdb"),
-    Rule("git-push", ("push",), (_GIT, r"\bpush\b", r"\s(?:--force|-[a-z]*f\b|--mirror\b|--delete\b|-d\b|\+\S|:\S)"),
+    DestructiveRule("delete-from", ("delete",), (r"\bdelete\s+from\b",), "DELETE FROM users"),
+    DestructiveRule("rm", ("rm",), (r"\brm\b", _RECURSIVE), "rm -rf build"),
+    DestructiveRule("find-delete", ("find",), (r"\bfind\b", r"\s-(?:delete|exec\s+rm)\b"), "find . -name '*.log' -delete"),
+    DestructiveRule("disk", ("mkfs", "shred", "wipefs", "fdisk", "parted"), (r"\b(?:mkfs|shred|wipefs|fdisk|parted)\b",), "shred secrets.txt"),
+    DestructiveRule("dd", ("dd",), (r"\bdd\b", r"\bof="), "dd if=image of=/dev/sdb"),
+    DestructiveRule("git-push", ("push",), (_GIT, r"\bpush\b", r"\s(?:--force|-[a-z]*f\b|--mirror\b|--delete\b|-d\b|\+\S|:\S)"),
          "git push --force origin main"),
-    Rule("git-reset", ("reset",), (_GIT, r"\breset\b", r"--hard\b"), "git reset --hard HEAD~3"),
-    Rule("git-clean", ("clean",), (_GIT, r"\bclean\b", r"\s(?:-[a-z]*f|--force\b)"), "git clean -fdx"),
-    Rule("git-checkout", ("checkout",), (_GIT, r"\bcheckout\b", r"\s(?:-f\b|--force\b|--\s)"), "git checkout -- src"),
-    Rule("git-history", ("branch", "restore", "stash", "rebase", "filter"),
+    DestructiveRule("git-reset", ("reset",), (_GIT, r"\breset\b", r"--hard\b"), "git reset --hard HEAD~3"),
+    DestructiveRule("git-clean", ("clean",), (_GIT, r"\bclean\b", r"\s(?:-[a-z]*f|--force\b)"), "git clean -fdx"),
+    DestructiveRule("git-checkout", ("checkout",), (_GIT, r"\bcheckout\b", r"\s(?:-f\b|--force\b|--\s)"), "git checkout -- src"),
+    DestructiveRule("git-history", ("branch", "restore", "stash", "rebase", "filter"),
          (_GIT, r"\b(?:branch\s+(?:-d|--delete)\b|restore\b|stash\s+(?:drop|clear)\b|rebase\b|filter-(?:branch|repo)\b)"),
          "git branch -D old"),
-    Rule("migration", ("alembic", "migrate", "flyway", "liquibase", "dbmate", "goose", "migration", "db"),
+    DestructiveRule("migration", ("alembic", "migrate", "flyway", "liquibase", "dbmate", "goose", "migration", "db"),
          (r"\b(?:alembic\s+(?:upgrade|downgrade)|manage\.py\s+migrate|db:(?:migrate|rollback|drop|reset|seed)|prisma\s+(?:migrate|db\s+push)|flyway\s|liquibase\s|dbmate\s|goose\s|knex\s+migrate|diesel\s+migration|sqlx\s+migrate|migrate\s+(?:up|down|force|goto))",),
          "alembic upgrade head"),
-    Rule("deploy", ("deploy",), (r"\bdeploy\b",), "fly deploy"),
-    Rule("publish", ("publish", "upload", "yank"),
+    DestructiveRule("deploy", ("deploy",), (r"\bdeploy\b",), "fly deploy"),
+    DestructiveRule("publish", ("publish", "upload", "yank"),
          (r"\b(?:npm|pnpm|yarn|cargo|poetry|uv|gem|twine|hatch|flit)\b", r"\b(?:publish|upload|push|yank)\b"), "npm publish"),
-    Rule("ansible", ("ansible", "playbook"), (r"\bansible(?:-playbook)?\s",), "ansible-playbook site.yml"),
-    Rule("docker", ("docker", "podman"), (r"\b(?:docker|podman)\b", r"\b(?:prune|rm|rmi|kill|stack\s+deploy)\b"),
+    DestructiveRule("ansible", ("ansible", "playbook"), (r"\bansible(?:-playbook)?\s",), "ansible-playbook site.yml"),
+    DestructiveRule("docker", ("docker", "podman"), (r"\b(?:docker|podman)\b", r"\b(?:prune|rm|rmi|kill|stack\s+deploy)\b"),
          "docker system prune -af"),
-    Rule("docker-down", ("down",), (r"\b(?:docker|podman)\b", r"\bdown\b", r"\s(?:-v\b|--volumes\b)"), "docker compose down -v"),
-    Rule("cloud", ("aws", "gcloud", "az", "gsutil", "doctl", "heroku", "gh"),
+    DestructiveRule("docker-down", ("down",), (r"\b(?:docker|podman)\b", r"\bdown\b", r"\s(?:-v\b|--volumes\b)"), "docker compose down -v"),
+    DestructiveRule("cloud", ("aws", "gcloud", "az", "gsutil", "doctl", "heroku", "gh"),
          (r"\b(?:aws|gcloud|az|gsutil|doctl|heroku|gh)\b", r"\b(?:delete|terminate|destroy|remove|rm|rb|purge|reset|deploy)"),
          "aws s3 rb s3://bucket --force"),
-    Rule("permissions", ("chmod", "chown", "chgrp"), (r"\bch(?:mod|own|grp)\b", _RECURSIVE), "chown -R app: /srv"),
-    Rule("system", ("systemctl", "shutdown", "reboot", "crontab", "iptables", "userdel"),
+    DestructiveRule("permissions", ("chmod", "chown", "chgrp"), (r"\bch(?:mod|own|grp)\b", _RECURSIVE), "chown -R app: /srv"),
+    DestructiveRule("system", ("systemctl", "shutdown", "reboot", "crontab", "iptables", "userdel"),
          (r"\b(?:systemctl\s+(?:stop|disable|mask|restart)|shutdown\b|reboot\b|crontab\s+-r|iptables\s+-[fdx]|userdel\b)",),
          "systemctl stop db"),
 )  # fmt: skip
@@ -149,7 +149,7 @@ class Matcher:
 
     def __init__(self, settings: Settings = DEFAULT) -> None:
         self._off = frozenset(settings.off)
-        self._rules: dict[str, list[Rule]] = {}
+        self._rules: dict[str, list[DestructiveRule]] = {}
         for rule in COMMANDS:
             if rule.label not in self._off:
                 for word in rule.words:
@@ -178,7 +178,7 @@ class Matcher:
         return next((label for label, pattern in self._added if pattern.search(text)), "")
 
 
-def _matches(rule: Rule, text: str, commands: Iterable[str]) -> bool:
+def _matches(rule: DestructiveRule, text: str, commands: Iterable[str]) -> bool:
     if len(rule.parts) == 1:
         return _compiled(rule.parts[0]).search(text) is not None
     return any(_in_order(rule.parts, command) for command in commands)

@@ -23,7 +23,7 @@ SUFFIX = ".signature.json"
 MAX_SECRET = 64 * 1024
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedSignature(msgspec.Struct, frozen=True, kw_only=True):
     """What a signature that holds says. `names` are those that the user gave the key; none for a shared secret."""
 
     seal: Seal | PublishedSeal
@@ -53,7 +53,9 @@ def write(made: Seal, path: str) -> None:
     write_file(os.path.dirname(path) or ".", os.path.basename(path), seals.written(made))
 
 
-def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = "") -> Held:
+def verify(
+    text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = ""
+) -> VerifiedSignature:
     """What the signature says, if it holds, and is by `signer` where one is named. Raises `InvalidError`, `UsageError`."""
     found = seals.read(signature)
     names: list[str] = []
@@ -80,7 +82,7 @@ def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer
         raise IntegrityError(
             f"it was signed by {known[-1]!r}, not by {signer!r}", "have it signed by whom you expect"
         )
-    return Held(seal=found, names=names)
+    return VerifiedSignature(seal=found, names=names)
 
 
 def required(root: str, path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adjourn.aex import Condition, Constant, Entry, ListOf, Name, ObjectOf, Text, Value, conditions
+from adjourn.aex import Condition, Constant, ListOf, Name, ObjectEntry, ObjectOf, Text, Value, conditions
 from adjourn.errors import InvalidError
 
 MAX_TEXT = 50_000_000
@@ -68,7 +68,7 @@ def evaluate(value: Value | None, names: Names) -> Any:
     return members(value.entries, names) if isinstance(value, ObjectOf) else None
 
 
-def members(entries: Sequence[Entry], names: Names) -> dict[str, Any]:
+def members(entries: Sequence[ObjectEntry], names: Names) -> dict[str, Any]:
     """The arguments of a call, or the entries of an object. Of a key that is given twice the last counts."""
     return {entry.key.text: evaluate(entry.value, names) for entry in entries}
 

@@ -12,13 +12,24 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from adjourn.aex import Check, Confirm, Do, Document, For, If, Return, Step, Word, parse_condition
-from adjourn.aex import Make as MakeStep
+from adjourn.aex import (
+    CheckStep,
+    ConfirmStep,
+    Document,
+    DoStep,
+    ForStep,
+    IfStep,
+    MakeStep,
+    ReturnStep,
+    Statement,
+    Word,
+    parse_condition,
+)
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.runs.expressions import Names, evaluate, holds, members
 from adjourn.runs.journal import Journal
-from adjourn.runs.make_step import Make
+from adjourn.runs.make_step import MakeRequest
 from adjourn.runs.patches import touched
 from adjourn.runs.permission import Permissions
 from adjourn.runs.step_calls import MAX_NAME, BlockedError, Caller, Means
@@ -56,7 +67,7 @@ class Interpreter:
             raise BlockedError("", "the steps ended without a return", "end the task with `return`")
         return returned
 
-    def _block(self, steps: Sequence[Step], before: str) -> Walk:
+    def _block(self, steps: Sequence[Statement], before: str) -> Walk:
         for number, step in enumerate(steps, 1):
             yield f"{before}{number}"
             self._means.stop.check()
@@ -65,33 +76,33 @@ class Interpreter:
                 return returned
         return None
 
-    def _step(self, step: Step, at: str) -> Walk:
-        if isinstance(step, Do):
+    def _step(self, step: Statement, at: str) -> Walk:
+        if isinstance(step, DoStep):
             self._do(step, at)
         elif isinstance(step, MakeStep):
             self._make(step, at)
-        elif isinstance(step, Check):
+        elif isinstance(step, CheckStep):
             self._check(step, at)
-        elif isinstance(step, Confirm):
+        elif isinstance(step, ConfirmStep):
             self._confirm(step, at)
-        elif isinstance(step, Return):
+        elif isinstance(step, ReturnStep):
             return Returned(evaluate(step.value, self._names))
-        elif isinstance(step, If):
+        elif isinstance(step, IfStep):
             return (yield from self._block(step.body, f"{at}.")) if self._if(step, at) else None
-        elif isinstance(step, For):
+        elif isinstance(step, ForStep):
             return (yield from self._for(step, at))
         return None
 
     # --- calls
 
-    def _do(self, step: Do, at: str) -> None:
+    def _do(self, step: DoStep, at: str) -> None:
         bind = step.bind.text if step.bind else ""
         arguments = members(step.arguments, self._names)
         self._bind(bind, self._caller.do(step.tool.text, arguments, bind, at))
 
     def _make(self, step: MakeStep, at: str) -> None:
         names = [word.text.removeprefix("$") for word in step.inputs]
-        make = Make(
+        make = MakeRequest(
             bind=step.bind.text,
             type=step.type.text,
             inputs={name: self._names.look_up(name) for name in names},
@@ -105,7 +116,7 @@ class Interpreter:
 
     # --- conditions, loops
 
-    def _check(self, step: Check, at: str) -> None:
+    def _check(self, step: CheckStep, at: str) -> None:
         if at in self._journal.history.passed:
             return
         text = step.condition.text[:MAX_CONDITION]
@@ -130,7 +141,7 @@ class Interpreter:
         except AdjournError as error:  # what cannot be looked at does not hold
             return error.message
 
-    def _if(self, step: If, at: str) -> bool:
+    def _if(self, step: IfStep, at: str) -> bool:
         known = self._journal.history.passed.get(at)
         if known is not None:
             return isinstance(known, kinds.IfTrue)
@@ -140,12 +151,12 @@ class Interpreter:
         self._means.emit(kind.KIND, {"condition": text})
         return kind is kinds.IfTrue
 
-    def _confirm(self, step: Confirm, at: str) -> None:
+    def _confirm(self, step: ConfirmStep, at: str) -> None:
         """At the top level it has counted from the beginning; in a body it counts from here on."""
         if "." in at:
             self._permissions.ask_before(self._document, step)
 
-    def _for(self, step: For, at: str) -> Walk:
+    def _for(self, step: ForStep, at: str) -> Walk:
         items = evaluate(step.value, self._names)
         name = step.variable.text
         if not isinstance(items, list):

@@ -15,7 +15,7 @@ from adjourn.aex import Policy
 from adjourn.checkpoints import triggers
 from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds
-from adjourn.policy import Places, arguments_digest, encoded
+from adjourn.policy import CallPaths, arguments_digest, encoded
 from adjourn.tasks import SYSTEM, Admitted, Fact, Task, following, idempotency
 from adjourn.tasks.decision import Call
 from adjourn.tasks.session import Session
@@ -197,7 +197,7 @@ def value_of(task: Task, document: str) -> Any:
     return msgspec.json.decode(data)
 
 
-def call_of(tool: str, arguments: Mapping[str, Any], where: Places, *, effectful: bool) -> Call:
+def call_of(tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool) -> Call:
     """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
     return Call(
         tool=tool,

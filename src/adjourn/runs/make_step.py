@@ -35,7 +35,7 @@ _LITERAL = frozenset(("json", "num", "int", "bool", *_CONTAINERS))
 """Types whose values are written as JSON. A type that is not known is a kind of text."""
 
 
-class Make(msgspec.Struct, frozen=True, kw_only=True):
+class MakeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a step asks for. `inputs` are by name, as JSON values."""
 
     bind: str
@@ -44,11 +44,11 @@ class Make(msgspec.Struct, frozen=True, kw_only=True):
     instructions: list[str]
 
 
-def system(make: Make) -> str:
+def system(make: MakeRequest) -> str:
     return SYSTEM.format(bind=make.bind, type=make.type, form=_FORMS.get(make.type, _PLAIN))
 
 
-def prompt(make: Make) -> str:
+def prompt(make: MakeRequest) -> str:
     """The instructions and the inputs. Raises `ModelError` when they are too long for any model."""
     lines = [f"Make `{make.bind}`, of type {make.type}."]
     if make.instructions:
@@ -64,13 +64,13 @@ def prompt(make: Make) -> str:
     return asked
 
 
-def make_value(model: Model, make: Make) -> tuple[Any, Completion]:
+def make_value(model: Model, make: MakeRequest) -> tuple[Any, Completion]:
     """Ask the model; its answer as a value of the type. Raises `ModelError`."""
     completion = model.complete(system(make), prompt(make))
     return taken(make, completion.text), completion
 
 
-def taken(make: Make, answer: str) -> Any:
+def taken(make: MakeRequest, answer: str) -> Any:
     """An answer as a value of the declared type. Raises `ModelError` for one that is of another."""
     text = _unfenced(answer)
     if make.type not in _LITERAL:
@@ -89,7 +89,7 @@ def taken(make: Make, answer: str) -> Any:
     return value
 
 
-def _other(make: Make, text: str, why: str) -> ModelError:
+def _other(make: MakeRequest, text: str, why: str) -> ModelError:
     reason = f" ({why})" if why else ""
     return ModelError(
         f"the answer for `{make.bind}` is not of type {make.type}{reason}: {text[:80]!r}",

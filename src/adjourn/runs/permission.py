@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex import Confirm, Document, Policy, Rule, glob_text, layer, merge, split_scope
+from adjourn.aex import ConfirmStep, Document, Policy, Rule, glob_text, layer, merge, split_scope
 
 MAKE = "make"
 """The name under which a `make` step is counted. No rule needs to allow it."""
@@ -28,7 +28,7 @@ class Permissions(msgspec.Struct):
     def of(cls, policy: Policy | None, contract: Policy) -> Permissions:
         return cls(merge(policy, contract), contract if policy is None else policy)
 
-    def ask_before(self, document: Document, step: Confirm) -> None:
+    def ask_before(self, document: Document, step: ConfirmStep) -> None:
         """Ask from now on before what a `confirm` names that stands in a body."""
         rules = layer(Document(source=document.source, tree=document.tree, steps=[step])).confirm
         self.effective = _changed(self.effective, confirm=[*self.effective.confirm, *rules])

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adjourn.aex import Make as MakeStep
-from adjourn.aex import check_inputs, discover, examine, finding, load, steps_of
+from adjourn.aex import MakeStep, check_inputs, discover, examine, finding, load, steps_of
 from adjourn.clients import Desk, Setting
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding

@@ -18,10 +18,10 @@ from adjourn.log import kinds, timestamp
 from adjourn.models import Model, ModelError
 from adjourn.policy import UNKNOWN, encoded
 from adjourn.policy.arguments import places
-from adjourn.policy.protected import Places, protected_path, reason_for
+from adjourn.policy.protected import ProtectedPlaces, protected_path, reason_for
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.journal import Journal, call_of
-from adjourn.runs.make_step import Make, make_value
+from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, Permissions
 from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks import Approval, Block, Forward, Task
@@ -64,7 +64,7 @@ class Means(msgspec.Struct, kw_only=True):
     emit: Emit
     stop: Stop
     model: Model | None = None
-    protected: Places
+    protected: ProtectedPlaces
 
 
 class Caller:
@@ -92,7 +92,7 @@ class Caller:
         self._means.emit("tool.result", {"tool": name, "bind": bind or None, "result": shown(value)})
         return value
 
-    def make(self, make: Make, at: str) -> Any:
+    def make(self, make: MakeRequest, at: str) -> Any:
         """What a model makes; from an earlier sitting, if it did so there. Raises `BlockedError`."""
         if (kept := self._journal.result(at)) is not None:
             return self._journal.value(kept.result)

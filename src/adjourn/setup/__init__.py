@@ -7,11 +7,11 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy
     from adjourn.setup.places import SERVER_FILES, home
-    from adjourn.setup.plan import Note
+    from adjourn.setup.plan import SetupNote
 
 __all__ = [
     "SERVER_FILES",
-    "Note",
+    "SetupNote",
     "findings",
     "has_code_behind_proxy",
     "home",
@@ -21,7 +21,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Note": "plan",
+            "SetupNote": "plan",
             "SERVER_FILES": "places",
             "findings": "checks",
             "has_code_behind_proxy": "checks",

@@ -19,7 +19,7 @@ from adjourn.policy import read_contract
 from adjourn.setup import jsonc, servers, starting, toml_text, weakening
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import CLAUDE_HOOKS, CLAUDE_LOCAL, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
-from adjourn.setup.plan import Plan, plan
+from adjourn.setup.plan import SetupPlan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "look whether a person wanted it: an agent can write in a workspace"
@@ -116,7 +116,7 @@ def _search_refused(root: str) -> Iterator[Finding]:
             )
 
 
-def _missing(made: Plan, root: str) -> Iterator[Finding]:
+def _missing(made: SetupPlan, root: str) -> Iterator[Finding]:
     for change in made.pending:
         name = os.path.relpath(change.path, root)
         name = name if not name.startswith("..") else change.path

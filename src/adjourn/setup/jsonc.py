@@ -26,18 +26,18 @@ _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """A value, and where it stands: `text[start:end]`. `parts` are the members of an object or a list, by name or place."""
 
     start: int
     end: int
     value: Any
-    parts: dict[Step, Node]
+    parts: dict[Step, JsonNode]
     keys: dict[Step, int]
     """Where the names of an object's members begin."""
 
 
-def read(text: str) -> Node:
+def read(text: str) -> JsonNode:
     """The document. Raises `InvalidError` with the line."""
     reader = _Reader(text)
     at = reader.blank(0)
@@ -59,7 +59,7 @@ class _Reader:
         found = _BLANK.match(self.text, at)
         return found.end() if found else at
 
-    def value(self, at: int, depth: int) -> Node:
+    def value(self, at: int, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
             raise self.wrong(f"more than {MAX_DEPTH} levels", at)
         first = self.text[at : at + 1]
@@ -69,11 +69,11 @@ class _Reader:
             return self.list(at, depth)
         if first == '"':
             value, end = self.string(at)
-            return Node(at, end, value, {}, {})
+            return JsonNode(at, end, value, {}, {})
         found = _SCALAR.match(self.text, at)
         if found is None:
             raise self.wrong("no JSON value", at)
-        return Node(at, found.end(), json.loads(found[0]), {}, {})
+        return JsonNode(at, found.end(), json.loads(found[0]), {}, {})
 
     def string(self, at: int) -> tuple[str, int]:
         found = _STRING.match(self.text, at)
@@ -85,8 +85,8 @@ class _Reader:
             raise self.wrong("a string that does not end, or holds what it may not", at)
         return value, found.end()
 
-    def object(self, at: int, depth: int) -> Node:
-        parts: dict[Step, Node] = {}
+    def object(self, at: int, depth: int) -> JsonNode:
+        parts: dict[Step, JsonNode] = {}
         keys: dict[Step, int] = {}
         place = self.blank(at + 1)
         while self.text[place : place + 1] != "}":
@@ -101,15 +101,15 @@ class _Reader:
             keys[name] = place
             parts[name] = self.value(self.blank(colon + 1), depth + 1)
             place = self.after(parts[name].end, "}")
-        return Node(at, place + 1, {name: part.value for name, part in parts.items()}, parts, keys)
+        return JsonNode(at, place + 1, {name: part.value for name, part in parts.items()}, parts, keys)
 
-    def list(self, at: int, depth: int) -> Node:
-        parts: dict[Step, Node] = {}
+    def list(self, at: int, depth: int) -> JsonNode:
+        parts: dict[Step, JsonNode] = {}
         place = self.blank(at + 1)
         while self.text[place : place + 1] != "]":
             parts[len(parts)] = part = self.value(place, depth + 1)
             place = self.after(part.end, "]")
-        return Node(at, place + 1, [part.value for part in parts.values()], parts, {})
+        return JsonNode(at, place + 1, [part.value for part in parts.values()], parts, {})
 
     def after(self, end: int, closing: str) -> int:
         """Where the next part begins, or the closing bracket stands."""
@@ -150,7 +150,7 @@ def _meant(old: Any, path: tuple[Step, ...], value: Any) -> Any:
     return members
 
 
-def _set(text: str, root: Node, path: tuple[Step, ...], value: Any) -> str:
+def _set(text: str, root: JsonNode, path: tuple[Step, ...], value: Any) -> str:
     node = root
     for depth, step in enumerate(path):
         _check(node, step)
@@ -160,7 +160,7 @@ def _set(text: str, root: Node, path: tuple[Step, ...], value: Any) -> str:
     return text[: node.start] + _dumped(value, _indent_at(text, node.start), _unit(text)) + text[node.end :]
 
 
-def _check(node: Node, step: Step) -> None:
+def _check(node: JsonNode, step: Step) -> None:
     right = dict if isinstance(step, str) else list
     if not isinstance(node.value, right) or (isinstance(step, int) and step > len(node.parts)):
         raise InvalidError(
@@ -174,7 +174,7 @@ def _nested(path: tuple[Step, ...], value: Any) -> Any:
     return value
 
 
-def _insert(text: str, node: Node, step: Step, value: Any) -> str:
+def _insert(text: str, node: JsonNode, step: Step, value: Any) -> str:
     """A new last part."""
     name = f"{json.dumps(step, ensure_ascii=False)}: " if isinstance(step, str) else ""
     outer, unit = _indent_at(text, node.start), _unit(text)

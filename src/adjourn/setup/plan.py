@@ -38,7 +38,7 @@ from adjourn.setup.places import (
 from adjourn.setup.registered import EVENTS, group, ours, table
 
 
-class Change(NamedTuple):
+class SettingsChange(NamedTuple):
     """A file as it is (None: it is not there), as it would be, and what that does."""
 
     path: str
@@ -47,7 +47,7 @@ class Change(NamedTuple):
     about: list[str]
 
 
-class Note(NamedTuple):
+class SetupNote(NamedTuple):
     """Something that was left alone, or that is left to do, and what to do about it."""
 
     path: str
@@ -56,23 +56,23 @@ class Note(NamedTuple):
 
 
 @dataclass
-class Plan:
+class SetupPlan:
     """The changes by path, in order, and what is to be said beside them."""
 
     root: str
     home: Home
-    changes: dict[str, Change] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    changes: dict[str, SettingsChange] = field(default_factory=dict)
+    notes: list[SetupNote] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
     proxied: set[str] = field(default_factory=set)
     """The servers that are, or will be, behind the proxy of a client with hooks, as it names them."""
 
     @property
-    def pending(self) -> list[Change]:
+    def pending(self) -> list[SettingsChange]:
         return [change for change in self.changes.values() if change.after != change.before]
 
 
-def plan(root: str, home: Home) -> Plan:
+def plan(root: str, home: Home) -> SetupPlan:
     """What `adjourn init` would do in a workspace."""
     return _Planner(root, home, starting.program(root)).made()
 
@@ -82,9 +82,9 @@ class _Planner:
         self._root = root
         self._home = home
         self._start = start
-        self._plan = Plan(root, home)
+        self._plan = SetupPlan(root, home)
 
-    def made(self) -> Plan:
+    def made(self) -> SetupPlan:
         self._policy()
         behind = {entry.client: self._servers(entry) for entry in SERVER_FILES}
         if has_claude(self._root, self._home):
@@ -114,10 +114,12 @@ class _Planner:
     def _change(self, path: str, after: str, about: str) -> None:
         known = self._plan.changes.get(path)
         before = known.before if known else self._text(path)
-        self._plan.changes[path] = Change(path, before, after, [*(known.about if known else []), about])
+        self._plan.changes[path] = SettingsChange(
+            path, before, after, [*(known.about if known else []), about]
+        )
 
     def _note(self, path: str, text: str, remedy: str) -> None:
-        if (note := Note(path, text, remedy)) not in self._plan.notes:
+        if (note := SetupNote(path, text, remedy)) not in self._plan.notes:
             self._plan.notes.append(note)
 
     def _understood(self, path: str, read: Callable[[str], Any]) -> Any:
@@ -133,7 +135,7 @@ class _Planner:
 
     def _policy(self) -> None:
         if discover(self._root) is None:
-            self._plan.changes[self._path(POLICY)] = Change(
+            self._plan.changes[self._path(POLICY)] = SettingsChange(
                 self._path(POLICY), None, templates.CLIENT_POLICY, ["a first policy"]
             )
             self._note(

@@ -38,7 +38,7 @@ from adjourn.log import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
 from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, POLICY, SERVER_FILES, Home
-from adjourn.setup.plan import Change
+from adjourn.setup.plan import SettingsChange
 
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"
@@ -46,7 +46,7 @@ MAX_RUNS = 1000
 _BY_HAND = "look at the copies beside it, restore by hand what is yours, and remove the folder"
 
 
-class Kept(msgspec.Struct, frozen=True, rename="camel"):
+class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
     """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there, `was`
     is the copy's digest.
 
@@ -61,11 +61,11 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    files: list[Kept]
+    files: list[UndoEntry]
     seal: str = ""
 
 
-class Restored(NamedTuple):
+class RestoredFile(NamedTuple):
     """A file that can be taken back: what it holds, and what it held (None: it was not there)."""
 
     path: str
@@ -74,14 +74,14 @@ class Restored(NamedTuple):
     made: int = 0
 
 
-class Left(NamedTuple):
+class NotRestored(NamedTuple):
     """A file that was changed since it was set up, and where it is as it was before ("": it was not there)."""
 
     path: str
     copy: str
 
 
-def make(changes: Iterable[Change], root: str) -> None:
+def make(changes: Iterable[SettingsChange], root: str) -> None:
     """Make the changes, all or, when one cannot be made, none."""
     wanted = list(changes)
     keys.check_outside(root)
@@ -89,7 +89,7 @@ def make(changes: Iterable[Change], root: str) -> None:
         check_way(change.path, root)
     with locked(root):
         number = _keep(wanted, root)
-        done: list[Change] = []
+        done: list[SettingsChange] = []
         try:
             for change in wanted:
                 replace(change.path, root, change.after.encode(), expect=_encoded(change.before))
@@ -105,7 +105,7 @@ def _encoded(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _keep(changes: list[Change], root: str) -> str:
+def _keep(changes: list[SettingsChange], root: str) -> str:
     missing = [_missing_folders(change.path) for change in changes]
     folder = make_folder(root, FOLDER)
     os.chmod(folder, 0o700)
@@ -118,14 +118,14 @@ def _keep(changes: list[Change], root: str) -> str:
             create_file(path, str(place), change.before.encode(), 0o600)
         held = "" if change.before is None else str(place)
         was = "" if change.before is None else digest(change.before.encode())
-        kept.append(Kept(change.path, digest(change.after.encode()), held, made, was))
+        kept.append(UndoEntry(change.path, digest(change.after.encode()), held, made, was))
     sealed = Manifest(kept, _seal(root, number, kept))
     manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
     write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     return number
 
 
-def _seal(root: str, number: str, files: list[Kept]) -> str:
+def _seal(root: str, number: str, files: list[UndoEntry]) -> str:
     text = msgspec.json.encode(["adjourn/undo/1", root, number, files])
     return hmac.digest(keys.secret(), text, "sha256").hex()
 
@@ -164,7 +164,7 @@ def _forget(root: str, number: str) -> None:
 # --- taking it back
 
 
-def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
+def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestored]]:
     """Every file as it was before the first run that has not been taken back, and the files that were changed since.
 
     Raises `NotFoundError` when nothing was set up, `InvalidError` for a manifest that is not ours.
@@ -176,8 +176,8 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
             "nothing was set up here that could be taken back", "`adjourn init` sets clients up"
         )
     known = _known(root, home)
-    found: dict[str, Restored] = {}
-    left: dict[str, Left] = {}
+    found: dict[str, RestoredFile] = {}
+    left: dict[str, NotRestored] = {}
     for number in runs:
         for kept in _manifest(root, number).files:
             if kept.path not in known or (kept.held and not kept.held.isdecimal()):
@@ -189,16 +189,16 @@ def undoable(root: str, home: Home) -> tuple[list[Restored], list[Left]]:
             there = bytes_or_none(kept.path, root)
             now = found[kept.path].after if kept.path in found else there
             if now == held or (now is not None and digest(now) == kept.now):
-                found[kept.path] = Restored(kept.path, there, held, kept.made)
+                found[kept.path] = RestoredFile(kept.path, there, held, kept.made)
                 left.pop(kept.path, None)  # what did not fit was taken back before a kill
             else:
                 copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
-                left.setdefault(kept.path, Left(kept.path, copy))
+                left.setdefault(kept.path, NotRestored(kept.path, copy))
     restored = [one for one in found.values() if one.path not in left and one.before != one.after]
     return restored, list(left.values())
 
 
-def _held(root: str, number: str, kept: Kept) -> bytes | None:
+def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:
     if not kept.held:
         return None
     path = os.path.join(root, FOLDER, number, kept.held)
@@ -229,7 +229,7 @@ def _known(root: str, home: Home) -> set[str]:
     return {home.claude, *(os.path.join(root, path) for path in relative)}
 
 
-def take_back(files: Iterable[Restored], root: str, *, keep: bool) -> None:
+def take_back(files: Iterable[RestoredFile], root: str, *, keep: bool) -> None:
     """Restore them. What was not there goes, with the folders that were made for it. `keep` the copies for what is left."""
     with locked(root):
         for one in files:

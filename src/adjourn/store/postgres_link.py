@@ -116,7 +116,7 @@ def _bounded() -> Any:
     """The class of our connections: psycopg's, but no wait is longer than the server may be silent."""
     psycopg = driver()
 
-    class Bounded(psycopg.Connection):  # type: ignore[misc, name-defined]  # of a module that is loaded late
+    class BoundedConnection(psycopg.Connection):  # type: ignore[misc, name-defined]  # of a module that is loaded late
         silence: float = STATEMENT_SECONDS + SILENCE_SECONDS
 
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
@@ -138,7 +138,7 @@ def _bounded() -> Any:
             except StopIteration as end:
                 return end.value
 
-    return Bounded
+    return BoundedConnection
 
 
 def place(url: str) -> str:

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
-from adjourn.aex.rules import Policy, Rule, Verdict
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, timestamp
 from adjourn.tasks.ledger import Approval, Ledger, definition_key, rate_key, rate_used
@@ -179,7 +179,7 @@ def decide(
 
 
 def _refusal(
-    policy: Policy, ledger: Ledger, call: Call, verdict: Verdict, claim: Claim | None
+    policy: Policy, ledger: Ledger, call: Call, verdict: RuleVerdict, claim: Claim | None
 ) -> Block | Replay | Continue | None:
     """What needs neither room nor a person: no rule permits it, it goes on, or what it is for happened already."""
     if verdict.effect == "deny":
@@ -217,7 +217,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
 
 
 def _asked(
-    ledger: Ledger, call: Call, verdict: Verdict, *, now: int, auto_confirm: bool, claim: Claim | None
+    ledger: Ledger, call: Call, verdict: RuleVerdict, *, now: int, auto_confirm: bool, claim: Claim | None
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
     doubt = doubt_repeated_by(ledger, call) if call.effectful and ledger.doubts else None

@@ -8,7 +8,7 @@ Owns: the lists and that rule. Must never: forward anything.
 
 from __future__ import annotations
 
-from adjourn.aex import Policy, Verdict
+from adjourn.aex import Policy, RuleVerdict
 from adjourn.tasks.decision import Block
 
 UNGATED = frozenset((
@@ -43,10 +43,10 @@ def is_vendors(name: str) -> bool:
     return name.startswith("mcp.") and name not in _NAMES
 
 
-def judge(policy: Policy, method: str, known: frozenset[str]) -> Verdict:
+def judge(policy: Policy, method: str, known: frozenset[str]) -> RuleVerdict:
     """The verdict on a method whose params are not looked at; `known` are those of the protocol that its sender may use."""
     if method in UNGATED and method in known:
-        return Verdict("allow")
+        return RuleVerdict("allow")
     name = rule_name(method)
     return policy.judge_open(name) if method in known else policy.judge(name)
 

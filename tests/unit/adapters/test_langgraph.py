@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
 from adjourn.adapters.langgraph import BEGIN, Plan, graph, plan
-from adjourn.aex.ast import For, If, Return, Step
+from adjourn.aex.ast import ForStep, IfStep, ReturnStep, Statement
 from adjourn.aex.check import examine
 from adjourn.errors import HeldError, InvalidError, UsageError
 from adjourn.log import kinds
@@ -185,14 +185,14 @@ def _check_edges(found: Plan) -> None:
     assert reached == set(found.nodes)
 
 
-def _living(steps: list[Step]) -> int:
+def _living(steps: list[Statement]) -> int:
     """How many steps do not stand behind a return."""
     living = 0
     for step in steps:
         living += 1
-        if isinstance(step, If | For):
+        if isinstance(step, IfStep | ForStep):
             living += _living(step.body)
-        if isinstance(step, Return):
+        if isinstance(step, ReturnStep):
             break
     return living
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.aex import effective
 from adjourn.aex.check import MAX_FINDINGS, examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, reference, render
 from adjourn.aex.json_policy import read_json_policy
-from adjourn.aex.policy import effective
 from adjourn.aex.seal import check_sealed
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
 from adjourn.aex.types import check_inputs, is_of, known_type

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex import templates
+from adjourn.aex import layer, templates
 from adjourn.aex.check import examine
 from adjourn.aex.format import comments, formatted
 from adjourn.aex.meaning import meaning
-from adjourn.aex.policy import layer
 from adjourn.errors import InvalidError
 from support import strategies
 

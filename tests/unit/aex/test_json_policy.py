@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex import json_policy
+from adjourn.aex import Policy, Rule, json_policy
 from adjourn.aex.json_policy import MAX_POLICIES, read, read_json_policy
-from adjourn.aex.rules import Policy, Rule
 from adjourn.aex.templates import SAMPLE_JSON_POLICY
 
 SCHEMA = Path(__file__).parents[3] / "spec" / "json-policy.schema.json"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.aex.match import (
-    Index,
+    PatternIndex,
     fold,
     glob_path,
     glob_text,
@@ -103,7 +103,7 @@ def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> Non
 
 @given(st.lists(strategies.tool_patterns, max_size=12), strategies.tool_names)
 def test_an_index_finds_what_a_scan_finds(patterns: list[str], name: str) -> None:
-    index = Index(enumerate(patterns))
+    index = PatternIndex(enumerate(patterns))
     expected = [position for position, pattern in enumerate(patterns) if matches(pattern, name)]
     assert index.all(name) == expected
     assert index.first(name) == (expected[0] if expected else None)

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex import policy as policies
-from adjourn.aex.policy import Policy, from_text, merge, not_granted
-from adjourn.aex.rules import Rule
+from adjourn.aex import Policy, Rule, from_text, layers, merge, not_granted
 from support import strategies
 
 
@@ -166,7 +164,7 @@ def test_what_no_allow_names_whole_vanishes_with_a_warning() -> None:
 
 def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A contract cannot make the merge grow without bound; what is beyond the bound is not granted, and said so."""
-    monkeypatch.setattr(policies, "MAX_NARROWED", 5)
+    monkeypatch.setattr(layers, "MAX_NARROWED", 5)
     own = policy(*(f"allow t where a is {number}" for number in range(3)))
     task = contract(*(f"use t where b is {number}" for number in range(3)), "use t where c is 1")
     assert len(merge(own, task).allow) == 3

@@ -12,7 +12,7 @@ import pytest
 
 import adjourn.aex
 from adjourn.aex import expr
-from adjourn.aex.ast import Do, Return
+from adjourn.aex.ast import DoStep, ReturnStep
 from adjourn.aex.check import examine
 from adjourn.aex.expr import Constant, ListOf, Name, ObjectOf, Text, Value, arguments, brace_balance, parse
 from adjourn.aex.shape import model
@@ -182,12 +182,15 @@ def test_pieces_of_values_know_their_places() -> None:
     names = [
         name.word
         for step in document.steps
-        if isinstance(step, Do)
+        if isinstance(step, DoStep)
         for e in step.arguments
         for name in expr.names(e.value)
     ]
     names += [
-        name.word for step in document.steps if isinstance(step, Return) for name in expr.names(step.value)
+        name.word
+        for step in document.steps
+        if isinstance(step, ReturnStep)
+        for name in expr.names(step.value)
     ]
     assert [(word.text, word.line, word.column) for word in names] == [
         ("b", 3, 14), ("c", 3, 21), ("e", 6, 5), ("f", 6, 8),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.aex import Policy, Rule, discover, effective, from_text, merge, not_granted
 from adjourn.aex.files import load
 from adjourn.aex.match import glob_text
-from adjourn.aex.policy import Policy, Rule, discover, effective, from_text, merge, not_granted
-from adjourn.aex.rules import CACHE_MAX
+from adjourn.aex.policy import CACHE_MAX
 from adjourn.aex.templates import POLICY
 
 SOURCE = ".aex/policy.aex"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.aex import Policy, from_text
 from adjourn.aex.match import glob_text
-from adjourn.aex.policy import Policy, from_text
 from adjourn.aex.where import values_at
 from support import strategies
 

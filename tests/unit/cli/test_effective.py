@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex.explain import Call, explain
-from adjourn.aex.policy import from_text
+from adjourn.aex import from_text
+from adjourn.aex.explain import CallQuery, explain
 from adjourn.cli import main as cli
 from support import strategies
 
@@ -218,7 +218,7 @@ def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str, nam
     """The answer is the verdict, and exactly the rules of the verdict decide."""
     policy, _ = from_text(text, "p")
     for paths in ((), ("src/a",), ("src/a", "b")):
-        call = Call(tool, {}, paths, named_only=named_only)
+        call = CallQuery(tool, {}, paths, named_only=named_only)
         verdict = policy.judge_call(tool, {}, paths, named_only=named_only)
         told = explain(policy, call)
         expected = {"deny": "no", "closed": "no"}.get(verdict.effect) or ("ask" if verdict.confirm else "yes")

@@ -93,7 +93,7 @@ def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.Mo
     monkeypatch.setattr("adjourn.cli.shared.output.time.monotonic", lambda: clock[0])
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr("sys.stderr", stream)
-        with output.Progress("counting") as progress:
+        with output.ProgressLine("counting") as progress:
             clock[0] += 0.5
             progress(1, 10)
             assert stream.getvalue() == ""
@@ -116,13 +116,13 @@ def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.Monk
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("adjourn.cli.shared.output._PROGRESS_AFTER", 0.01)
     monkeypatch.setattr("sys.stderr", stream := Terminal())
-    with suppress(KeyError), output.Waiting("reading"):
+    with suppress(KeyError), output.Spinner("reading"):
         assert told.wait(10)
         raise KeyError
     assert stream.getvalue().startswith("\rreading: 0 s ")
     assert stream.getvalue().endswith("\r\x1b[K")
     monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
-    with output.Waiting("reading"):
+    with output.Spinner("reading"):
         pass
     assert quiet.getvalue() == ""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.aex.policy import from_text
+from adjourn.aex import from_text
 from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.tools import BY_NAME, TOOLS
 from adjourn.code.workflow import payloads, phase_policy, phases

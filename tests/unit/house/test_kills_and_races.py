@@ -44,7 +44,7 @@ from adjourn.retention import gc
 from adjourn.retention.prune import Rules, plan, prune
 from adjourn.setup import undo
 from adjourn.setup.places import home
-from adjourn.setup.plan import Change
+from adjourn.setup.plan import SettingsChange
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import Forward, Replay
 from adjourn.tasks.lease import Sitting
@@ -442,10 +442,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 PLACES = (".mcp.json", ".cursor/mcp.json")
 
 
-def set_up(root: Path, text: str) -> list[Change]:
+def set_up(root: Path, text: str) -> list[SettingsChange]:
     paths = [root / place for place in PLACES]
     return [
-        Change(str(path), path.read_text() if path.exists() else None, text, ["a test"]) for path in paths
+        SettingsChange(str(path), path.read_text() if path.exists() else None, text, ["a test"])
+        for path in paths
     ]
 
 
@@ -525,7 +526,7 @@ def test_of_two_set_ups_at_once_one_is_made_and_can_be_taken_back(root: Path) ->
             assert go_on.wait(10)
         return real(folder, name, *args)
 
-    def run(changes: list[Change]) -> None:
+    def run(changes: list[SettingsChange]) -> None:
         try:
             undo.make(changes, str(root))
         except ConflictError as error:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.aex import from_text
 from adjourn.aex.check import examine
-from adjourn.aex.policy import from_text
 from adjourn.aex.templates import POLICY, sample_task
 from adjourn.aex.text import LETTERS, NAME, only
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES

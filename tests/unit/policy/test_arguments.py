@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.aex.policy import Policy, from_text
+from adjourn.aex import Policy, from_text
 from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
 from support.strategies import json_values
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.policy.destructive import COMMANDS, DEFAULT, TOOLS, Matcher, Rule, read_settings
+from adjourn.policy.destructive import COMMANDS, DEFAULT, TOOLS, DestructiveRule, Matcher, read_settings
 
 MATCHER = Matcher()
 
@@ -21,7 +21,7 @@ def label(command: str) -> str:
 
 
 @pytest.mark.parametrize("rule", COMMANDS, ids=[rule.label for rule in COMMANDS])
-def test_each_rule_finds_its_example(rule: Rule) -> None:
+def test_each_rule_finds_its_example(rule: DestructiveRule) -> None:
     """The documented table is what is matched."""
     assert label(rule.example) == rule.label
     assert label(f"cd x && sudo {rule.example} | tee log") == rule.label

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from adjourn.host import folders
 from adjourn.policy.protected.calls import protected_path
-from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, Places, places_of
+from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces, places_of
 from adjourn.policy.protected.shell import TooLongError, simple_commands
 
 POLICY, STORE, CHECKPOINTS = ".aex/policy.aex", ".aex/adjourn.db", ".aex/checkpoints"
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProtectedPlaces:
     """A workspace in a home folder that has keys, with links to both."""
     home, work = tmp_path / "home", tmp_path / "home" / "work"
     for folder in (
@@ -53,7 +53,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     return places_of(os.path.realpath(work))
 
 
-def filled(value: Any, places: Places) -> Any:
+def filled(value: Any, places: ProtectedPlaces) -> Any:
     """A value with ROOT and HOME in its texts replaced."""
     if isinstance(value, str):
         return value.replace("ROOT", places.root).replace("HOME_", os.path.dirname(places.root))
@@ -246,7 +246,7 @@ COMMANDS = [
 @pytest.mark.parametrize("key", ["command", "cmd", "Command"])
 @pytest.mark.parametrize(("command", "place"), COMMANDS, ids=lambda value: str(value)[:60])
 def test_a_command_that_reaches_a_protected_place(
-    places: Places, key: str, command: str, place: str | None
+    places: ProtectedPlaces, key: str, command: str, place: str | None
 ) -> None:
     """It is found whatever quotes, patterns, variables, shells and folders stand between."""
     found = protected_path({key: filled(command, places)}, places, tool="shell.exec")
@@ -330,7 +330,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("command", HARMLESS, ids=lambda command: command[:60])
-def test_an_ordinary_command_passes(places: Places, command: str) -> None:
+def test_an_ordinary_command_passes(places: ProtectedPlaces, command: str) -> None:
     """What reads, speaks of, or stands beside a protected place may be run."""
     assert protected_path({"command": command, "description": "See .aex"}, places, tool="shell.exec") is None
 
@@ -356,7 +356,7 @@ def test_an_ordinary_command_passes(places: Places, command: str) -> None:
     ],
 )
 def test_a_command_in_words_and_from_elsewhere(
-    places: Places, arguments: dict[str, Any], place: str | None
+    places: ProtectedPlaces, arguments: dict[str, Any], place: str | None
 ) -> None:
     """A list is a program and its words; folders that the call gives count."""
     assert protected_path(filled(arguments, places), places, tool="shell.exec") == place
@@ -407,7 +407,7 @@ PATCHES = [
         {"whatever": "$"},
     ],
 )
-def test_a_patch_of_a_protected_file(places: Places, text: str, arguments: dict[str, Any]) -> None:
+def test_a_patch_of_a_protected_file(places: ProtectedPlaces, text: str, arguments: dict[str, Any]) -> None:
     """Its headers name it, in every form and under every name that such an argument has; any argument of a tool that patches."""
     text = filled(text, places)
 
@@ -437,7 +437,7 @@ def test_a_patch_of_a_protected_file(places: Places, text: str, arguments: dict[
         {"input": "one\ntwo .aex/policy.aex\n--- three\n"},
     ],
 )
-def test_a_patch_of_another_file_may_speak_of_it(places: Places, arguments: dict[str, Any]) -> None:
+def test_a_patch_of_another_file_may_speak_of_it(places: ProtectedPlaces, arguments: dict[str, Any]) -> None:
     """Lines within hunks, and texts that are written, are no headers."""
     assert protected_path(arguments, places, tool="edit_file") is None
 
@@ -469,7 +469,7 @@ def test_a_patch_of_another_file_may_speak_of_it(places: Places, arguments: dict
     ],
 )
 @pytest.mark.parametrize("key", ["sql", "query", "statement", "SQL"])
-def test_sql_that_opens_files(places: Places, key: str, sql: str, place: str | None) -> None:
+def test_sql_that_opens_files(places: ProtectedPlaces, key: str, sql: str, place: str | None) -> None:
     """A statement that opens a file by its name may not name a protected one; any other may speak of it."""
     assert protected_path({key: filled(sql, places)}, places, tool="db.query") == place
 
@@ -508,7 +508,7 @@ def test_sql_that_opens_files(places: Places, key: str, sql: str, place: str | N
     ],
 )
 def test_what_is_around_a_protected_place(
-    places: Places, tool: str, arguments: dict[str, Any], place: str | None
+    places: ProtectedPlaces, tool: str, arguments: dict[str, Any], place: str | None
 ) -> None:
     """A tool that removes or moves, by its name, may not name a folder around one; others may."""
     assert protected_path(filled(arguments, places), places, tool=tool) == place
@@ -546,13 +546,13 @@ def test_what_is_around_a_protected_place(
     ],
 )
 def test_what_only_reads_may_read_all_but_the_keys(
-    places: Places, arguments: dict[str, Any], place: str | None
+    places: ProtectedPlaces, arguments: dict[str, Any], place: str | None
 ) -> None:
     """The policy and the history are no secrets; keys are, wherever a link or a URL leads from."""
     assert protected_path(filled(arguments, places), places, tool="read_file", reads=True) == place
 
 
-def test_keys_that_are_made_later_are_found(places: Places, tmp_path: Path) -> None:
+def test_keys_that_are_made_later_are_found(places: ProtectedPlaces, tmp_path: Path) -> None:
     """A link that stood there before the key leads to it all the same."""
     (tmp_path / "home/work/later").symlink_to(tmp_path / "home/.config/adjourn/keys/other.key")
     assert protected_path({"path": "README.md"}, places, reads=True) is None
@@ -560,7 +560,7 @@ def test_keys_that_are_made_later_are_found(places: Places, tmp_path: Path) -> N
     assert protected_path({"path": "later"}, places, reads=True) == KEYS
 
 
-def test_other_folders_for_keys(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_folders_for_keys(places: ProtectedPlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are where `ADJOURN_CONFIG` or `XDG_CONFIG_HOME` says; around a workspace only the keys themselves are closed."""
     for folder in ("xdg/adjourn/keys", "keys"):
         os.makedirs(f"{places.root}/{folder}")
@@ -604,7 +604,7 @@ def test_other_folders_for_keys(places: Places, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 @pytest.mark.parametrize("begin", ["rm ", "find . "])
-def test_no_text_is_judged_for_long(places: Places, begin: str, piece: str) -> None:
+def test_no_text_is_judged_for_long(places: ProtectedPlaces, begin: str, piece: str) -> None:
     """Every reading of a command, of SQL and of a patch takes time in proportion to its length."""
     text = begin + piece * (200_000 // len(piece))
     protected_path({"command": text, "sql": text, "patch": text, "input": text}, places, tool="delete_file")

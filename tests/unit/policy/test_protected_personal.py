@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.policy.protected.calls import protected_path, reason_for
-from adjourn.policy.protected.places import Places, places_of
+from adjourn.policy.protected.places import ProtectedPlaces, places_of
 from adjourn.policy.speaking import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
 
 SPEAKING = [
@@ -155,33 +155,33 @@ SILENT = [
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+def places(tmp_path_factory: pytest.TempPathFactory) -> ProtectedPlaces:
     return places_of(str(tmp_path_factory.mktemp("work")))
 
 
-def found(line: object, places: Places, key: str = "command") -> str | None:
+def found(line: object, places: ProtectedPlaces, key: str = "command") -> str | None:
     return protected_path({key: line}, places, tool="Bash")
 
 
 @pytest.mark.parametrize("line", SPEAKING)
-def test_a_command_that_speaks_for_a_person_is_recognised(line: str, places: Places) -> None:
+def test_a_command_that_speaks_for_a_person_is_recognised(line: str, places: ProtectedPlaces) -> None:
     """However it is quoted, wrapped, fed, handed to another program, or given a terminal."""
     assert (found(line, places) or "").startswith("adjourn ")
 
 
 @pytest.mark.parametrize("line", SILENT)
-def test_a_command_that_only_names_or_reads_them_is_left_alone(line: str, places: Places) -> None:
+def test_a_command_that_only_names_or_reads_them_is_left_alone(line: str, places: ProtectedPlaces) -> None:
     assert found(line, places) is None
 
 
-def test_a_command_of_words_is_recognised_like_a_line(places: Places) -> None:
+def test_a_command_of_words_is_recognised_like_a_line(places: ProtectedPlaces) -> None:
     assert found(["adjourn", "approve", "k"], places) == "adjourn approve"
     assert found(["bash", "-c", "adjourn approve k"], places, "cmd") == "adjourn approve"
     assert found("adjourn approve k", places, "script") == "adjourn approve"
     assert found(["grep", "-rn", "adjourn approve k"], places) is None
 
 
-def test_every_command_of_the_tables_is_recognised(places: Places) -> None:
+def test_every_command_of_the_tables_is_recognised(places: ProtectedPlaces) -> None:
     for table in (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT):
         for name, given in table.items():
             for one in given:

@@ -11,7 +11,7 @@ import pytest
 
 from adjourn.setup import jsonc, servers, starting
 from adjourn.setup.places import home
-from adjourn.setup.plan import Plan, plan
+from adjourn.setup.plan import SetupPlan, plan
 
 HERE = os.path.dirname(sys.executable)
 OURS = [f"{HERE}/adjourn"]
@@ -77,13 +77,13 @@ def test_words_of_another_server_do_not_make_it_a_proxy(root: str) -> None:
     assert not servers.is_code(entry("adjourn", "proxy", "--", "npx", "adjourn", "code"), root)
 
 
-def _planned(root: str, *words: str) -> Plan:
+def _planned(root: str, *words: str) -> SetupPlan:
     path = Path(root) / ".mcp.json"
     path.write_bytes(b'{"mcpServers": {"files": %s}}' % json.dumps(entry(*words)).encode())
     return plan(root, home({"HOME": f"{root}/../home"}))
 
 
-def _after(made: Plan, root: str) -> tuple[list[str], str]:
+def _after(made: SetupPlan, root: str) -> tuple[list[str], str]:
     change = made.changes.get(f"{root}/.mcp.json")
     text = change.after if change else (Path(root) / ".mcp.json").read_text()
     server = jsonc.read(text).value["mcpServers"]["files"]

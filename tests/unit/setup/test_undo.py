@@ -14,7 +14,7 @@ import pytest
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.setup import undo
 from adjourn.setup.places import home
-from adjourn.setup.plan import Change
+from adjourn.setup.plan import SettingsChange
 
 HELD, WANTED = '{"held": 0}', '{"a": 1}'
 
@@ -33,9 +33,9 @@ def undone(root: Path) -> None:
     undo.take_back(files, str(root), keep=False)
 
 
-def change(root: Path, text: str) -> Change:
+def change(root: Path, text: str) -> SettingsChange:
     path = root / ".mcp.json"
-    return Change(str(path), path.read_text() if path.exists() else None, text, ["a test"])
+    return SettingsChange(str(path), path.read_text() if path.exists() else None, text, ["a test"])
 
 
 @pytest.mark.parametrize("unwritten", [HELD, WANTED])

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex.policy import Policy
-from adjourn.aex.rules import Rule
+from adjourn.aex import Policy, Rule
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import mcp_types
 import pytest
 
-from adjourn.aex.rules import CLOSED
+from adjourn.aex.rule import CLOSED
 from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, refusal, rule_name
 from support.policies import policy_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex.policy import Policy
+from adjourn.aex import Policy
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import timestamp

@@ -8,7 +8,7 @@ import click
 
 from adjourn.checkpoints import AUDIT_FILE, JSON_FILE, find, folder_writing, is_knowledge, is_temporary
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Waiting, say, say_json
+from adjourn.cli.shared.output import Spinner, say, say_json
 from adjourn.errors import RefusedError
 from adjourn.host import locked
 
@@ -31,7 +31,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     elsewhere with `adjourn import`.
     """
     found = find(context.store, name)
-    with Waiting("writing"):
+    with Spinner("writing"):
         if target:
             _make(target)
             with locked(target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Waiting, say, say_json
+from adjourn.cli.shared.output import Spinner, say, say_json
 from adjourn.cli.shared.sizes import shown
 from adjourn.retention import collect
 
@@ -20,7 +20,7 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
     and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. A
     store does not get smaller by it; it reuses the room.
     """
-    with Waiting("looking"):
+    with Spinner("looking"):
         freed = collect(context.store_or_none(), context.root, context.now)
     if as_json:
         say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})

@@ -10,7 +10,7 @@ import click
 from adjourn import handover
 from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
-from adjourn.cli.shared.output import Waiting, complain, safe, say, say_json
+from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
 from adjourn.host import ids, keys
 from adjourn.tasks import Task
@@ -54,7 +54,7 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
 
 def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
 
-    with Waiting("verifying"):
+    with Spinner("verifying"):
         verified = verify(directory)
         made, note = handover.import_folder(context.make_store(), verified, vouched=True)
     if note:

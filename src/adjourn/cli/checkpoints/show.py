@@ -9,7 +9,7 @@ import msgspec
 
 from adjourn.checkpoints import document_of, folder, known_to, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.lookup import Found, find
+from adjourn.cli.shared.lookup import FoundCheckpoint, find
 from adjourn.cli.shared.output import described, facts, safe, safe_lines, say, say_json
 from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
@@ -31,7 +31,7 @@ def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> 
     NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
     folder has is verified and shown.
     """
-    found: Found = find(context, name)
+    found: FoundCheckpoint = find(context, name)
     told = _told(context, found) | {"signer": trusted_signer(found.checkpoint)}
     texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
     if as_json:

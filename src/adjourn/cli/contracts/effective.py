@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from adjourn.aex import Call, discover, render
+from adjourn.aex import CallQuery, discover, render
 from adjourn.aex import effective as merged
 from adjourn.aex.explain import explain
 from adjourn.cli.contracts.what_if import show_replay
@@ -183,7 +183,7 @@ def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) 
 
     paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
     is_request = tool.startswith("mcp.") and not is_vendors(tool)
-    call = Call(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
+    call = CallQuery(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
     return explain(permissions, call)
 
 

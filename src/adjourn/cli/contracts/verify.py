@@ -9,8 +9,8 @@ import click
 
 from adjourn.checkpoints import anchors
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
-from adjourn.cli.shared.output import Progress, Waiting, complain, safe, say, say_json
-from adjourn.cli.shared.signatures import Asked, secret_of, verify_signature, with_secret
+from adjourn.cli.shared.output import ProgressLine, Spinner, complain, safe, say, say_json
+from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.errors import NotFoundError, RefusedError, UsageError
 from adjourn.tasks import KeptHeads, tasks_of
 from adjourn.verification import Around, Report, verify_folder, verify_store, verify_task
@@ -79,7 +79,7 @@ def verify(
             raise UsageError(
                 "--expect-head, --quick and --accept are for histories", "leave them out for a contract"
             )
-        asked = Asked(what, signature, signer, secret_of(key, key_file))
+        asked = SignatureQuery(what, signature, signer, secret_of(key, key_file))
         return verify_signature(asked, as_json=as_json)
     if signature or signer or key is not None or key_file is not None:
         raise UsageError(
@@ -89,7 +89,7 @@ def verify(
         if accept:
             raise UsageError("--accept is for a task of the store", "name the task")
 
-        with Waiting("verifying"):
+        with Spinner("verifying"):
             report = verify_folder(what, expect_head=expect_head)
     else:
         report = _of_store(context, what, expect_head, deep=not quick)
@@ -105,7 +105,7 @@ def verify(
 def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> Report:
 
     around = Around(reading_secret(), context.root)
-    with Progress("verifying") as progress:
+    with ProgressLine("verifying") as progress:
         if what:
             task = _task_id(context, what)
             return verify_task(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext
-from adjourn.cli.shared.output import Waiting, say, say_json, table
+from adjourn.cli.shared.output import Spinner, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
 from adjourn.policy.arguments import places
@@ -63,7 +63,7 @@ def _replayed(policy: Policy, context: CommandContext) -> Replay:
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     result = Replay(policy, placed)
-    with Waiting("judging the recorded calls"):
+    with Spinner("judging the recorded calls"):
         for task in sorted(context.store.streams()):
             result.take(task, _events(context.store, task))
     return result

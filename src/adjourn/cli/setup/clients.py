@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, unified_diff
-from adjourn.setup import SERVER_FILES, Note, home
+from adjourn.setup import SERVER_FILES, SetupNote, home
 from adjourn.setup import undo as undoing
 from adjourn.setup.plan import plan
 
@@ -52,7 +52,7 @@ def set_up(*, yes: bool, as_json: bool) -> int:
     pending = made.pending
     shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
     clients = ", ".join(made.clients) or NO_CLIENT
-    notes = made.notes if made.clients else [*made.notes, Note(root, _WANTED, _BY_HAND)]
+    notes = made.notes if made.clients else [*made.notes, SetupNote(root, _WANTED, _BY_HAND)]
     if not pending:
         said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
         _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=as_json, done=False)
@@ -77,7 +77,7 @@ def undo(*, yes: bool, as_json: bool) -> int:
     files, left = undoing.undoable(root, at)
     shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
     notes = [
-        Note(
+        SetupNote(
             one.path,
             "was changed since, and stays",
             f"as it was before: {one.copy}" if one.copy else "it was not there before",
@@ -110,7 +110,7 @@ def _agreed(head: str, shown: list[Shown], *, yes: bool, as_json: bool) -> bool:
 
 
 def _tell(
-    said: str, shown: list[Shown], notes: Sequence[Note], root: str, *, as_json: bool, done: bool
+    said: str, shown: list[Shown], notes: Sequence[SetupNote], root: str, *, as_json: bool, done: bool
 ) -> None:
     if as_json:
         told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]

@@ -210,8 +210,8 @@ class Story:
 
     # --- the means
 
-    def _client(self, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> Client:
-        return Client(self, name, mode, steps)
+    def _client(self, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> DemoClient:
+        return DemoClient(self, name, mode, steps)
 
     def _holder(self) -> int:
         """The process of the session that is at work, as the task's history names it."""
@@ -258,7 +258,7 @@ class Story:
             click.echo(part.rstrip())
 
 
-class Client:
+class DemoClient:
     """A running `demo_client`, whose steps are told as they come."""
 
     def __init__(self, story: Story, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> None:

@@ -15,7 +15,6 @@ import click
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
-from adjourn.code.server.tools import TOOLS
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.host import GitCommand, distrusting, keys, strays
@@ -231,6 +230,8 @@ def _code_refused(context: CommandContext) -> Iterator[Finding]:
         return
     with suppress(AdjournError):  # `_policy` has said it
         policy = read_contract(context.root).policy
+        from adjourn.code.server.tools import TOOLS  # noqa: PLC0415  # SQLite: not for `--help`
+
         names = [tool.name for tool in TOOLS]
         refused = [name for name in names if not (policy.observe or policy.visible(name))]
         if refused:

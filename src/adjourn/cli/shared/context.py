@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from adjourn.cli.shared.output import Waiting
+from adjourn.cli.shared.output import Spinner
 from adjourn.errors import NotFoundError
 from adjourn.host.clock import now
 from adjourn.host.python import leave_working_folder
@@ -93,7 +93,7 @@ class CommandContext:
         """A task for reading, by its id or a beginning that only it has."""
         from adjourn.tasks import existing  # noqa: PLC0415
 
-        with Waiting(_READING):
+        with Spinner(_READING):
             return existing(self.store, name, clock=self.clock, secret=reading_secret())
 
     def writable(self, task: str) -> Task:
@@ -101,7 +101,7 @@ class CommandContext:
         from adjourn.host import keys  # noqa: PLC0415
         from adjourn.tasks import existing  # noqa: PLC0415
 
-        with Waiting(_READING):
+        with Spinner(_READING):
             return existing(self.store, task, clock=self.clock, secret=keys.secret())
 
 

@@ -2,7 +2,7 @@
 
 A brought folder is verified and taken in by the engine as a resume would, but into memory: reading writes nothing.
 
-Owns: `Found`, `find`. Must never: write into the workspace's store.
+Owns: `FoundCheckpoint`, `find`. Must never: write into the workspace's store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_HASH = 6
 _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'
 
 
-class Found(NamedTuple):
+class FoundCheckpoint(NamedTuple):
     """A checkpoint, where it was found, and the store that has its history: the workspace's, or one in memory."""
 
     checkpoint: Checkpoint
@@ -34,7 +34,7 @@ class Found(NamedTuple):
         return Task(self.store, self.checkpoint.event.task, clock=context.clock, secret=reading_secret())
 
 
-def as_resumed(context: CommandContext, name: str) -> Found:
+def as_resumed(context: CommandContext, name: str) -> FoundCheckpoint:
     """What a resume of `name` would find, and the store it would leave. Raises as that would."""
     kept = context.store_or_none()
     store: Store = kept or MemoryStore()
@@ -42,7 +42,7 @@ def as_resumed(context: CommandContext, name: str) -> Found:
         if kept is None:
             context.store  # noqa: B018  # says that there is none
         checkpoint, source = handover.locate(store, context.root, name)
-        return Found(checkpoint, source, store)
+        return FoundCheckpoint(checkpoint, source, store)
     scratch = MemoryStore()
     brought = folder_verification.verify_named(context.root, name)
     task = brought.checkpoint.event.task
@@ -53,10 +53,10 @@ def as_resumed(context: CommandContext, name: str) -> Found:
         if (upto := handover.vouched_for(kept, brought.checkpoint)) is not None:
             scratch.swap(f"vouched/{task}", str(upto), expect=None)
     checkpoint, source = handover.locate(scratch, context.root, name)
-    return Found(checkpoint, source, scratch)
+    return FoundCheckpoint(checkpoint, source, scratch)
 
 
-def find(context: CommandContext, name: str) -> Found:
+def find(context: CommandContext, name: str) -> FoundCheckpoint:
     """A checkpoint by its name, by six digits or more of its hash, or the last one of a task."""
     try:
         return _by_name(context, name)
@@ -66,7 +66,7 @@ def find(context: CommandContext, name: str) -> Found:
     store = context.store
     found = _by_hash(store, name.lower()) if len(name) >= MIN_HASH and _is_hex(name) else None
     if found is not None:
-        return Found(found, "store", store)
+        return FoundCheckpoint(found, "store", store)
     try:
         last = context.task(name).ledger.checkpoint
     except (NotFoundError, InvalidError):
@@ -79,11 +79,11 @@ def find(context: CommandContext, name: str) -> Found:
     return _by_name(context, last)
 
 
-def _by_name(context: CommandContext, name: str) -> Found:
+def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:
     kept = context.store_or_none()
     if kept is not None:
         try:
-            return Found(find_named(kept, name), "store", kept)
+            return FoundCheckpoint(find_named(kept, name), "store", kept)
         except NotFoundError:
             pass
     brought = folder_verification.verify_named(context.root, name)
@@ -92,7 +92,7 @@ def _by_name(context: CommandContext, name: str) -> Found:
     for text in (brought.extra.contract, brought.extra.policy):
         if text:
             scratch.put_blob(text.encode())
-    return Found(brought.checkpoint, "folder", scratch)
+    return FoundCheckpoint(brought.checkpoint, "folder", scratch)
 
 
 def _is_hex(text: str) -> bool:

@@ -165,7 +165,7 @@ def paint(text: str, colour: str, stream: TextIO) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
-class Progress:
+class ProgressLine:
     """A line on stderr for what takes more than a second, on a terminal only. Call it with how much is done."""
 
     def __init__(self, what: str) -> None:
@@ -190,7 +190,7 @@ class Progress:
             _clear()
 
 
-class Waiting:
+class Spinner:
     """The same for what cannot be counted: a line that says what is done, and for how long already."""
 
     def __init__(self, what: str) -> None:

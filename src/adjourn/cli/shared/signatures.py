@@ -58,7 +58,7 @@ def contract_text(path: str) -> bytes:
     return text.encode()
 
 
-class Asked(NamedTuple):
+class SignatureQuery(NamedTuple):
     """What `adjourn verify FILE` was asked."""
 
     file: str
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
     secret: bytes | None
 
 
-def verify_signature(asked: Asked, *, as_json: bool) -> int:
+def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
     text = contract_text(asked.file)
     path = asked.signature or signatures.place(asked.file)

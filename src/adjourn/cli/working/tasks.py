@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Progress, complain, say, say_json, table
+from adjourn.cli.shared.output import ProgressLine, complain, say, say_json, table
 from adjourn.cli.shared.task_view import as_told, each_task
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
@@ -24,7 +24,7 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
     """
     told: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
-    with Progress("reading tasks") as progress:
+    with ProgressLine("reading tasks") as progress:
         total = len(tasks_of(context.store))
         for number, (name, task) in enumerate(each_task(context)):
             if isinstance(task, AdjournError):

@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.policy.protected.calls import protected_path, reason_for
-    from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, Places, places_of
+    from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, ProtectedPlaces, places_of
     from adjourn.policy.protected.walking import paths_in, readings
     from adjourn.policy.protected.words import (
         COMMAND_KEYS,
@@ -42,7 +42,7 @@ __all__ = [
     "PROTECTED",
     "SIGNATURES",
     "SQL_KEYS",
-    "Places",
+    "ProtectedPlaces",
     "argument_key",
     "is_path_key",
     "only_reads",
@@ -63,7 +63,7 @@ if not TYPE_CHECKING:
             "PATCH_KEYS": "words",
             "PROGRAM_KEYS": "words",
             "PROTECTED": "places",
-            "Places": "places",
+            "ProtectedPlaces": "places",
             "SIGNATURES": "places",
             "SQL_KEYS": "words",
             "argument_key": "words",

@@ -15,7 +15,7 @@ from typing import Any
 
 from adjourn.policy import BY_CLIENT, OUR_COMMAND
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, Places
+from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, ProtectedPlaces
 from adjourn.policy.protected.walking import paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
@@ -43,7 +43,12 @@ _PATCHING = frozenset(("patch", "diff"))
 
 
 def protected_path(
-    arguments: object, places: Places, working_directory: str = "", *, tool: str = "", reads: bool = False
+    arguments: object,
+    places: ProtectedPlaces,
+    working_directory: str = "",
+    *,
+    tool: str = "",
+    reads: bool = False,
 ) -> str | None:
     """The protected place that a call of a tool would touch, if any.
 
@@ -72,7 +77,7 @@ def reason_for(found: str) -> tuple[str, str]:
 # --- a call that reads
 
 
-def _read(arguments: object, places: Places, working_directory: str) -> str | None:
+def _read(arguments: object, places: ProtectedPlaces, working_directory: str) -> str | None:
     base = working_directory or places.root
     for key, value in _texts(arguments):
         if isinstance(value, str) and key not in TARGET_KEYS and not _means_more(value):
@@ -99,7 +104,7 @@ def _means_more(text: str) -> bool:
 
 
 class _Search:
-    def __init__(self, arguments: object, places: Places, working_directory: str, tool: str) -> None:
+    def __init__(self, arguments: object, places: ProtectedPlaces, working_directory: str, tool: str) -> None:
         root = places.root
         self._arguments = arguments
         self._places = places

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from adjourn.policy.protected.personal import OURS, personal
-from adjourn.policy.protected.places import FOLDER, Places
+from adjourn.policy.protected.places import FOLDER, ProtectedPlaces
 from adjourn.policy.protected.programs import (
     GOING,
     PRINTERS,
@@ -26,7 +26,14 @@ from adjourn.policy.protected.programs import (
     without_runners,
 )
 from adjourn.policy.protected.reach import Reach, mentioned
-from adjourn.policy.protected.shell import UNKNOWN, Simple, TooLongError, Word, lists_hidden, simple_commands
+from adjourn.policy.protected.shell import (
+    UNKNOWN,
+    ShellWord,
+    Simple,
+    TooLongError,
+    lists_hidden,
+    simple_commands,
+)
 
 MAX_TEXT = 1024 * 1024
 """Characters of a line. A longer one is taken to reach what it likes."""
@@ -36,7 +43,7 @@ MAX_DEPTH = 5
 """Of shells that are given to shells. Deeper ones are taken so, too."""
 
 
-def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> str | None:
+def reached(line: str, places: ProtectedPlaces, bases: Iterable[str], depth: int = 0) -> str | None:
     """The protected place that a command line reaches, if any. It may run in any of the `bases`."""
     if len(line) > MAX_TEXT or depth > MAX_DEPTH:
         return FOLDER
@@ -54,17 +61,17 @@ def reached(line: str, places: Places, bases: Iterable[str], depth: int = 0) -> 
     )
 
 
-def reached_by_words(words: Sequence[str], places: Places, bases: Iterable[str]) -> str | None:
+def reached_by_words(words: Sequence[str], places: ProtectedPlaces, bases: Iterable[str]) -> str | None:
     """The same for a program and its words, which no shell has a part in."""
     command = Simple((0,))
-    command.words = [Word(word.partition("\0")[0]) for word in words]
+    command.words = [ShellWord(word.partition("\0")[0]) for word in words]
     return next((found for base in bases if (found := _Line(places, base, 0).judge([command]))), None)
 
 
 class _Line:
     """The commands of one line, which begins in one folder."""
 
-    def __init__(self, places: Places, base: str, depth: int, *, hidden: bool = False) -> None:
+    def __init__(self, places: ProtectedPlaces, base: str, depth: int, *, hidden: bool = False) -> None:
         self._places = places
         self._hidden = hidden
         self._bases: dict[tuple[int, ...], str] = {(): base}
@@ -97,7 +104,7 @@ class _Line:
     def _inner(self, line: str, base: str) -> str | None:
         return reached(line, self._places, [base], self._depth + 1)
 
-    def _run(self, words: Sequence[Word], command: Simple, reach: Reach) -> str | None:
+    def _run(self, words: Sequence[ShellWord], command: Simple, reach: Reach) -> str | None:
         words, fed = without_runners(words)
         if not words:
             return None
@@ -117,7 +124,7 @@ class _Line:
             return self._shell(rest, command, reach.base)
         return self._judged(program, words, command, reach)
 
-    def _judged(self, program: str, words: Sequence[Word], command: Simple, reach: Reach) -> str | None:
+    def _judged(self, program: str, words: Sequence[ShellWord], command: Simple, reach: Reach) -> str | None:
         rest = words[1:]
         if (special := SPECIAL.get(program)) is not None:
             found = special(reach, rest, lambda words: self._run(words, Simple(command.scope), reach))
@@ -129,20 +136,20 @@ class _Line:
         found = removed(reach, program, rest) if program in REMOVERS else None
         return found or reach.spoken_of(words, _given(command))
 
-    def _fed(self, words: Sequence[Word], before: Simple, reach: Reach) -> str | None:
+    def _fed(self, words: Sequence[ShellWord], before: Simple, reach: Reach) -> str | None:
         """What a program reaches that is given the output of another one as further words, by `xargs`."""
         named, _ = without_runners(before.words)
         program = name_of(words[0])
         if not named or only_reads(program, words[1:]) or program in PRINTERS:
             return None
         if name_of(named[0]) == "find":
-            return self._judged("find", [*named, Word("-delete")], before, reach)
-        listed = [Word(".*", wild=True)] if lists_hidden(named) else []
+            return self._judged("find", [*named, ShellWord("-delete")], before, reach)
+        listed = [ShellWord(".*", wild=True)] if lists_hidden(named) else []
         found = reach.named([*named[1:], *listed])
         removes = name_of(named[0]) in PRINTERS and program in REMOVERS
         return found or (reach.around(named[1:]) if removes else None)
 
-    def _shell(self, rest: Sequence[Word], command: Simple, base: str) -> str | None:
+    def _shell(self, rest: Sequence[ShellWord], command: Simple, base: str) -> str | None:
         """What is given to a shell: by its words, its input, or as a here-document."""
         piped = command.before.words[1:] if command.before is not None else []
         scripts = [word.text for word in (*rest, *piped) if word.text[:1] not in ("-", "")]
@@ -153,7 +160,7 @@ class _Line:
         scripts = [script for script in dict.fromkeys((*scripts, *_given(command))) if script not in SHELLS]
         return next((found for script in scripts if (found := self._inner(script, base))), None)
 
-    def _go(self, rest: Sequence[Word], scope: tuple[int, ...], reach: Reach) -> None:
+    def _go(self, rest: Sequence[ShellWord], scope: tuple[int, ...], reach: Reach) -> None:
         to = next((word.text for word in rest if word.text[:1] != "-"), "~")
         there = reach.from_folder(os.path.expanduser(to)).base
         if UNKNOWN not in to and os.path.isdir(there):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from adjourn.policy import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
 from adjourn.policy.protected.programs import name_of
 from adjourn.policy.protected.reach import glob_matches
-from adjourn.policy.protected.shell import UNKNOWN, Word
+from adjourn.policy.protected.shell import UNKNOWN, ShellWord
 
 OURS = ("adjourn", "aex")
 _HOSTS = frozenset((
@@ -42,7 +42,7 @@ _IN_TEXT = re.compile(
 )
 
 
-def personal(words: Sequence[Word], read: Sequence[str], *, fed: bool = False) -> str | None:
+def personal(words: Sequence[ShellWord], read: Sequence[str], *, fed: bool = False) -> str | None:
     """The command that a program and its words come to, if it speaks for a person. `read` are texts that it reads, `fed` tells
     that further words are added.
     """
@@ -67,7 +67,7 @@ def _in_text(text: str) -> str | None:
     )
 
 
-def _is_ours(word: Word) -> bool:
+def _is_ours(word: ShellWord) -> bool:
     text = word.text.casefold()
     if not word.wild and "adjourn" not in text and "aex" not in text:
         return False
@@ -77,11 +77,11 @@ def _is_ours(word: Word) -> bool:
     return name in (*OURS, "adjourn.__main__") or text.endswith("adjourn/__main__.py")
 
 
-def _is_anything(word: Word) -> bool:
+def _is_anything(word: ShellWord) -> bool:
     return UNKNOWN in word.text and not name_of(word).replace(UNKNOWN, "")
 
 
-def _commands(words: Sequence[Word], *, fed: bool) -> Iterator[str]:
+def _commands(words: Sequence[ShellWord], *, fed: bool) -> Iterator[str]:
     """The commands that speak for a person which the words behind our program may be."""
     first = next((at for at in range(len(words)) if _is_argument(words, at)), None)
     for at, word in enumerate(words):
@@ -95,7 +95,7 @@ def _commands(words: Sequence[Word], *, fed: bool) -> Iterator[str]:
             yield name
 
 
-def _speaks(name: str, rest: Sequence[Word]) -> bool:
+def _speaks(name: str, rest: Sequence[ShellWord]) -> bool:
     given = _GIVEN[name]
     if given == ALWAYS:
         return True
@@ -114,5 +114,5 @@ def _speaks(name: str, rest: Sequence[Word]) -> bool:
     return False
 
 
-def _is_argument(words: Sequence[Word], at: int) -> bool:
+def _is_argument(words: Sequence[ShellWord], at: int) -> bool:
     return words[at].text[:1] != "-" and (at == 0 or words[at - 1].text not in _VALUED)

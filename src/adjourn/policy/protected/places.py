@@ -36,7 +36,7 @@ _OF_CONFIG = ("keys", "heads", "settings.toml")
 """What is protected of the configuration where the workspace lies in its folder."""
 
 
-class Places:
+class ProtectedPlaces:
     """The protected places of one workspace. Paths are held against them in any case of letters."""
 
     def __init__(
@@ -176,13 +176,13 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def places_of(root: str, also: tuple[str, ...] = ()) -> Places:
+def places_of(root: str, also: tuple[str, ...] = ()) -> ProtectedPlaces:
     """The protected places of a workspace, given its real path; made once for the same environment."""
     return _made(root, also, folders.config(), folders.standby(), folders.account())
 
 
 @lru_cache(maxsize=64)
-def _made(root: str, also: tuple[str, ...], config: str, standby: str, account: str) -> Places:
+def _made(root: str, also: tuple[str, ...], config: str, standby: str, account: str) -> ProtectedPlaces:
     private: dict[str, str] = {}
     for name, folder in ((KEYS, config), (KEYS, account), (SOCKET, standby)):
         full = os.path.normpath(os.path.join(root, folder))
@@ -190,4 +190,4 @@ def _made(root: str, also: tuple[str, ...], config: str, standby: str, account: 
         for path in [os.path.join(full, part) for part in _OF_CONFIG] if around else [full]:
             private |= {path: name, os.path.realpath(path): name}
     keys = os.path.join(os.path.normpath(os.path.join(root, config)), "keys")
-    return Places(root, also, tuple((name, path) for path, name in private.items()), keys)
+    return ProtectedPlaces(root, also, tuple((name, path) for path, name in private.items()), keys)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adjourn.policy.protected.places import FOLDER
 from adjourn.policy.protected.reach import Reach
-from adjourn.policy.protected.shell import Word
+from adjourn.policy.protected.shell import ShellWord
 
 PRINTERS = frozenset(("echo", "printf", ":", "true", "false"))
 GOING = frozenset(("cd", "pushd", "set-location"))
@@ -53,16 +53,16 @@ _KEYWORDS = frozenset(
 _RUN_BY_FIND = ("-exec", "-execdir", "-ok", "-okdir")
 _PICTURES_OF_LINES = "0123456789,$;p "
 
-Run = Callable[[Sequence[Word]], str | None]
+Run = Callable[[Sequence[ShellWord]], str | None]
 """What a command of these words reaches."""
 
 
-def name_of(word: Word) -> str:
+def name_of(word: ShellWord) -> str:
     """A program's name, without its folder."""
     return os.path.basename(word.text).casefold().removesuffix(".exe")
 
 
-def only_reads(program: str, rest: Sequence[Word]) -> bool:
+def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
     """Whether a program changes nothing that its words name."""
     if program == "sed":
         return len(rest) > 1 and rest[0].text == "-n" and not rest[1].text.strip(_PICTURES_OF_LINES)
@@ -70,7 +70,7 @@ def only_reads(program: str, rest: Sequence[Word]) -> bool:
     return program in _READERS if own is None else bool(rest) and rest[0].text in own
 
 
-def without_runners(words: Sequence[Word]) -> tuple[Sequence[Word], bool]:
+def without_runners(words: Sequence[ShellWord]) -> tuple[Sequence[ShellWord], bool]:
     """A command without what runs it: keywords, assignments, `sudo`, `xargs` with their options; whether it is fed further words."""
     at, runs, fed = 0, False, False
     while at < len(words):
@@ -84,7 +84,7 @@ def without_runners(words: Sequence[Word]) -> tuple[Sequence[Word], bool]:
     return words[at:], fed
 
 
-def removed(reach: Reach, program: str, rest: Sequence[Word]) -> str | None:
+def removed(reach: Reach, program: str, rest: Sequence[ShellWord]) -> str | None:
     """The place that would go with what a program removes or moves."""
     operands = _operands(rest)
     return reach.around(operands[:-1] if program in _MOVERS and len(operands) > 1 else operands)
@@ -93,7 +93,7 @@ def removed(reach: Reach, program: str, rest: Sequence[Word]) -> str | None:
 # --- programs with ways of their own
 
 
-def _git(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+def _git(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
     del run
     words = list(rest)
     while words and words[0].text[:1] == "-":
@@ -116,27 +116,29 @@ def _git(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
     return reach.spoken_of(words)
 
 
-def _cleaned(reach: Reach, words: Sequence[Word], options: set[str], letters: set[str]) -> str | None:
+def _cleaned(reach: Reach, words: Sequence[ShellWord], options: set[str], letters: set[str]) -> str | None:
     """What `git clean` would remove."""
     if not {"n", "--dry-run"}.isdisjoint(options | letters) or {"f", "--force"}.isdisjoint(options | letters):
         return None
     if any(word.text.removeprefix("--exclude=").strip("/*") == FOLDER for word in words):
         return None  # it is left out
-    return reach.around(_operands(words) or [Word(".")])
+    return reach.around(_operands(words) or [ShellWord(".")])
 
 
-def _find(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+def _find(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
     """`find` names what it looks at by folders, and by tests that narrow that down."""
     words = [word.text for word in rest]
     first = next((at for at, text in enumerate(words) if text[:1] in ("-", "(", "!")), len(words))
-    folders, tests = list(rest[:first]) or [Word(".")], words[first:]
-    if found := reach.private(folders) or reach.named(Word(tests[at + 1]) for at in _places_of_files(tests)):
+    folders, tests = list(rest[:first]) or [ShellWord(".")], words[first:]
+    if found := reach.private(folders) or reach.named(
+        ShellWord(tests[at + 1]) for at in _places_of_files(tests)
+    ):
         return found
     runs = next((tests[at + 1 :] for at, text in enumerate(tests) if text in _RUN_BY_FIND), None)
     if runs is not None:
-        program = name_of(Word(runs[0])) if runs else ""
-        if program not in PRINTERS and not only_reads(program, [Word(text) for text in runs[1:]]):
-            found = run([Word(text.replace("{}", "")) for text in runs])
+        program = name_of(ShellWord(runs[0])) if runs else ""
+        if program not in PRINTERS and not only_reads(program, [ShellWord(text) for text in runs[1:]]):
+            found = run([ShellWord(text.replace("{}", "")) for text in runs])
             return found or _come_upon(reach, folders, tests)
     return _come_upon(reach, folders, tests) if "-delete" in tests else None
 
@@ -145,7 +147,7 @@ def _places_of_files(tests: Sequence[str]) -> list[int]:
     return [at for at, test in enumerate(tests[:-1]) if test.startswith(("-fprint", "-fls"))]
 
 
-def _come_upon(reach: Reach, folders: Sequence[Word], tests: Sequence[str]) -> str | None:
+def _come_upon(reach: Reach, folders: Sequence[ShellWord], tests: Sequence[str]) -> str | None:
     """The place that `find` would come upon."""
     files, ways = _files(reach), _alternatives(tests)
     for folder in folders:
@@ -208,23 +210,23 @@ def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:
     return True
 
 
-def _mkdir(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+def _mkdir(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
     del run
     found = reach.named(rest)
     return None if found == FOLDER else found  # it is there, and stays as it is
 
 
-def _rsync(reach: Reach, rest: Sequence[Word], run: Run) -> str | None:
+def _rsync(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
     del run
     deletes = any(word.text.startswith("--del") for word in rest)
     return (reach.around(rest[-1:]) if deletes else None) or reach.spoken_of(rest)
 
 
-SPECIAL: Mapping[str, Callable[[Reach, Sequence[Word], Run], str | None]] = {
+SPECIAL: Mapping[str, Callable[[Reach, Sequence[ShellWord], Run], str | None]] = {
     "git": _git, "find": _find, "mkdir": _mkdir, "rsync": _rsync,
 }  # fmt: skip
 """Programs whose words mean more than places."""
 
 
-def _operands(words: Sequence[Word]) -> list[Word]:
+def _operands(words: Sequence[ShellWord]) -> list[ShellWord]:
     return [word for word in words if word.text[:1] != "-"]

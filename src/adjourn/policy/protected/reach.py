@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, MAX_PATH, Places
-from adjourn.policy.protected.shell import UNKNOWN, Word
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
+from adjourn.policy.protected.shell import UNKNOWN, ShellWord
 from adjourn.policy.protected.walking import paths_in, readings
 
 _MAX_GLOB = 256
@@ -24,38 +24,38 @@ _WILDCARD = re.compile(r"[*?[{]")
 class Reach(NamedTuple):
     """The places, and the folder that words are read in; `hidden`: patterns match names that begin with a dot."""
 
-    places: Places
+    places: ProtectedPlaces
     base: str
     hidden: bool = False
 
     def from_folder(self, folder: str) -> Reach:
         return self._replace(base=os.path.join(self.base, folder))
 
-    def around(self, words: Iterable[Word]) -> str | None:
+    def around(self, words: Iterable[ShellWord]) -> str | None:
         """The place that a word names, or that lies beneath what it names."""
         return next((found for word in words if (found := self._named(word, around=True))), None)
 
-    def named(self, words: Iterable[Word]) -> str | None:
+    def named(self, words: Iterable[ShellWord]) -> str | None:
         """The place that a word names, or what stands in an option."""
         return next((found for word in words for one in _values(word) if (found := self._named(one))), None)
 
-    def private(self, words: Iterable[Word]) -> str | None:
+    def private(self, words: Iterable[ShellWord]) -> str | None:
         """The place among them that may not even be read."""
         values = (one for word in words for one in _values(word))
         return next(
             (found for one in values if (found := self._named(one)) and self.places.is_private(found)), None
         )
 
-    def written_by_option(self, words: Sequence[Word]) -> str | None:
+    def written_by_option(self, words: Sequence[ShellWord]) -> str | None:
         """What a program that otherwise only reads is told to write to, or to run."""
-        named: list[Word] = []
+        named: list[ShellWord] = []
         for at, word in enumerate(words):
             option, _, value = word.text.partition("=")
             if option in ("-o", "--output", "--pre") or option.startswith("--output-"):
-                named += [Word(value)] if value else words[at + 1 : at + 2]
+                named += [ShellWord(value)] if value else words[at + 1 : at + 2]
         return self.named(named)
 
-    def spoken_of(self, words: Iterable[Word], bodies: Iterable[str] = ()) -> str | None:
+    def spoken_of(self, words: Iterable[ShellWord], bodies: Iterable[str] = ()) -> str | None:
         """The place that a program of which nothing is known may reach: named, or spoken of in any of its texts."""
         words, bodies = list(words), list(bodies)
         if found := self.named(words):
@@ -63,9 +63,11 @@ class Reach(NamedTuple):
         for text in (*(word.text for word in words), *bodies):
             if found := mentioned(text, self.places):
                 return found
-        return self.named(Word(name.partition("\0")[0]) for body in bodies for name in texts.patched(body))
+        return self.named(
+            ShellWord(name.partition("\0")[0]) for body in bodies for name in texts.patched(body)
+        )
 
-    def _named(self, word: Word, *, around: bool = False) -> str | None:
+    def _named(self, word: ShellWord, *, around: bool = False) -> str | None:
         text = word.text.removeprefix(f"{UNKNOWN}/").removeprefix("~+/")
         if not text or "\n" in text or text == UNKNOWN:
             return None
@@ -85,13 +87,13 @@ class Reach(NamedTuple):
         return None
 
 
-def mentioned(text: str, places: Places) -> str | None:
+def mentioned(text: str, places: ProtectedPlaces) -> str | None:
     """The place that a text speaks of, whichever slash it has."""
     return places.mentioned(text) or places.mentioned(text.replace("\\", "/"))
 
 
 def matched(
-    pattern: str, places: Places, base: str, *, around: bool = False, hidden: bool = False
+    pattern: str, places: ProtectedPlaces, base: str, *, around: bool = False, hidden: bool = False
 ) -> str | None:
     """The place that a shell would put in the place of a pattern; with `around`, or one beneath what it would put there.
 
@@ -114,14 +116,14 @@ def _led(pattern: str) -> str:
     return os.path.realpath(folder or "/") + pattern[len(folder) :]
 
 
-def _values(word: Word) -> Iterable[Word]:
+def _values(word: ShellWord) -> Iterable[ShellWord]:
     """A word; of an option what stands behind `=`, or behind its letter."""
     if word.text[:1] != "-":
         yield word
     elif len(word.text) > 2:
-        yield Word(word.text[2:], word.wild)
+        yield ShellWord(word.text[2:], word.wild)
     if "=" in word.text:
-        yield Word(word.text.partition("=")[2], word.wild)
+        yield ShellWord(word.text.partition("=")[2], word.wild)
 
 
 def glob_matches(glob: str, part: str, *, hidden: bool = True) -> bool:

@@ -61,7 +61,7 @@ class TooLongError(Exception):
     """The text has more words, or more shells in one another, than anybody writes."""
 
 
-class Word(NamedTuple):
+class ShellWord(NamedTuple):
     """One reading of a word. `wild`: a shell would put names of files in its place."""
 
     text: str
@@ -76,9 +76,9 @@ class Simple:
     __slots__ = ("before", "bodies", "reads", "scope", "substituted", "words", "writes")
 
     def __init__(self, scope: tuple[int, ...], before: Simple | None = None) -> None:
-        self.words: list[Word] = []
-        self.reads: list[Word] = []
-        self.writes: list[Word] = []
+        self.words: list[ShellWord] = []
+        self.reads: list[ShellWord] = []
+        self.writes: list[ShellWord] = []
         self.bodies: list[str] = []
         self.substituted: list[str] = []
         self.before = before
@@ -92,7 +92,7 @@ def simple_commands(line: str) -> list[Simple]:
     """
     if _PLAIN.fullmatch(line):
         only = Simple((0,))
-        only.words = [Word(word) for word in line.split()]
+        only.words = [ShellWord(word) for word in line.split()]
         if len(only.words) > MAX_WORDS:
             raise TooLongError
         return [only]
@@ -258,7 +258,7 @@ class _Script:
         else:
             place = command.words if not into else command.reads if into in ("<", "<&") else command.writes
             words = [one for text in texts for one in (_expanded(text) if self._wild else [text])]
-            place += [Word(one, self._wild and not _WILD.isdisjoint(one)) for one in words]
+            place += [ShellWord(one, self._wild and not _WILD.isdisjoint(one)) for one in words]
             self._whole.words += len(words)
             if self._whole.words > MAX_WORDS:
                 raise TooLongError
@@ -330,7 +330,7 @@ class _Script:
         whole.announced = []
 
 
-def lists_hidden(words: Sequence[Word]) -> bool:
+def lists_hidden(words: Sequence[ShellWord]) -> bool:
     """Whether a command prints the names in a folder, those with a dot among them."""
     letters = {letter for word in words[1:] if word.text[:1] == "-" for letter in word.text}
     return bool(words) and os.path.basename(words[0].text) == "ls" and not {"a", "A"}.isdisjoint(letters)

@@ -8,15 +8,15 @@ Owns: `StoreConformance`, which pytest collects from a subclass. Must never: imp
 promise. In particular a store does not recompute the hash of an entry: whoever made the entry did, and verifying does again.
 """
 
-from adjourn.store.conformance.documents import Documents
+from adjourn.store.conformance.documents import DocumentCases
 from adjourn.store.conformance.histories import Histories, state_machine
 from adjourn.store.conformance.limits import Limits
 from adjourn.store.conformance.races import Races
 from adjourn.store.conformance.streams import Streams
-from adjourn.store.conformance.waiting import Waiting
+from adjourn.store.conformance.waiting import WatchCases
 
 __all__ = ["StoreConformance", "state_machine"]
 
 
-class StoreConformance(Streams, Documents, Limits, Races, Waiting, Histories):
+class StoreConformance(Streams, DocumentCases, Limits, Races, WatchCases, Histories):
     """Subclass it under a name that begins with `Test`, override `make_store`, and `opener` if there can be two."""

@@ -13,7 +13,7 @@ from adjourn.store.conformance.entries import entry, linked
 from adjourn.store.conformance.suite import NAMES, Suite, refused
 
 
-class Documents(Suite):
+class DocumentCases(Suite):
     """Refs change by compare-and-swap; blobs are kept by their digest, and forgotten for good."""
 
     def test_a_ref_is_changed_by_compare_and_swap(self) -> None:

@@ -17,7 +17,7 @@ from adjourn.store.conformance.entries import append_racing, entry
 from adjourn.store.conformance.suite import Suite, refused
 
 
-class Waiting(Suite):
+class WatchCases(Suite):
     """A watch ends with an append, with its time, and with the store."""
 
     def test_watching_returns_at_once_when_the_head_differs(self) -> None:

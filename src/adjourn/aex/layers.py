@@ -1,0 +1,264 @@
+"""Layers of permissions: a document's own, and what remains of a contract under a policy.
+
+Owns: turning documents into `Policy` values, the merge, discovery of the policy file, `effective`.
+Must never: judge a call (that is `policy`), let a contract widen a policy.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from adjourn.aex.ast import CheckpointRule, ConfirmStep, Document, LimitRule, OnceRule, Permission, Where
+from adjourn.aex.check import examine
+from adjourn.aex.diagnostics import finding, quoted
+from adjourn.aex.expr import Constant, Text, Value
+from adjourn.aex.files import load
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
+from adjourn.aex.text import BLANK, DIGITS, only
+from adjourn.aex.where import Test
+from adjourn.findings import Finding, Span
+
+MAX_NARROWED = 20_000
+"""Rules that a merge makes of pairs; what a contract asks for beyond it is not granted."""
+
+PLACES = (os.path.join(".aex", "policy.aex"), "aex.policy.aex")
+
+
+def layer(document: Document) -> Policy:
+    """The permissions that one document states: its rules, those of `confirm before` from the top level only."""
+    source = document.source
+    budgets = _budgets(document)
+    calls = budgets.pop("calls", None)
+    return Policy(
+        allow=_permissions("allow", document),
+        deny=_permissions("deny", document),
+        confirm=_distinct(_confirms(document)),
+        budget=None if calls is None else int(calls.amount),
+        budget_rule=calls,
+        budgets=budgets,
+        limits=_distinct(
+            rule
+            for line in document.limits
+            for rule in _rules("limit", line, source, amount=line.calls, per_seconds=line.per_seconds)
+        ),
+        once=_distinct(
+            rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)
+        ),
+        checkpoints=_distinct(
+            rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)
+        ),
+        percents=[percent.value for line in document.checkpoints for percent in line.percents],
+        observe=bool(document.modes) and all(mode.value.text == "observe" for mode in document.modes),
+        require=_distinct(
+            Rule("require", word.text, source, word.line)
+            for line in document.requires
+            for word in line.signers
+        ),
+        goal=document.goal,
+        name=document.name,
+    )
+
+
+def from_text(text: str, source: str) -> tuple[Policy, list[Finding]]:
+    """The permissions that a text states, and every finding about it."""
+    document = examine(text, source)
+    return layer(document), document.findings
+
+
+def merge(policy: Policy | None, contract: Policy | None) -> Policy:
+    """The effective permissions. Never wider than the policy; the contract alone where there is no policy.
+
+    A contract's pattern stays when a policy's allow names all that it names, and goes otherwise; where that allow
+    has a scope or a condition, both sides' have to be met. Refusals, questions, limits, `once` and checkpoints are
+    united, policy first. Of each budget the smaller counts. Mode and signers are the policy's, name and goal the
+    contract's.
+    """
+    if policy is None or contract is None:
+        return policy or contract or Policy()
+    budget, budget_rule = policy.budget, policy.budget_rule
+    if contract.budget is not None and (budget is None or contract.budget < budget):
+        budget, budget_rule = contract.budget, contract.budget_rule
+    budgets = dict(policy.budgets)
+    for key, rule in contract.budgets.items():
+        if key not in budgets or rule.amount < budgets[key].amount:
+            budgets[key] = rule
+    return Policy(
+        allow=[each for _, rules in _narrowed(policy, contract) for each in rules],
+        deny=_distinct((*policy.deny, *contract.deny)),
+        confirm=_distinct((*policy.confirm, *contract.confirm)),
+        budget=budget,
+        budget_rule=budget_rule,
+        budgets=budgets,
+        limits=_distinct((*policy.limits, *contract.limits)),
+        once=_distinct((*policy.once, *contract.once)),
+        checkpoints=_distinct((*policy.checkpoints, *contract.checkpoints)),
+        percents=(*policy.percents, *contract.percents),
+        observe=policy.observe,
+        require=policy.require,
+        goal=contract.goal,
+        name=contract.name,
+    )
+
+
+def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rule]]]:
+    """Each allow of the contract with what remains of it."""
+    left = MAX_NARROWED
+    for rule in contract.allow:
+        rules = policy.under(rule)
+        if rules != [rule]:
+            rules = rules if len(rules) <= left else []
+            left -= len(rules)
+        yield rule, rules
+
+
+def not_granted(policy: Policy, contract: Policy) -> list[Finding]:
+    """A warning for each pattern of the contract that the merge drops."""
+    found = []
+    for rule, rules in _narrowed(policy, contract):
+        if not rules:
+            message = f"the policy does not grant all of {quoted(rule.pattern)}, so none of it is permitted"
+            found.append(finding("AEX134", message, Span(rule.line), source=rule.source))
+    return found
+
+
+def discover(directory: str) -> str | None:
+    """The policy file of a directory (`.aex/policy.aex`, else `aex.policy.aex`); its parents are not searched."""
+    for place in PLACES:
+        path = os.path.join(directory, place)
+        if os.path.lexists(path):
+            return path
+    return None
+
+
+def effective(
+    policy_path: str | None,
+    contract_path: str | None,
+    *,
+    policy_source: str | None = None,
+    contract_source: str | None = None,
+) -> tuple[Policy, list[Finding]]:
+    """The effective permissions of a policy file (`.aex`, or JSON) and a contract file, and every finding about both.
+
+    Rules and findings name the file as `…_source`, or as its path. An error finding means that the permissions
+    are not what somebody wrote: refuse to work with them.
+    """
+    policy, findings = _read(policy_path, policy_source, wanted="policy")
+    contract, more = _read(contract_path, contract_source, wanted="contract")
+    findings += more
+    if policy is None and contract is None:
+        findings.append(finding("AEX135", "there is neither a policy nor a contract", severity="error"))
+    elif policy is None:
+        findings.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
+    elif contract is not None:
+        findings += not_granted(policy, contract)
+    return merge(policy, contract), findings
+
+
+def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
+    if path is None:
+        return None, []
+    if wanted == "policy" and path.endswith(".json"):
+        from adjourn.aex.json_policy import read_json_policy  # noqa: PLC0415  # few policies are JSON
+
+        return read_json_policy(path, os.path.curdir, source or path)
+    text, unreadable = load(path, source=source)
+    if text is None:
+        return Policy(), unreadable
+    return read_layer(text, source or path, wanted)
+
+
+def read_layer(text: str, source: str, wanted: str) -> tuple[Policy, list[Finding]]:
+    """`from_text`, and a finding when the text is no `wanted`: "policy", or "contract" (a task)."""
+    document = examine(text, source)
+    if document.headers and document.is_policy != (wanted == "policy"):
+        kind = "policy" if document.is_policy else "task"
+        message = f"a {kind} is used as the {wanted}"
+        document.findings.append(finding("AEX136", message, document.headers[-1].line.span, source=source))
+    return layer(document), document.findings
+
+
+def _permissions(kind: str, document: Document) -> list[Rule]:
+    return _distinct(
+        rule
+        for line in document.permissions
+        if (line.keyword == "deny") == (kind == "deny")
+        for rule in _rules(kind, line, document.source, where=_tests(line.where))
+    )
+
+
+def _rules(
+    kind: str,
+    line: Permission | ConfirmStep | LimitRule | OnceRule | CheckpointRule,
+    source: str,
+    **fields: Any,
+) -> Iterator[Rule]:
+    """A rule for each pattern of a line; its clauses are what stands behind the last of them."""
+    if not line.patterns:
+        return
+    last = line.patterns[-1]
+    clauses = line.word.text[last.column - line.word.column + len(last.text) :].strip(BLANK + ",")
+    for pattern in line.patterns:
+        yield Rule(kind, pattern.text, source, pattern.line, clauses, **fields)
+
+
+def _tests(where: Where | None) -> tuple[Test, ...]:
+    if where is None:
+        return ()
+    return tuple(
+        Test(test.path.text, test.operator.text, tuple(_plain(value) for value in test.values))
+        for test in where.tests
+    )
+
+
+def _plain(value: Value) -> str | float | bool:
+    """A text or constant; a number that was written whole stays exact."""
+    if isinstance(value, Constant) and not isinstance(value.value, bool):
+        return int(value.word.text) if only(value.word.text, DIGITS) else value.value
+    return value.value if isinstance(value, Text | Constant) else ""
+
+
+def _confirms(document: Document) -> Iterator[Rule]:
+    for step in document.steps:
+        if isinstance(step, ConfirmStep):
+            yield from _rules(
+                "confirm",
+                step,
+                document.source,
+                where=_tests(step.where),
+                by=step.by.text if step.by else "",
+                within_seconds=step.within.seconds if step.within else None,
+                otherwise=step.otherwise.text if step.otherwise else "deny",
+            )
+
+
+def _distinct(rules: Iterable[Rule]) -> list[Rule]:
+    """The first of the rules that say the same."""
+    first: dict[object, Rule] = {}
+    for rule in rules:
+        first.setdefault(rule.meaning, rule)
+    return list(first.values())
+
+
+def _budgets(document: Document) -> dict[str, Rule]:
+    """The last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
+    found: dict[str, Rule] = {}
+    for entry in document.budget:
+        key = entry.key.text
+        if key not in document.budget_keys:
+            continue
+        if entry.value == float("inf"):
+            found.pop(key, None)
+            continue
+        amount = max(entry.value, 0.0)
+        pattern = f"{key}={entry.text.text}"
+        found[key] = Rule(
+            "budget",
+            pattern,
+            document.source,
+            entry.key.line,
+            amount=amount // 1 if key == "calls" else amount,
+        )
+    return found

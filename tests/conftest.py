@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support import tools
 
 # Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
 os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
+
+# Time says nothing about what a test holds: a machine under load is slow.
+settings.register_profile("adjourn", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("adjourn")
 
 # --- a person's word ------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ follow a link, or fail a checkpoint that is in the store.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -43,7 +44,6 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host import create_file, make_folder, sync_folder
 from adjourn.knowledge.records import record_of
 from adjourn.log import Actor, milliseconds
-from adjourn.store import Store
 from adjourn.tasks import Ledger, Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
@@ -84,7 +84,7 @@ def write(
     _keep_out_of_git(path)
     notes: list[str] = []
     with changing(root):
-        place = _Place(task.store, root, path, task.id)
+        place = _Place(root, path, task.id, lambda other: _lives(task, other))
         notes += place.notes
         newest = place.newest
         if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
@@ -165,7 +165,7 @@ def put_active(root: str, found: Found) -> str:
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
     with changing(root):
-        place = _Place(None, root, path, found.task)
+        place = _Place(root, path, found.task, lambda _: True)
         if place.newest is None or place.newest.id != found.id:
             place.replace(found.text.encode())
     return f"{FOLDER}/{place.target}"
@@ -178,9 +178,12 @@ def _keep_out_of_git(path: str) -> None:
 
 
 class _Place:
-    """Where the page of a task goes, and the pages that it supersedes. The folder is locked."""
+    """Where the page of a task goes, and the pages that it supersedes. The folder is locked.
 
-    def __init__(self, store: Store | None, root: str, path: str, task: str) -> None:
+    `lives` says of another task, which has the plain name, whether a session still works on it and so keeps the name.
+    """
+
+    def __init__(self, root: str, path: str, task: str, lives: Callable[[str], bool]) -> None:
         self._path = path
         self.notes: list[str] = []
         self.newest: Found | None = None
@@ -189,7 +192,7 @@ class _Place:
         self._old: dict[str, Found | None] = {}
         other = self._look(root, ACTIVE, task)
         self._look(root, own, task)
-        if other and (store is None or _lives(store, other)):
+        if other and lives(other):
             self.target = own
         elif other:
             try:
@@ -280,12 +283,10 @@ class _Place:
         raise AssertionError  # numbers do not end
 
 
-def _lives(store: Store, task: str) -> bool:
-    """Whether a session that gave a sign of life lately works on the task."""
-    from adjourn.host import now  # noqa: PLC0415  # leases are of the real clock
-
-    leases = store.refs(f"lease/{task}/").values()
-    return any(end.isdigit() and int(end) > now() for end in leases)
+def _lives(task: Task, other: str) -> bool:
+    """Whether a session with an unexpired lease works on the other task, by the clock that leases are written with."""
+    leases = task.store.refs(f"lease/{other}/").values()
+    return any(end.isdigit() and int(end) > task.clock() for end in leases)
 
 
 def _forget_automatic(path: str, root: str, task: str) -> None:

@@ -304,7 +304,11 @@ _NUMBERS = count()
 
 
 @given(programs, inputs)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_a_graph_does_what_a_run_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], inputs: dict[str, Any]
 ) -> None:

@@ -318,7 +318,7 @@ LAYERS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(layers=LAYERS, inline=st.lists(st.booleans(), min_size=5, max_size=5))
 def test_any_chain_composes_as_published(
     root: Path, layers: list[dict[str, Any]], inline: list[bool]
@@ -345,7 +345,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(value=JSON)
 def test_schema_and_reader_agree(root: Path, value: Any) -> None:
     """What the schema refuses is refused, and what it takes is read, but for what only reading can tell."""
@@ -356,7 +356,7 @@ def test_schema_and_reader_agree(root: Path, value: Any) -> None:
     assert valid != shape
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(text=st.text(max_size=60) | st.text('{}[]",:\\ \nae', max_size=60))
 def test_any_text_is_a_policy_or_has_findings(root: Path, text: str) -> None:
     """Reading never crashes."""

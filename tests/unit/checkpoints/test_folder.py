@@ -189,7 +189,7 @@ def _plain(data: kinds.Data) -> kinds.Data:
     return data
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(histories)
 def test_whatever_happened_the_folder_holds(
     saved_workspace: Workspace,
@@ -218,7 +218,7 @@ def holds_as_it_was(place: Path, before: dict[str, Any]) -> bool:
     return bool(json.loads((place / FILES[0]).read_bytes()) == before)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.integers(0, 2))
 def test_a_changed_byte_is_found(
     saved_workspace: Workspace, name: str, where: float, byte: int, how: int

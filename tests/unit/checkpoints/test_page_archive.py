@@ -40,16 +40,13 @@ MINUTE = 60
 @pytest.fixture(params=["memory", "sqlite"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     workspace = Workspace(tmp_path, monkeypatch, store=request.param)
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
     yield workspace
     workspace.store.close()
 
 
 @pytest.fixture
 def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    workspace = Workspace(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
-    return workspace
+    return Workspace(tmp_path, monkeypatch)
 
 
 def mark(
@@ -114,9 +111,7 @@ def test_archiving_again_changes_nothing(memory_workspace: Workspace) -> None:
     assert len(read_index(str(memory_workspace.root), "work")) == 2
 
 
-def test_a_kill_while_archiving_loses_no_page(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_while_archiving_loses_no_page(memory_workspace: Workspace) -> None:
     """Whichever write is the last one: every page is there, and archiving again finishes the work."""
     made = [mark(memory_workspace) for _ in range(4)]
     task = made[0].checkpoint.event.task
@@ -322,9 +317,7 @@ def test_edited_pages_and_other_tasks_stay(memory_workspace: Workspace) -> None:
     assert [point.name for point in found.points] == ["b"]
 
 
-def test_pruning_that_was_cut_off_is_finished_by_the_next(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pruning_that_was_cut_off_is_finished_by_the_next(memory_workspace: Workspace) -> None:
     """What is left over is found again."""
     for number in range(4):
         mark(memory_workspace, f"n{number}")

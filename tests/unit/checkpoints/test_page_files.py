@@ -136,11 +136,8 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
     assert (found.task, found.page.iterations_used) == (session.task.id, 0)
 
 
-def test_two_sessions_do_not_trample_each_other(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_sessions_do_not_trample_each_other(workspace: Workspace) -> None:
     """While a session lives on the task that has the plain name, another task's page has a name of its own."""
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
     first = mark(workspace, "g1")
     second = mark(workspace, "g2")
     task = second.checkpoint.event.task
@@ -159,11 +156,8 @@ def test_two_sessions_do_not_trample_each_other(
     assert len(names(workspace)) == 4
 
 
-def test_the_plain_name_passes_on_when_its_session_is_gone(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plain_name_passes_on_when_its_session_is_gone(workspace: Workspace) -> None:
     """The next task takes the plain name; the earlier page stays active under its task's name, each time."""
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
     tasks = []
     for group in ("g1", "g2", "g1", "g2"):
         made = mark(workspace, group)
@@ -213,12 +207,9 @@ STEPS = ("open", "fsync", "link", "rename", "unlink")
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_at_any_step_leaves_a_newest_page(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, *, after: bool
-) -> None:
+def test_a_kill_at_any_step_leaves_a_newest_page(workspace: Workspace, *, after: bool) -> None:
     """Whatever call to the system is the last one, before it or after it: the newest page is whole, and none is lost."""
     root = str(workspace.root)
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
     mark(workspace, "g2")
     workspace.clock.move(seconds=120)
     mark(workspace, "g1", said=Said(resumption_point="first"))
@@ -401,7 +392,7 @@ def test_a_folder_that_cannot_be_written_keeps_no_checkpoint(
     assert "it has no page" in made.notes[0]
 
 
-def test_a_full_disk_leaves_the_page_before(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:
     """What could not be written whole is not there at all."""
     mark(workspace)
     before = page(workspace)

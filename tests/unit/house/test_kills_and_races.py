@@ -60,9 +60,7 @@ HERE = Process("here", os.getpid(), 1)
 
 @pytest.fixture
 def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    workspace = Workspace(tmp_path, monkeypatch)
-    monkeypatch.setattr("adjourn.host.clock.now", workspace.clock)
-    return workspace
+    return Workspace(tmp_path, monkeypatch)
 
 
 def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
@@ -356,7 +354,7 @@ def test_an_archive_and_a_reflection_at_once_lose_no_line(
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, links: bool
+    memory_workspace: Workspace, links: bool
 ) -> None:
     """Before each step, on a file system with links or without: the page of the task that rests can be found."""
 

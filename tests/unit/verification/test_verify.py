@@ -82,7 +82,11 @@ def test_a_good_history_is_valid_and_counted() -> None:
     assert report.tasks[0].head == entries[-1].hash
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    deadline=None,
+)
 @given(st.data())
 def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
     _, entries = history()
@@ -95,7 +99,11 @@ def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
     assert found(filled(entries), deep=False)[0] == ("hash-mismatch", seq)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=30,
+    deadline=None,
+)
 @given(st.data())
 def test_every_dropped_or_swapped_event_is_found(data: st.DataObject) -> None:
     _, entries = history()

@@ -582,8 +582,8 @@ def test_a_folder_that_is_sent_can_be_written_again(memory_workspace: Workspace,
     _, verified = paid_for(memory_workspace)
     assert verified.known.record
     memory_workspace.patch.chdir(memory_workspace.root)
-    place: Any = {
-        "place": SimpleNamespace(store=memory_workspace.store, root=str(memory_workspace.root)),
+    given: Any = {
+        "context": SimpleNamespace(store=memory_workspace.store, root=str(memory_workspace.root)),
         "as_json": True,
     }
     assert exporting.export.callback is not None
@@ -593,17 +593,17 @@ def test_a_folder_that_is_sent_can_be_written_again(memory_workspace: Workspace,
         with pytest.MonkeyPatch.context() as patch:
             kill = Kill(patch, step)
             try:
-                export(name="paid", target=str(target), **place)
+                export(name="paid", target=str(target), **given)
             except Killed:
                 pass
             else:
                 if kill.left > 0:
                     break
-    export(name="paid", target=str(target), **place)
+    export(name="paid", target=str(target), **given)
     assert folder_verification.verify(str(target)).checkpoint == verified.checkpoint
     (target / "mine").write_text("x")
     with pytest.raises(RefusedError, match="other files"):
-        export(name="paid", target=str(target), **place)
+        export(name="paid", target=str(target), **given)
 
 
 # --- what people and models write

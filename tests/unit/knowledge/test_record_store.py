@@ -15,10 +15,12 @@ from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
 from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord, CRAuthor, CREvent
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.proofs import read_proof
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, VersionStore
 from adjourn.log.canonical import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
+from adjourn.store import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
 from support.clock import Clock
 from support.strategies import forks
@@ -145,10 +147,43 @@ def test_the_record_of_a_task(store: CRStore) -> None:
     assert store.of_task("t2") is None
 
 
+def test_the_record_of_a_task_is_the_one_written_last_of_many(store: CRStore, clock: Clock) -> None:
+    """Among records of a task with other ids, the latest `lastModifiedAt` wins; the highest id decides a tie."""
+    made = [store.create(fields(), author=AGENT, cr_id=f"r{number}") for number in (3, 1, 2)]
+    assert store.of_task("t1") == made[-1]
+    older = store.update("r1", tagged(made[1], "x"), AGENT)
+    assert store.of_task("t1") == older
+    clock.now -= 1  # the clock of the next write shows the same millisecond
+    newest = store.update("r3", tagged(made[0], "x"), AGENT)
+    assert newest["lastModifiedAt"] == older["lastModifiedAt"]
+    assert store.of_task("t1") == newest
+    clock.now -= 1
+    store.update("r2", tagged(made[2], "x"), AGENT)
+    assert store.of_task("t1") == newest
+
+
+def test_the_record_of_a_task_is_found_beside_unreadable_ones(store: CRStore) -> None:
+    """An unreadable record hides no other one, unless it has the task's own id."""
+    made = store.create(fields(), author=AGENT, cr_id="mine")
+    store.store.append("record/zzz", [Entry("0" * 64, b"{}")], expect=EMPTY)
+    assert store.of_task("t1") == made
+    store.store.append("record/t1", [Entry("0" * 64, b"{}")], expect=EMPTY)
+    with pytest.raises(IntegrityError):
+        store.of_task("t1")
+    assert record_of(store.store, "t1") is None
+
+
+def test_the_record_of_a_task_may_bear_the_id_of_another(store: CRStore) -> None:
+    """A record counts for the task that it names, also where its id is the id of another task."""
+    other = store.create(fields(), author=AGENT, cr_id="t2")
+    assert store.of_task("t2") is None
+    assert store.of_task("t1") == other
+
+
 def test_there_is_one_record_of_an_id(store: CRStore) -> None:
     """Creating a record under an id that is taken is a conflict."""
     store.create(fields(), author=AGENT, cr_id="mine")
-    with pytest.raises(ConflictError, match="there is a record mine"):
+    with pytest.raises(ConflictError, match="record mine already exists"):
         store.create(fields(), author=AGENT, cr_id="mine")
 
 

@@ -1,6 +1,6 @@
 """Continuation Records, kept: made, changed, decided on, compared, merged, proved and carried.
 
-`store` has the operations (those of people in `deciding`), `version_log` keeps versions in a `Store`, `ancestry` goes over many of
+`store` has the operations, `version_log` keeps versions in a `Store`, `ancestry` goes over many of
 them, `subscribers` tells of events, `effects` claims and settles what tools do (`effect_lookup` looks for it in the task's chain,
 `effect_projection` shows it in records), `proofs` speaks to those who do not have the store, `transfer` takes records from one
 store to another, `agent_notes` writes down what an agent notes.

@@ -12,7 +12,6 @@ that is known for one.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -35,7 +34,7 @@ from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
 from adjourn.log import digest
-from adjourn.tasks import Task, wait_turn
+from adjourn.tasks import Task, append_with_retry
 from adjourn.tasks.session import Session
 from adjourn.text import clean, without_secrets
 
@@ -46,7 +45,6 @@ MAX_AT_ONCE = 100
 MAX_KEPT = 1_000
 """Things of one kind that a record or a state of mind gets by notes."""
 MAX_OPTIONS = 20
-MAX_ATTEMPTS = 50
 _WORKING = ("nodes", "epistemicState", "intentGraph")
 
 Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
@@ -287,17 +285,16 @@ def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
     about = statements(note)
     if not about:
         return
-    for attempt in range(MAX_ATTEMPTS):
+
+    def attempt() -> None:
         mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), clock=task.clock)
         old = _sizes(mind.session)
-        with suppress(ConflictError):  # a sister proxy was faster
-            mind.change(lambda state, at: _minded(state, about, at))
-            added.update({name: size - old[name] for name, size in _sizes(mind.session).items()})
-            if not _is_kept(mind.session):
-                mind.create_checkpoint("Note")
-            return
-        wait_turn(attempt)
-    raise ConflictError(f"task {task.id} is noted for by too many at once", "try again")
+        mind.change(lambda state, at: _minded(state, about, at))
+        added.update({name: size - old[name] for name, size in _sizes(mind.session).items()})
+        if not _is_kept(mind.session):
+            mind.create_checkpoint("Note")
+
+    append_with_retry(attempt, f"task {task.id}")
 
 
 def _newest_of_mind(task: Task) -> Tree:
@@ -337,7 +334,7 @@ def _bounded(name: str, record: Tree, items: list[Tree]) -> list[Tree]:
 
 def _check_size(name: str, size: int, before: int) -> None:
     if size > max(MAX_KEPT, before):
-        raise InvalidError(f"there would be {size} {name}", f"{MAX_KEPT} are kept; note what matters most")
+        raise InvalidError(f"too many {name}: {size} (limit {MAX_KEPT})", "note only what matters most")
 
 
 def _free_id(text: str, known: Container[str]) -> str:

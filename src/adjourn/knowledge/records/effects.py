@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
@@ -28,9 +28,6 @@ from adjourn.log.canonical import canonical
 from adjourn.store import Store
 from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
 from adjourn.text import preview
-
-if TYPE_CHECKING:
-    from adjourn.knowledge.records.store import CRStore
 
 Probe = Callable[[Tree], bool | None]
 """Looks whether an effect happened; None where that cannot be told."""
@@ -51,11 +48,28 @@ class Compensation(NamedTuple):
     irreversible: list[Tree]
 
 
-class Effects:
-    """The effects of the tasks whose records are in a store."""
+class RecordWriter(Protocol):
+    """Reads and writes the records that show the effects."""
 
-    def __init__(self, store: CRStore, clock: Callable[[], int]) -> None:
+    def ids(self) -> list[str]:
+        """The ids of all records."""
+        ...
+
+    def resolve(self, name: str) -> Tree:
+        """The newest version of the record with this id, or the version with this hash."""
+        ...
+
+    def act(self, cr_id: str, operation: Callable[[Tree, int], Transition], author: CRAuthor) -> Tree:
+        """Write the version that `operation` makes of the newest one."""
+        ...
+
+
+class Effects:
+    """The effects of the tasks whose records are in a store. `records` reads and writes those records."""
+
+    def __init__(self, store: Store, records: RecordWriter, clock: Callable[[], int]) -> None:
         self._store = store
+        self._records = records
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
@@ -124,14 +138,15 @@ class Effects:
 
     def compensation(self, cr_id: str, content_hash: str) -> Compensation:
         """What was done since a version of the record, for those who go back to it."""
-        before = self._store.resolve(content_hash)["toolEffects"]
+        before = self._records.resolve(content_hash)["toolEffects"]
         settled = {effect["id"] for effect in before if effect.get("status", "completed") == "completed"}
         since = [
             effect
             for effect in self._current(cr_id)["toolEffects"]
             if effect["id"] not in settled and effect.get("status") != "failed"
         ]
-        since.sort(key=lambda effect: effect["executedAt"], reverse=True)
+        since.sort(key=lambda effect: effect["executedAt"])
+        since.reverse()  # not reverse=True, which keeps the older of two effects of one millisecond first
         return Compensation(
             [effect for effect in since if effect["reversible"]],
             [effect for effect in since if not effect["reversible"]],
@@ -139,8 +154,8 @@ class Effects:
 
     def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
         """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
-        return self._store.act(
-            cr_id, lambda record, at: effect_projection.update_effects(self._store.store, record, at), author
+        return self._records.act(
+            cr_id, lambda record, at: effect_projection.update_effects(self._store, record, at), author
         )
 
     def answered(self, record: Tree, question_id: str) -> Tree:
@@ -192,15 +207,15 @@ class Effects:
             happened, by = self._answer(cr_id, effect, author)
         with suppress(NotFoundError):  # another was faster: what it has said counts
             settle_doubt(
-                self._task(self._store.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
+                self._task(self._records.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
             )
 
     def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
         """What a person has answered of an effect, in whichever record of the task; else one is asked."""
-        name, task = effect_projection.question_id(effect), self._store.resolve(cr_id)["task"]["id"]
-        for record_id in dict.fromkeys([cr_id, *self._store.ids()]):
+        name, task = effect_projection.question_id(effect), self._records.resolve(cr_id)["task"]["id"]
+        for record_id in dict.fromkeys([cr_id, *self._records.ids()]):
             with suppress(IntegrityError):
-                record = self._store.resolve(record_id)
+                record = self._records.resolve(record_id)
                 asked = by_id(record["questionsForUser"]).get(name, {})
                 if record["task"]["id"] == task and "answer" in asked:
                     return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
@@ -215,23 +230,23 @@ class Effects:
     def _task(self, record: Tree) -> Task:
         name = record["task"]["id"]
         if name not in self._tasks:
-            task = Task(self._store.store, name, clock=self._clock, secret=keys.secret())
+            task = Task(self._store, name, clock=self._clock, secret=keys.secret())
             self._tasks = {name: task}
             return task
         return self._tasks[name]
 
     def _current(self, cr_id: str) -> Tree:
-        return effect_lookup.current(self._store.store, self._store.resolve(cr_id))
+        return effect_lookup.current(self._store, self._records.resolve(cr_id))
 
     def _act(
         self, step: Callable[[Store, Tree, int, Tree], Transition], cr_id: str, effect: Tree, author: CRAuthor
     ) -> Tree:
-        return self._store.act(cr_id, lambda record, at: step(self._store.store, record, at, effect), author)
+        return self._records.act(cr_id, lambda record, at: step(self._store, record, at, effect), author)
 
     def _settle(
         self, claim: EffectClaim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b""
     ) -> None:
-        task = self._task(self._store.resolve(claim.record))
+        task = self._task(self._records.resolve(claim.record))
         changes: dict[str, str | None] = {}
 
         def build(ledger: Ledger) -> list[Fact]:

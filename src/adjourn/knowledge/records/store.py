@@ -1,26 +1,28 @@
 """The store of Continuation Records: create, read, update, decide, compare, merge (spec/record.md).
 
-Every change adds a version and leaves the older ones as they are. Records go in and come out as JSON trees with the published names; what
-is handed out is the caller's own.
+Every change adds a version and leaves older versions as they are. Records go in and come out as JSON trees with the published
+names; the caller may change what it gets.
 
-Owns: how an operation of `adjourn.state` becomes a version that is written, and told. Must never: hold a rule of a record itself.
+Owns: how a transition becomes a stored version and its events; that due expiries take effect before a decision, and that an
+approval is used once. Must never: hold a rule of a record itself, or of who may do what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
-from adjourn.errors import AdjournError, ConflictError, RefusedError, UnknownRecordError
+from msgspec import UNSET
+
+from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError, UnknownRecordError
 from adjourn.host import now
-from adjourn.knowledge.cognition import RecordChange, Transition
+from adjourn.knowledge.cognition import RecordChange, Transition, transitions
 from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
-from adjourn.knowledge.records import diff, merge, updating
+from adjourn.knowledge.records import decisions, diff, expiry, interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
-from adjourn.knowledge.records.deciding import Deciding, Operation
 from adjourn.knowledge.records.effects import Effects
 from adjourn.knowledge.records.interventions import SYSTEM
 from adjourn.knowledge.records.proofs import (
@@ -46,20 +48,24 @@ from adjourn.knowledge.records.versions import (
     sealed,
     store_form,
 )
+from adjourn.log import digest
 from adjourn.store import EMPTY, Store
-from adjourn.tasks import wait_turn
+from adjourn.tasks import append_with_retry
 
-MAX_ATTEMPTS = 50
+Operation = Callable[[Tree, int], Transition]
+"""Makes a transition of a record, given its newest version and the time in milliseconds."""
 _LogOperation = Callable[[VersionLog, int], Transition]
-"""What becomes of the head of a line at a time."""
+"""The same, given the log whose head is the newest version."""
 
 
-class CRStore(Deciding):
+class CRStore:
     """Continuation Records over a `Store`. Safe to use from several threads; several processes may use one store.
 
-    `id` names a record, `contentHash` a version of it. Methods raise `UnknownRecordError` (a `KeyError`) for a record that is not there,
-    `InvalidError` for what is no record, `RefusedError` where a rule or a missing authority says no, `ConflictError` when another
-    writer was faster. Nothing is written then. What is returned is durable.
+    `id` names a record, `contentHash` one version of it. `clock` returns milliseconds; `new_id` makes ids of records.
+
+    Methods raise `UnknownRecordError` (a `KeyError`) for an unknown record, `InvalidError` for a value that is not a record,
+    `RefusedError` if a rule or a missing authority forbids the change, and `ConflictError` if another process wrote first. An
+    error means that nothing was written. A returned record is durable.
     """
 
     def __init__(
@@ -75,7 +81,7 @@ class CRStore(Deciding):
         self._new_id = new_id
         self._lock = RLock()
         self._subscribers = Subscribers()
-        self._effects = Effects(self, clock)
+        self._effects = Effects(store, self, clock)
 
     # --- reading
 
@@ -84,13 +90,13 @@ class CRStore(Deciding):
         return self.versions.ids()
 
     def get(self, cr_id: str) -> Tree | None:
-        """The newest version of a record."""
+        """The newest version of a record, or None."""
         with self._lock:
             log = self.versions.head(cr_id)
         return log.record if log else None
 
     def get_by_hash(self, content_hash: str) -> Tree | None:
-        """A version by its `contentHash`."""
+        """The version with this `contentHash`, or None."""
         found = self.versions.read(content_hash)
         if found is None:
             return None
@@ -102,16 +108,18 @@ class CRStore(Deciding):
         return sealed(stored._replace(root=root))
 
     def resolve(self, name: str) -> Tree:
-        """A version by the id of its record (the newest one) or by its hash."""
+        """The newest version of the record with this id, or the version with this hash. Raises `UnknownRecordError`."""
         found = self.get(name) or self.get_by_hash(name)
         if found is None:
             raise _unknown(name)
         return found
 
     def of_task(self, task_id: str) -> Tree | None:
-        """The newest version of a task's record: the one under the task's own id, else the one of that task written last.
+        """The newest version of a task's record, or None.
 
-        Other records that cannot be read are passed over. Raises `IntegrityError` for one under the task's own id.
+        A record whose id is the task's id comes first. Otherwise it is the record of that task with the latest `lastModifiedAt`;
+        of several, the one with the highest id. Skips other records that cannot be read. Raises `IntegrityError` if the record
+        under the task's own id cannot be read.
         """
         own = self.get(task_id)
         if own is not None and own["task"]["id"] == task_id:
@@ -125,13 +133,13 @@ class CRStore(Deciding):
         return max(found, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
 
     def get_history(self, cr_id: str) -> list[Tree]:
-        """All versions of a record, oldest first, without those of a line it was forked from."""
+        """All versions of a record, oldest first, without those of the record that it was forked from."""
         return [
             sealed(stored) for stored in self.versions.verified_versions(cr_id, self._log(cr_id).at.seq + 1)
         ]
 
     def get_ancestors(self, content_hash: str) -> list[Tree]:
-        """All versions that one came from, nearest first, each once, without itself."""
+        """All ancestors of a version, nearest first, each once, without the version itself."""
         if self.versions.find(content_hash) is None:
             raise _unknown(content_hash)
         ancestry = Ancestry(self.versions)
@@ -141,9 +149,9 @@ class CRStore(Deciding):
     def verify_chain(
         self, cr_id: str, *, expected_head: str | None = None, expected_root: str | None = None
     ) -> ChainVerification:
-        """Check a record's log, oldest first; `broken_at` is the stored hash of the first version that does not hold.
+        """Verify the versions of a record, oldest first; `broken_at` is the stored hash of the first one that fails.
 
-        A missing end, and a line written anew, are found only with a head or a root that was kept elsewhere.
+        Detects a truncated or rewritten history only if you pass a head or a root that was kept outside the store.
         """
         if self.versions.head_position(cr_id) == EMPTY:
             raise _unknown(cr_id)
@@ -152,10 +160,10 @@ class CRStore(Deciding):
     # --- writing
 
     def create(self, cr: Mapping[str, Any], *, author: CRAuthor | None = None, cr_id: str = "") -> Tree:
-        """A new record. What `cr` does not give is empty; `task` needs an id and a goal.
+        """Create a record and return it. Members that `cr` leaves out are empty; `task` needs an id and a goal.
 
-        With `parentCRHash` it is a fork: it says what that version says, with the members of `cr` in their place. `author` is
-        `cr["createdBy"]` where it is not given.
+        With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr` replace its own. `author`
+        defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
         """
         by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
         new_id, at = cr_id or self._new_id(), self._clock()
@@ -180,38 +188,207 @@ class CRStore(Deciding):
                 log = self.versions.append(None, new_id, stored, tree)
             except ConflictError as error:
                 raise ConflictError(
-                    f"there is a record {new_id} already", "update it, or take another id"
+                    f"record {new_id} already exists", "update it, or choose another id"
                 ) from error
             made = log.record
             happened = [RecordChange("created"), *(one for one in step.events if one.type != "updated")]
             self._subscribers.queue(events_of(made, happened, by, made.get("parentCRHash", "")))
-        self._subscribers.tell()
+        self._subscribers.deliver()
         return made
 
     def fork(
         self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = ""
     ) -> Tree:
-        """A new record that goes on from a version of another: to hand work over, or to keep a change that came too late."""
+        """Create a record that continues from a version of another: to hand work over, or to keep a change that lost a conflict."""
         return self.create({**updates, "parentCRHash": content_hash}, author=author, cr_id=cr_id)
 
     def update(
         self, cr_id: str, updates: Mapping[str, Any], author: CRAuthor, *, expected_head: str | None = None
     ) -> Tree:
-        """The record with members replaced (None takes one out). With `expected_head`, only if that is the newest version."""
+        """Replace members of a record (None removes one) and return its new version; without a change, the newest version.
+
+        Never retries. Raises `ConflictError` if another process wrote first, or if `expected_head` is not the newest version.
+        """
 
         def change(log: VersionLog, at: int) -> Transition:
             return updating.update_record(log.head, log.encoded.shared(updates), author, at)
 
-        return self._write(cr_id, change, author, expected_head=expected_head, again=False)
+        made = self._write_after_cached(cr_id, change, author, expected_head)
+        if made is not None:
+            return made
+        log = self._log(cr_id)
+        if expected_head not in (None, log.at.hash):
+            raise head_moved(cr_id, str(expected_head), log.at.hash)
+        try:
+            return self._follow(log, change, author) or log.record
+        except ConflictError:
+            raise head_moved(cr_id, log.at.hash, self._log(cr_id).at.hash) from None
 
     def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
-        """Make a version by an operation of `adjourn.state`. It is asked again when another writer was faster."""
-        return self._write(cr_id, lambda log, at: operation(log.head, at), author)
+        """Write the version that `operation` makes of the newest one; without a change, return the newest version.
+
+        Calls `operation` again on the new head if another process wrote first.
+        """
+
+        def change(log: VersionLog, at: int) -> Transition:
+            return operation(log.head, at)
+
+        def attempt() -> Tree:
+            log = self._log(cr_id)
+            return self._follow(log, change, author) or log.record
+
+        made = self._write_after_cached(cr_id, change, author)
+        return made or append_with_retry(attempt, f"record {cr_id}")
+
+    # --- deciding
+
+    def tick(self, cr_id: str) -> Tree | None:
+        """Expire questions and time out resume points that are due. Returns the new version, or None if nothing is due."""
+        if expiry.expire_due(self.resolve(cr_id), self._clock()) is None:
+            return None
+        return self.act(
+            cr_id, lambda record, at: expiry.expire_due(record, at) or Transition(record, ()), SYSTEM
+        )
+
+    def answer_question(
+        self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False
+    ) -> Tree:
+        """Answer an open question. `learn`: also add the answer to the learnings."""
+        answered = interventions.answer_question
+        made = self._decide(
+            cr_id, lambda record, at: answered(record, question_id, answer, author, at, learn=learn), author
+        )
+        return self.effects.answered(made, question_id)
+
+    def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
+        """Skip an open question."""
+        skipped = interventions.skip_question
+        return self._decide(
+            cr_id, lambda record, at: skipped(record, question_id, reason, author, at), author
+        )
+
+    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
+        """Approve a resume point."""
+        approved = interventions.approve_resume_point
+        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, author, at), author)
+
+    def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
+        """Approve a resume point that needs no person."""
+        approved = interventions.auto_approve_resume_point
+        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, at), SYSTEM)
+
+    def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
+        """Deny a resume point for good."""
+        denied = interventions.deny_resume_point
+        return self._decide(
+            cr_id, lambda record, at: denied(record, resume_point_id, reason, author, at), author
+        )
+
+    def usable_resume_points(self, cr_id: str) -> list[Tree]:
+        """The approved resume points whose steps may start now."""
+        return interventions.usable_resume_points(self.resolve(cr_id), consumed=self.consumed)
+
+    @property
+    def consumed(self) -> Container[str]:
+        """The keys of all approvals ever used. Stored outside the versions, so that no older version revives one."""
+        return _Consumed(self.store)
+
+    def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
+        """Use an approval: its steps start. No other version or fork of the record can use it again.
+
+        Stores the use before the version: if this process dies between the two, the approval counts as used. Raises
+        `RefusedError` if it was used already.
+        """
+        record = self.resolve(cr_id)
+        used = interventions.consume_resume_point
+        used(record, resume_point_id, self._clock(), consumed=self.consumed)
+        name = _consumed(interventions.consumption_key(record, resume_point_id))
+        try:
+            self.store.swap(name, f"{self._clock()} {record['contentHash']}", expect=None)
+        except ConflictError as error:
+            raise RefusedError(
+                f"the approval of resume point {resume_point_id} was used already",
+                "add a new resume point and ask for its approval",
+            ) from error
+        try:
+            return self._decide(cr_id, lambda record, at: used(record, resume_point_id, at), author)
+        except (RefusedError, InvalidError, ConflictError):
+            with suppress(ConflictError):
+                self.store.swap(name, None, expect=self.store.ref(name))
+            raise
+
+    def override_decision(
+        self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
+    ) -> Tree:
+        """Replace a decision; the old text stays as a variant."""
+        override = decisions.override_decision
+        return self._decide(
+            cr_id,
+            lambda record, at: override(record, decision_id, new_decision, author, at, rationale=rationale),
+            author,
+        )
+
+    def contest_decision(
+        self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor
+    ) -> Tree:
+        """Contest a decision: add another view. The decision is then open until it is settled."""
+        contest = decisions.contest_decision
+        return self._decide(
+            cr_id,
+            lambda record, at: contest(record, decision_id, decision, author, at, rationale=rationale),
+            author,
+        )
+
+    def settle_decision(
+        self,
+        cr_id: str,
+        decision_id: str,
+        status: Literal["accepted", "rejected", "tentative"],
+        author: CRAuthor,
+        *,
+        variant: int | None = None,
+    ) -> Tree:
+        """Set the status of a decision; `variant` is the position of the variant that a contested one takes its text from."""
+        settle = decisions.settle_decision
+        return self._decide(
+            cr_id, lambda record, at: settle(record, decision_id, status, author, at, variant=variant), author
+        )
+
+    def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
+        """Mark a blocker as resolved."""
+        resolved = transitions.resolve_blocker
+        return self._decide(
+            cr_id, lambda record, at: resolved(record, blocker_id, resolution, author, at), author
+        )
+
+    def check_invariant(
+        self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = ""
+    ) -> Tree:
+        """Record the result of checking an invariant."""
+        check = transitions.check_invariant
+        return self._decide(
+            cr_id, lambda record, at: check(record, invariant_id, status, at, evidence=evidence), author
+        )
+
+    def resolve_conflict(
+        self,
+        cr_id: str,
+        path: str,
+        author: CRAuthor,
+        *,
+        take: Literal["a", "b", "base"] | None = None,
+        value: Any = UNSET,
+    ) -> Tree:
+        """Resolve a conflict that a merge left in a record: take one side, or set `value`."""
+        settle = merge.resolve_conflict
+        return self._decide(
+            cr_id, lambda record, at: settle(record, path, take, author, at, value=value), author
+        )
 
     # --- comparing and merging
 
     def diff(self, cr_id_a: str, cr_id_b: str) -> CRDiff:
-        """How B differs from A. Each is a record (its newest version) or the hash of a version."""
+        """How B differs from A. Each is a record id (its newest version) or the hash of a version."""
         a, b = self.resolve(cr_id_a), self.resolve(cr_id_b)
         base = "" if a["id"] == b["id"] else self._base(a, b)
         return diff.diff(a, b, base_hash=base or "")
@@ -219,11 +396,12 @@ class CRStore(Deciding):
     def merge(
         self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM
     ) -> CRMergeResult:
-        """Merge B (a record or the hash of a version) into record A, as a new version of A.
+        """Merge B (a record id or the hash of a version) into record A, as a new version of A.
 
-        Conflicts that are unresolved are kept in that version, for `resolve_conflict`. Nothing is written where B has nothing to add.
+        Unresolved conflicts are stored in that version, for `resolve_conflict`. Writes nothing if B adds nothing.
         """
-        for attempt in range(MAX_ATTEMPTS):
+
+        def attempt() -> CRMergeResult:
             log, b = self._log(cr_id_a), self.resolve(cr_id_b)
             a = log.record
             base_hash = self._base(a, b)
@@ -233,7 +411,8 @@ class CRStore(Deciding):
             merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
             if merged.record["task"]["id"] != a["task"]["id"]:  # what was used up is known by it
                 raise RefusedError(
-                    f"{cr_id_a} and {cr_id_b} are records of different tasks", "merge with prefer-a"
+                    f"{cr_id_a} and {cr_id_b} are records of different tasks",
+                    "merge with the strategy prefer-a",
                 )
             said = without(merged.record, *ENVELOPE)
             if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
@@ -241,16 +420,15 @@ class CRStore(Deciding):
             version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
             told = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
-            with suppress(ConflictError):
-                made = self._commit(log, log.encoded.shared(version), (told,), author)
-                return _result(merged, made, strategy, base_hash)
-            wait_turn(attempt)
-        raise _too_many(cr_id_a)
+            made = self._commit(log, log.encoded.shared(version), (told,), author)
+            return _result(merged, made, strategy, base_hash)
+
+        return append_with_retry(attempt, f"record {cr_id_a}")
 
     # --- proving
 
     def inclusion_proof(self, content_hash: str, *, cr_id: str = "") -> InclusionProof:
-        """That a version is in the line of a record (by default its own), for those who know only a root."""
+        """Prove to somebody who knows only a root that a version is in a record (by default its own)."""
         place = self.versions.find(content_hash)
         if place is None:
             raise _unknown(content_hash)
@@ -258,34 +436,39 @@ class CRStore(Deciding):
         return prove_inclusion(log.record, self.versions.leaves(log.place), content_hash)
 
     def consistency_proof(self, cr_id: str, old_size: int) -> ConsistencyProof:
-        """That a record has only grown since its line had `old_size` versions (the sequence of the last one, plus 1)."""
+        """Prove that a record only grew since it had `old_size` versions (the sequence of the last one, plus 1)."""
         log = self._log(cr_id)
         return prove_consistency(log.record, self.versions.leaves(log.place), old_size)
 
     def signed_head(self, cr_id: str, private: bytes) -> SignedRecordHead:
-        """A detached signature of the newest version: an anchor to keep outside of the store."""
+        """A detached signature of the newest version: an anchor to keep outside the store."""
         return sign_head(self._log(cr_id).record, private)
 
-    # --- telling
+    # --- events
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Have `callback` told of every version that this object writes, after it is written; returns what ends that.
+        """Call `callback` with each event of every version that this object writes. Returns a function that unsubscribes.
 
-        In the order of the writes, each event once. What a callback raises is kept in `failed_callbacks`.
+        Events arrive after the write, in the order of the writes, each once. Exceptions of callbacks are in `failed_callbacks`.
         """
         return self._subscribers.add(callback)
 
     @property
     def failed_callbacks(self) -> Sequence[Exception]:
-        """What callbacks have raised, the last hundred."""
+        """The last hundred exceptions that callbacks raised."""
         return self._subscribers.failed
 
     @property
     def effects(self) -> Effects:
-        """Tool effects: claimed before they are run, settled after."""
+        """The effects of tools: claimed before a tool runs, settled after."""
         return self._effects
 
     # --- the parts
+
+    def _decide(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+        """Expire what is due, then apply the operation."""
+        self.tick(cr_id)
+        return self.act(cr_id, operation, author)
 
     def _log(self, cr_id: str) -> VersionLog:
         with self._lock:
@@ -298,37 +481,19 @@ class CRStore(Deciding):
         ancestry = Ancestry(self.versions)
         return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
 
-    def _write(
-        self,
-        cr_id: str,
-        operation: _LogOperation,
-        author: CRAuthor,
-        *,
-        expected_head: str | None = None,
-        again: bool = True,
-    ) -> Tree:
-        """Make a version of what an operation makes of the newest one; nothing when it says the same."""
-        known = self.versions.cached(cr_id)
-        if known is not None and expected_head in (None, known.at.hash):
-            # An append finds out whether its head is the newest one, so the head need not be read before it.
-            with suppress(AdjournError):
-                made = self._follow(known, operation, author)
-                if made is not None:
-                    return made
-        for attempt in range(MAX_ATTEMPTS):
-            log = self._log(cr_id)
-            if expected_head not in (None, log.at.hash):
-                raise head_moved(cr_id, str(expected_head), log.at.hash)
-            try:
-                return self._follow(log, operation, author) or log.record
-            except ConflictError:
-                if not again:
-                    raise head_moved(cr_id, log.at.hash, self._log(cr_id).at.hash) from None
-                wait_turn(attempt)
-        raise _too_many(cr_id)
+    def _write_after_cached(
+        self, cr_id: str, operation: _LogOperation, author: CRAuthor, expected_head: str | None = None
+    ) -> Tree | None:
+        """Write after the cached head without reading the head: the append finds out whether it is the newest. None if it failed."""
+        cached = self.versions.cached(cr_id)
+        if cached is None or expected_head not in (None, cached.at.hash):
+            return None
+        with suppress(AdjournError):
+            return self._follow(cached, operation, author)
+        return None
 
     def _follow(self, log: VersionLog, operation: _LogOperation, author: CRAuthor) -> Tree | None:
-        """The version that an operation makes of a line's head, written; None when it says the same."""
+        """Write the version that an operation makes of a log's head; None if it changes nothing."""
         at = self._clock()
         step = operation(log, at)
         version = next_version(log.head, step.record, author, at)
@@ -341,7 +506,7 @@ class CRStore(Deciding):
         with self._lock:
             made = self.versions.append(log, log.id, stored, encoded=written)
             self._subscribers.queue(events_of(made.head, happened, author, log.at.hash))
-        self._subscribers.tell()
+        self._subscribers.deliver()
         return made.record
 
 
@@ -359,9 +524,17 @@ def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | No
 
 def _unknown(name: str) -> UnknownRecordError:
     return UnknownRecordError(
-        f"no record has the id or hash {name[:80]!r}", "`adjourn record` lists the records of the store"
+        f"no record has the id or hash {name[:80]!r}", "list the records of the store: adjourn record"
     )
 
 
-def _too_many(cr_id: str) -> ConflictError:
-    return ConflictError(f"record {cr_id} is written to by too many at once", "try again")
+class _Consumed:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __contains__(self, key: object) -> bool:
+        return self._store.ref(_consumed(str(key))) is not None
+
+
+def _consumed(key: str) -> str:
+    return f"consumed/{digest(key.encode())}"

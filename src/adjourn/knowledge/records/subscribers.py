@@ -1,4 +1,4 @@
-"""Telling subscribers what was written: after it is in the store, in the order of the writes, each event once.
+"""Deliver events to subscribers: after the write, in the order of the writes, each event once.
 
 Owns: the queue between writers and subscribers. Must never: let a subscriber break a write, or another subscriber.
 """
@@ -18,54 +18,54 @@ Subscriber = Callable[[CREvent], object]
 
 
 class Subscribers:
-    """Who is told. A subscriber that writes is told of its own write after this one is told to all."""
+    """The subscribers of a store. A subscriber that writes gets the events of its own write after all got the current one."""
 
     def __init__(self) -> None:
-        self._told: dict[object, Subscriber] = {}
+        self._callbacks: dict[object, Subscriber] = {}
         self._waiting: deque[CREvent] = deque()
-        self._telling = Lock()
+        self._delivering = Lock()
         self.failed: list[Exception] = []
-        """What subscribers have raised, the last hundred."""
+        """The last hundred exceptions that subscribers raised."""
 
     def add(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell `subscriber` from now on, until the function that is returned is called."""
+        """Add a subscriber. Returns a function that removes it."""
         key = object()
-        self._told[key] = subscriber
+        self._callbacks[key] = subscriber
 
         def unsubscribe() -> None:
-            self._told.pop(key, None)
+            self._callbacks.pop(key, None)
 
         return unsubscribe
 
     def queue(self, events: Iterable[CREvent]) -> None:
-        """Take events in, in the order of the writes: while the writer still keeps others out."""
-        if self._told:
+        """Queue events. Call it while the writer still holds its lock, so that they keep the order of the writes."""
+        if self._callbacks:
             self._waiting.extend(events)
 
-    def tell(self) -> None:
-        """Tell all that waits. Within a subscriber, and while another thread tells, it is left to that one."""
-        while self._waiting and self._telling.acquire(blocking=False):
+    def deliver(self) -> None:
+        """Deliver all queued events. Returns at once if another thread, or a caller up the stack, is delivering already."""
+        while self._waiting and self._delivering.acquire(blocking=False):
             try:
                 while self._waiting:
                     event = self._waiting.popleft()
-                    for subscriber in list(self._told.values()):
-                        self._tell_one(subscriber, event)
+                    for subscriber in list(self._callbacks.values()):
+                        self._call(subscriber, event)
             finally:
-                self._telling.release()
+                self._delivering.release()
 
-    def _tell_one(self, subscriber: Subscriber, event: CREvent) -> None:
+    def _call(self, subscriber: Subscriber, event: CREvent) -> None:
         try:
             subscriber(event)
-        except Exception as error:  # what is written is written, and the others are to be told
+        except Exception as error:  # the write is done, and the other subscribers still get the event
             self.failed = [*self.failed[-99:], error]
 
 
 def events_of(
     version: Tree, happenings: Sequence[RecordChange], author: CRAuthor, previous: str = ""
 ) -> Iterator[CREvent]:
-    """What happened in a sealed version, as subscribers are told."""
+    """The events of a sealed version, one for each change."""
     for happening in happenings:
-        told = {
+        event = {
             "type": happening.type,
             "crId": version["id"],
             "contentHash": version["contentHash"],
@@ -75,4 +75,4 @@ def events_of(
             **({"path": happening.path} if happening.path else {}),
             **({} if happening.detail is None else {"detail": msgspec.to_builtins(happening.detail)}),
         }
-        yield view(told, CREvent)
+        yield view(event, CREvent)

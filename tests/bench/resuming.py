@@ -10,7 +10,7 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.checkpoints import checkpoint
-from adjourn.handover import resume
+from adjourn.handover.answer import answer
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import FOLD_EVERY, Task
 
@@ -66,7 +66,7 @@ def _resume(path: str) -> float:
         found = checkpoint.find(store, NAME)
         assert checkpoint.trusted_signer(found)
         checkpoint.document(store, found)
-        told = resume.answer(store, _task(store).ledger, found, budget=None)
+        told = answer(store, _task(store).ledger, found, budget=None)
         took = time.perf_counter() - began
     assert told["callsUsed"]
     return took * 1e3

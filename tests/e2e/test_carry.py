@@ -130,9 +130,7 @@ def test_both_went_on(ann: Machine, tmp_path: Path) -> None:
         client = ann.begun()
         answer = client.call("aex.resume", {"name": "fix-auth"})
         assert refused(answer)
-        said = re.search(
-            rf"task {task} went on here and elsewhere: .* differ from event (\d+) on", text_of(answer)
-        )
+        said = re.search(rf"task {task} has diverged: .* differ from event (\d+) on", text_of(answer))
         assert said is not None
         assert int(said[1]) == _parting(ann, bob, task)
         assert ann.events(task) == before

@@ -96,10 +96,7 @@ class Workspace:
 
     def resume(self, desk: Desk, name: str = "fix-auth", more: str = "") -> dict[str, Any]:
         """What `aex.resume` answers."""
-        resumed = resume.resume(desk, name)
-        ledger = resumed.session.task.refresh()
-        budget = resumed.session.policy.budget
-        return resume.answer(self.store, ledger, resumed.checkpoint, budget=budget, more=more)
+        return resume(desk, name).to_json(more)
 
     def leave(self, desk: Desk) -> None:
         """The client goes; the store stays open."""

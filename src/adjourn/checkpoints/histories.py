@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from adjourn.checkpoints.folder import AUDIT_FILE
+from adjourn.checkpoints.folder import AUDIT_FILE, names
 from adjourn.errors import AdjournError
 from adjourn.host import CHECKPOINTS, locked, open_regular
 from adjourn.host.workspace import inside
@@ -59,13 +59,6 @@ def remove_temporaries(folder: str) -> list[int]:
                 os.unlink(entry.path)
                 sizes.append(status.st_size)
     return sizes
-
-
-def _names(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
 
 
 def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
@@ -118,7 +111,7 @@ class _History(NamedTuple):
 def _histories(root: str) -> Iterator[_History]:
     with suppress(AdjournError):
         folder = inside(root, CHECKPOINTS)
-        for name in _names(folder):
+        for name in names(root):
             path = os.path.join(folder, name, AUDIT_FILE)
             if os.path.islink(os.path.dirname(path)):
                 continue

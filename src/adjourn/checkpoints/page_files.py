@@ -137,20 +137,20 @@ def by_id(root: str, checkpoint: str) -> Found | None:
     return next((found for found in search(root, holding=checkpoint).pages if found.id == checkpoint), None)
 
 
-class Told(NamedTuple):
-    """What the next session is told of the newest page: its text without the machine's comment, and what is to be said."""
+class PageSummary(NamedTuple):
+    """The newest page as the next session reads it: its text without the machine data, and notes about it."""
 
     text: str
     notes: list[str]
 
 
-def told(root: str, task: str, now: int) -> Told | None:
-    """The newest page of a task that can be read, for the next session; None when there is none."""
+def page_summary(root: str, task: str, now: int) -> PageSummary | None:
+    """The newest readable page of a task for the next session; None when there is none. `now` is in milliseconds."""
     found = search(root, task=task)
     notes = [f"{path} cannot be read ({reason})" for path, reason in found.broken[:MAX_BROKEN]]
     newest = found.newest
     if newest is None:
-        return Told("", notes) if notes else None
+        return PageSummary("", notes) if notes else None
     if notes:
         notes.append(f"{newest.path} is the newest page that can be")
     if newest.reading.edited:
@@ -159,7 +159,7 @@ def told(root: str, task: str, now: int) -> Told | None:
         notes.append("the page is older than 24 hours: verify the state of the world outside before going on")
     notes += artifacts.changed(root, newest.machine.get("artifacts"))
     notes += moved(root, newest.machine.get("commit"))
-    return Told(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
+    return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
 
 
 def _is_of_another(text: str, task: str) -> bool:

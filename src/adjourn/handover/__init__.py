@@ -1,6 +1,6 @@
-"""Resuming: everything that the next session is told about a task, collected in one place.
+"""Resuming: everything that the next session is told.
 
-Owns: choosing and ordering what is told. Must never: write a page or a folder of a checkpoint.
+Owns: the resume of a checkpoint, pending work and its brief, imports of folders, lists for agents. Must never: run a tool.
 """
 
 from adjourn.front_door import lazily
@@ -8,27 +8,51 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.handover.pending import notice, waiting
-    from adjourn.handover.resume import import_folder, import_published, locate, vouched_for
+    from adjourn.handover.importing import import_folder, import_published, locate, vouched_for
+    from adjourn.handover.listing import list_tasks, read_contract_file
+    from adjourn.handover.pending import PendingWork, find_pending_work, notice
+    from adjourn.handover.record_sections import describe_record, read_section_request
+    from adjourn.handover.resumption import Handover, Preview, resume
+    from adjourn.handover.session_brief import NewSession, brief_new_session
 
 __all__ = [
+    "Handover",
+    "NewSession",
+    "PendingWork",
+    "Preview",
+    "brief_new_session",
+    "describe_record",
+    "find_pending_work",
     "import_folder",
     "import_published",
+    "list_tasks",
     "locate",
     "notice",
+    "read_contract_file",
+    "read_section_request",
+    "resume",
     "vouched_for",
-    "waiting",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "import_folder": "resume",
-            "import_published": "resume",
-            "locate": "resume",
+            "Handover": "resumption",
+            "NewSession": "session_brief",
+            "PendingWork": "pending",
+            "Preview": "resumption",
+            "brief_new_session": "session_brief",
+            "describe_record": "record_sections",
+            "find_pending_work": "pending",
+            "import_folder": "importing",
+            "import_published": "importing",
+            "list_tasks": "listing",
+            "locate": "importing",
             "notice": "pending",
-            "vouched_for": "resume",
-            "waiting": "pending",
+            "read_contract_file": "listing",
+            "read_section_request": "record_sections",
+            "resume": "resumption",
+            "vouched_for": "importing",
         },
     )

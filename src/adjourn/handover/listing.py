@@ -23,7 +23,7 @@ UNTRUSTED = "an untrusted signer"
 """Who describes a checkpoint that nobody who is trusted signed, or that was not verified yet."""
 
 
-def listed(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
+def list_tasks(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
     """`{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, at most `limit` bytes."""
     found = [entry for place, kind in FOLDERS for entry in _contracts(root, place, kind)]
     found += _checkpoints(store, root)

@@ -1,10 +1,11 @@
-"""Work that waits in a workspace: what a new session can go on with.
+"""Pending work in a workspace: the task that a new session can resume.
 
-Work waits when a task has calls or notes and no other client's living session sits on it; of several, the one touched last. Its checkpoint is the
-newest that says something, else the newest. A task that was cut off before it had any gets one now; one that was archived waits no more.
+Work is pending when a task has calls or notes and no living session of another client holds it; of several tasks, the one with the newest
+event. It is resumed from the newest checkpoint with a description, else the newest. A task that was cut off before it had any checkpoint
+gets one now. Archived work is not pending.
 
-Owns: which work that is, the sentence that tells of it. Must never: resume it, or load what only a brief needs (proxies look here as they
-start).
+Owns: the choice of that work, the notice about it. Must never: resume it, or import what only a brief needs (proxies look here as
+they start).
 """
 
 from __future__ import annotations
@@ -21,67 +22,67 @@ from adjourn.store import EMPTY, Store
 from adjourn.tasks import Task, is_alive, lose_dead, tasks_of
 
 MAX_TASKS = 20
-"""Tasks that are looked at, newest first."""
+"""Tasks that are examined, newest first."""
 MAX_LOOKED_UP = 1000
-"""Tasks of which it is looked up when they were touched."""
+"""Tasks whose last event is read, to sort them by its time."""
 RECOVERED = "recovered"
 
 
-class Waiting(NamedTuple):
-    """Work that can be gone on with, and the checkpoint to resume it from."""
+class PendingWork(NamedTuple):
+    """A task that can be resumed, and the checkpoint to resume it from."""
 
     task: Task
     checkpoint: Checkpoint
 
 
-def waiting(desk: Desk, own: str = "") -> Waiting | None:
-    """The work that waits for the client of this desk: its `own` task if anything was done in it, else the last touched one.
+def find_pending_work(desk: Desk, own: str = "") -> PendingWork | None:
+    """The pending work for a client: its `own` task if that has any, else the newest. None when there is none.
 
-    Who was given a task to work on (`--task`) is told of no other.
+    A client that was bound to a task (`--task`) is shown no other.
     """
     own = desk.setting.task or own
     others = [] if desk.setting.task else [name for name in _newest(desk.store) if name != own]
     for name in [own, *others] if own else others:
-        with suppress(AdjournError):  # one that is broken must not hide the others
+        with suppress(AdjournError):  # a broken task must not hide the others
             task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
-            if not _is_begun(task) or _is_put_away(task, desk.setting.root):
+            if not _has_work(task) or _is_archived(task, desk.setting.root):
                 continue
-            if name == own or not _is_held(task, desk.group):
+            if name == own or not _is_in_use(task, desk.group):
                 made = _checkpoint(task) or _recovered(task, desk.setting.root)
-                _doubt_what_the_dead_left(task)
-                return Waiting(task, made)
+                mark_cut_off_calls(task)
+                return PendingWork(task, made)
     return None
 
 
-def _is_begun(task: Task) -> bool:
-    """Whether a call was made in it, or something noted or asked."""
+def _has_work(task: Task) -> bool:
+    """Whether the task has a call, a note or a question."""
     return bool(task.ledger.calls_used) or _record(task) != EMPTY.hash
 
 
 def _record(task: Task) -> str:
-    """The newest version of the record under the task's id, which notes and questions are in."""
+    """The hash of the newest version of the task's record, which has the notes and questions."""
     return task.store.head(f"record/{task.id}").hash
 
 
 def _newest(store: Store) -> list[str]:
     touched = {}
     heads = tasks_of(store)
-    for name in sorted(heads)[-MAX_LOOKED_UP:]:  # ids begin with the day they were made
+    for name in sorted(heads)[-MAX_LOOKED_UP:]:  # ids begin with their day
         head = heads[name]
         with suppress(AdjournError):
             touched[name] = decode(next(iter(store.read(name, head.seq))).data).timestamp
     return sorted(touched, key=lambda name: touched[name], reverse=True)[:MAX_TASKS]
 
 
-def _is_held(task: Task, group: str) -> bool:
+def _is_in_use(task: Task, group: str) -> bool:
     return any(
         holder.group != group and is_alive(task.store, task.id, holder, task.clock())
         for holder in task.ledger.sessions.values()
     )
 
 
-def _is_put_away(task: Task, root: str) -> bool:
-    """Whether the page of the task's last checkpoint is in an archive, none of it is in use, and no call or note was made since."""
+def _is_archived(task: Task, root: str) -> bool:
+    """Whether the page of the task's last checkpoint is archived, no page is in use, and no call or note was made since."""
     if task.ledger.calls_used > task.ledger.calls_at_checkpoint or not os.path.isdir(
         os.path.join(root, "output")
     ):
@@ -115,8 +116,8 @@ def _checkpoints(task: Task) -> list[Checkpoint]:
     return mine
 
 
-def _doubt_what_the_dead_left(task: Task) -> None:
-    """Their open effects are in doubt as soon as somebody sits down; what is told here must say so before."""
+def mark_cut_off_calls(task: Task) -> None:
+    """Count the open effects of dead sessions as in doubt, as the next session that opens will. Changes the loaded ledger only."""
     ledger = task.ledger
     gone = {
         holder.id
@@ -135,8 +136,8 @@ def _recovered(task: Task, root: str) -> Checkpoint:
     return keep(task, RECOVERED, root, budget=task.ledger.budget)
 
 
-def notice(found: Waiting, tool: str) -> str:
-    """A sentence or two for an agent whose server speaks to it first. `tool` is how it knows `aex.resume`."""
+def notice(found: PendingWork, tool: str) -> str:
+    """One or two sentences for an agent whose server speaks first. `tool` is how the client spells `aex.resume`."""
     ledger, made = found.task.ledger, found.checkpoint
     doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
     return (

@@ -6,8 +6,7 @@ Owns: the sections, the bounds of what is told. Must never: write, or cut a thin
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,30 +36,30 @@ _MISSING = (
 _CUT = "\n… cut here: adjourn.record has the rest\n"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SectionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What of a record is asked for: the input of `adjourn.record`."""
 
     section: str = ""
     more: str = ""
 
 
-def read_wanted(arguments: Mapping[str, Any]) -> Wanted:
+def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
     """What is asked for from outside. Raises `InvalidError` for what there is not."""
     try:
-        wanted = msgspec.convert(arguments, Wanted)
+        request = msgspec.convert(arguments, SectionRequest)
     except msgspec.ValidationError as error:
         raise InvalidError(str(error), "see the tool's input schema") from error
-    section, more = wanted.section, wanted.more
+    section, more = request.section, request.more
     if section and section not in SECTIONS:
         raise InvalidError(f"no section is called {section[:40]!r}", "there are: " + ", ".join(SECTIONS))
     if more and not (section and more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(
             f"not a `more` of an answer of adjourn.record: {more[:40]!r}", "give it with its section"
         )
-    return wanted
+    return request
 
 
-def told(store: Store, task: str, wanted: Wanted) -> dict[str, Any]:
+def describe_record(store: Store, task: str, request: SectionRequest) -> dict[str, Any]:
     """The current record of a task: what it is and how much each section has; or the newest items of a section, oldest first.
 
     `more` is the cursor of an earlier answer, for older ones.
@@ -70,19 +69,14 @@ def told(store: Store, task: str, wanted: Wanted) -> dict[str, Any]:
         return {"task": task, "message": "This task has no record yet; adjourn.note begins one."}
     answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
     found = _sections(record, _mind(store, record))
-    if wanted.section:
-        return answer | _page(wanted.section, found[wanted.section], wanted.more)
+    if request.section:
+        return answer | _page(request.section, found[request.section], request.more)
     about = {name: _shortened(value) for name, value in record["task"].items()}
     return answer | {"task": about, "sections": {name: len(items) for name, items in found.items() if items}}
 
 
-def briefing(store: Store, checkpoint: Checkpoint, now: int) -> Callable[[int], str]:
-    """Makes the brief of who goes on from a checkpoint, in a number of bytes."""
-    return partial(_brief, store, checkpoint, now)
-
-
-def _brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> str:
-    """The brief of a task's record and state of mind as they are now, shown in at most `room` bytes; "" where there is none."""
+def record_brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> str:
+    """The brief of the task's record and state of mind at `now` (milliseconds), in at most `room` bytes as shown; "" without a record."""
     named = one_line(checkpoint.data.record, HASH_CHARACTERS)
     record = record_of(store, checkpoint.event.task)
     if record is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from adjourn import handover
 from adjourn.clients import Visitor
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
@@ -28,8 +29,6 @@ def _visitor(options: dict[str, str], root: str) -> Visitor:
 
 def _began(options: dict[str, str], request: Request, root: str) -> str:
     """The brief, if work waits here; or that its history was changed."""
-    from adjourn.handover import pending, session_brief  # noqa: PLC0415  # once a session; verifying is not on the gate's path
-
     del request
     visitor = _visitor(options, root)
     servers = proxied_in(options)
@@ -40,13 +39,8 @@ def _began(options: dict[str, str], request: Request, root: str) -> str:
         visit.task.check_history()
     except IntegrityError as error:
         return str(error)
-    found = pending.waiting(visitor.desk, visit.task.id)
-    if found is None:
-        return ""
-    reader = session_brief.Reader(visit.task.id, servers)
-    said = session_brief.text(found, reader, root=root, budget=visit.policy.budget)
-    session_brief.mark_shown(found)
-    return said
+    session = handover.NewSession(visit.task.id, visit.policy.budget, servers)
+    return handover.brief_new_session(visitor.desk, session)
 
 
 def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Request, str], str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn import handover
 from adjourn.clients import Desk
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import Message, frames
@@ -153,16 +154,14 @@ class MetaTools:
 
     def notice(self) -> str:
         """What the client is told as it begins: that work waits here, and how to go on with it; "" for nothing."""
-        from adjourn.handover import notice, waiting  # noqa: PLC0415  # the upstream boots meanwhile
-
         if self._desk.policy.judge_open("aex.resume").effect != "allow":
             return ""
         try:
-            found = waiting(self._desk)
+            found = handover.find_pending_work(self._desk)  # the upstream boots meanwhile
         except AdjournError as error:  # it is said again where it matters
             self._report.event("store.error", str(error))
             return ""
-        return notice(found, self._spelled("aex.resume")) if found else ""
+        return handover.notice(found, self._spelled("aex.resume")) if found else ""
 
     def _spelled(self, name: str) -> str:
         undotted = self._desk.client.lower().startswith(UNDOTTED_CLIENTS)
@@ -206,37 +205,20 @@ class MetaTools:
         return told | ({"warnings": made.notes} if made.notes else {})
 
     def _resume(self, arguments: Arguments) -> Any:
-        from adjourn.checkpoints import page_files  # noqa: PLC0415  # as above
-        from adjourn.handover import record_sections, resume  # noqa: PLC0415  # as above
-        from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
-
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
-        resumed = resume.resume(self._desk, name)
-        session = resumed.session
-        agent_notes.expire_due_items(session)
-        ledger = session.task.refresh()
-        return resume.answer(
-            self._desk.store,
-            ledger,
-            resumed.checkpoint,
-            budget=session.policy.budget,
-            more=more,
-            page=page_files.told(self._desk.setting.root, ledger.task, self._desk.clock()),
-            brief=record_sections.briefing(self._desk.store, resumed.checkpoint, self._desk.clock()),
-        )
+        return handover.resume(self._desk, name).to_json(more)
 
     def _list_tasks(self, arguments: Arguments) -> Any:
-        from adjourn.handover import listing  # noqa: PLC0415  # as above
-
         del arguments
-        return {"tasks": listing.listed(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)}
+        return {
+            "tasks": handover.list_tasks(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)
+        }
 
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
-        from adjourn.handover import listing  # noqa: PLC0415
         from adjourn.policy import unsigned  # noqa: PLC0415
 
-        path, text = listing.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
+        path, text = handover.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
         source = os.path.relpath(path, self._desk.setting.root)
         policy = self._desk.policy
         return review(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjourn import handover
 from adjourn.clients import Desk
 
 Arguments = dict[str, Any]
@@ -151,10 +152,8 @@ def note(desk: Desk, arguments: Arguments) -> Any:
 
 
 def record(desk: Desk, arguments: Arguments) -> Any:
-    from adjourn.handover import record_sections  # noqa: PLC0415  # as above
-
-    wanted = record_sections.read_wanted(arguments)
-    return record_sections.told(desk.store, desk.task_id(), wanted)
+    request = handover.read_section_request(arguments)
+    return handover.describe_record(desk.store, desk.task_id(), request)
 
 
 def ask(desk: Desk, arguments: Arguments) -> Any:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from adjourn.checkpoints import DAY, Freed, remove_temporaries, share_histories
-from adjourn.checkpoints.histories import _names
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import CHECKPOINTS
 from adjourn.host.workspace import inside
@@ -51,8 +50,14 @@ def _folders(root: str) -> Iterator[str]:
             path = inside(root, place)
             yield path
             if inner is not None:
-                inside_it = (os.path.join(path, name, inner).rstrip("/") for name in _names(path))
+                inside_it = (os.path.join(path, name, inner).rstrip("/") for name in _entries(path))
                 yield from (folder for folder in inside_it if os.path.realpath(folder) == folder)
+
+
+def _entries(path: str) -> list[str]:
+    with suppress(OSError), os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries)
+    return []
 
 
 # --- the store

@@ -99,6 +99,6 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
 
 
 def notes_at(root: str, found: page_files.Found) -> list[str]:
-    telling = page_files.told(root, found.task, found.at)
+    telling = page_files.page_summary(root, found.task, found.at)
     assert telling is not None
     return telling.notes

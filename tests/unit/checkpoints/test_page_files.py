@@ -14,7 +14,7 @@ from adjourn.checkpoints import artifacts, builder, page_files, page_writer
 from adjourn.checkpoints.builder import NOTHING_SAID, Product, Said, Step
 from adjourn.checkpoints.close_session import end
 from adjourn.checkpoints.page import Artifact
-from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, search, told
+from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
 from adjourn.checkpoints.parser import parse
 from adjourn.checkpoints.save import Made, make
 from adjourn.errors import InvalidError, NotFoundError
@@ -72,7 +72,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
     assert [(item.text, item.status) for item in read.progress] == [("read", "done"), ("write", "pending")]
     assert read.current_state == ("in auth.py", "Last tool call: file.read", "Checkpoint made: agent")
     assert (read.iterations_used, read.budget_remaining, read.duration) == (1, 19, 0)
-    telling = told(str(workspace.root), found.task, found.at)
+    telling = page_summary(str(workspace.root), found.task, found.at)
     assert telling is not None
     assert telling.text + page(workspace).splitlines(keepends=True)[-1] == page(workspace)
     assert telling.notes == []
@@ -283,7 +283,7 @@ def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> N
     found = find_active(str(workspace.root))
     assert found is not None
     assert found.reading.edited
-    telling = told(str(workspace.root), found.task, found.at)
+    telling = page_summary(str(workspace.root), found.task, found.at)
     assert telling is not None
     assert "right" in telling.text
     assert "was edited" in telling.notes[0]
@@ -307,7 +307,7 @@ def test_a_torn_page_is_put_aside_and_the_next_older_one_offered(workspace: Work
     assert found.newest is not None
     assert found.newest.path == f"tmp/checkpoint-{AT}.md"
     assert [path for path, _ in found.broken] == [f"tmp/{ACTIVE}"]
-    telling = told(str(workspace.root), found.newest.task, found.newest.at)
+    telling = page_summary(str(workspace.root), found.newest.task, found.newest.at)
     assert telling is not None
     assert "cannot be read" in telling.notes[0]
     assert "is the newest page that can be" in telling.notes[1]
@@ -428,14 +428,14 @@ def test_a_page_is_stale_after_more_than_24_hours(workspace: Workspace, age: int
     found = find_active(str(workspace.root))
     assert found is not None
     assert is_stale(found, found.at + age) is stale
-    telling = told(str(workspace.root), found.task, found.at + age)
+    telling = page_summary(str(workspace.root), found.task, found.at + age)
     assert telling is not None
     assert bool(telling.notes) is stale
 
 
 def test_without_pages_there_is_nothing_to_tell(workspace: Workspace) -> None:
     """No folder, no page, no note."""
-    assert told(str(workspace.root), "t", 0) is None
+    assert page_summary(str(workspace.root), "t", 0) is None
     with pytest.raises(NotFoundError):
         page_files.read(str(workspace.root), f"tmp/{ACTIVE}")
 
@@ -502,7 +502,7 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
     held = found.machine["artifacts"]
     assert sorted(held) == ["edited.md", "gone.md", "linked.md", "longer.md", "same.md"]
     assert held["same.md"] == {"size": 7, "sha256": digest(b"same.md")}
-    telling = told(root, found.task, found.at)
+    telling = page_summary(root, found.task, found.at)
     assert telling is not None
     assert telling.notes == []
     (workspace.root / "edited.md").write_text("EDITED.md")
@@ -510,7 +510,7 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
     (workspace.root / "gone.md").unlink()
     (workspace.root / "linked.md").unlink()
     (workspace.root / "linked.md").symlink_to(tmp_path / "outside.md")
-    telling = told(root, found.task, found.at)
+    telling = page_summary(root, found.task, found.at)
     assert telling is not None
     assert telling.notes == [
         "changed since the page was written: edited.md, linked.md, longer.md",

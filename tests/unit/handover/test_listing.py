@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from adjourn.errors import NotFoundError
-from adjourn.handover.listing import listed, read_contract_file
+from adjourn.handover.listing import list_tasks, read_contract_file
 from support.workspace import Workspace
 
 LIMIT = 256 * 1024
@@ -41,7 +41,7 @@ def put(workspace: Workspace, path: str, text: str = TASK) -> Path:
 
 
 def all_of(workspace: Workspace, limit: int = LIMIT) -> list[dict[str, Any]]:
-    return listed(workspace.store, str(workspace.root), limit=limit)
+    return list_tasks(workspace.store, str(workspace.root), limit=limit)
 
 
 def paths(workspace: Workspace) -> list[str]:

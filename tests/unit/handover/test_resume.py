@@ -24,9 +24,9 @@ from adjourn.errors import (
     NotFoundError,
     RefusedError,
 )
-from adjourn.handover import resume
-from adjourn.handover.resume import (
-    ANSWER_BYTES,
+from adjourn.handover import importing, resume
+from adjourn.handover.answer import ANSWER_BYTES
+from adjourn.handover.importing import (
     MAX_CALLS,
     import_folder,
     import_published,
@@ -318,7 +318,7 @@ def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None
 def test_a_more_of_another_make_is_refused(memory_workspace: Workspace, more: str) -> None:
     """It is the number of an event, and nothing else is taken for one."""
     saved(memory_workspace)
-    with pytest.raises(InvalidError, match="not a `more` of an answer"):
+    with pytest.raises(InvalidError, match="unknown cursor"):
         memory_workspace.resume(memory_workspace.desk("second"), more=more)
 
 
@@ -336,11 +336,13 @@ def test_any_number_is_a_place(memory_workspace: Workspace, more: str) -> None:
 
 def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
     """At most ten names, or the tool that makes the first one."""
-    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(aex\.checkpoint makes one\)'):
+    with pytest.raises(
+        NotFoundError, match=r'no checkpoint is named "lost" \(make one with aex\.checkpoint\)'
+    ):
         workspace.resume(workspace.desk("second"), "lost")
     for name in ("b", "a"):
         saved(workspace, name=name)
-    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(there are: a, b\)'):
+    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(use one of: a, b\)'):
         workspace.resume(workspace.desk("second"), "lost")
 
 
@@ -386,7 +388,7 @@ def test_an_edited_folder_changes_nothing(memory_workspace: Workspace, two: Work
             workspace.use()
             before = workspace.everything()
             with pytest.raises(AdjournError, match=reason):
-                resume.resume(workspace.desk("second"), "fix-auth")
+                resume(workspace.desk("second"), "fix-auth")
             assert workspace.everything() == before, what
 
 
@@ -572,7 +574,7 @@ def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Works
     trusting(memory_workspace, two)
     before = memory_workspace.everything()
     task, first = made.event.task, made.event.seq + 1
-    with pytest.raises(ConflictError, match=f"task {task} .*: the histories differ from event {first} on"):
+    with pytest.raises(ConflictError, match=f"task {task} has diverged: .* differ from event {first} on"):
         memory_workspace.resume(memory_workspace.desk("third", take_over=True))
     assert memory_workspace.everything() == before
 
@@ -629,7 +631,7 @@ def test_a_vouched_history_is_not_another_one(memory_workspace: Workspace, two: 
     forger.events[1] = msgspec.structs.replace(forger.events[1], timestamp="2026-05-02T16:00:00.000Z")
     forger.write(forger.extra.document)
     before = two.everything()
-    with pytest.raises(ConflictError, match="the histories differ from event 1 on"):
+    with pytest.raises(ConflictError, match="differ from event 1 on"):
         two.resume(two.desk())
     assert two.everything() == before
 
@@ -647,7 +649,7 @@ def test_a_long_history_is_taken_in_by_chunks(
     memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More events than fit into one step arrive all the same, in order."""
-    monkeypatch.setattr(resume, "_CHUNK", 3)
+    monkeypatch.setattr(importing, "_CHUNK", 3)
     saved(memory_workspace)
     verified = folder_verification.verify(str(memory_workspace.folder()))
     store = MemoryStore()
@@ -716,18 +718,18 @@ def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"callsUsed": -1}, "callsUsed and budget must lie in 0"),
-        ({"callsUsed": MAX_CALLS + 1}, "callsUsed and budget must lie in 0"),
-        ({"callsUsed": 10**30}, "callsUsed and budget must lie in 0"),
+        ({"callsUsed": -1}, "callsUsed or budget is outside 0"),
+        ({"callsUsed": MAX_CALLS + 1}, "callsUsed or budget is outside 0"),
+        ({"callsUsed": 10**30}, "callsUsed or budget is outside 0"),
         ({"callsUsed": "5"}, r"at `\$.callsUsed`"),
         ({"callsUsed": 5.5}, r"at `\$.callsUsed`"),
-        ({"budget": -1}, "callsUsed and budget must lie in 0"),
+        ({"budget": -1}, "callsUsed or budget is outside 0"),
         ({"budget": "no"}, r"at `\$.budget`"),
         ({"name": "../x"}, "not a checkpoint name"),
         ({"name": ["x"]}, r"at `\$.name`"),
         ({"description": {"x": 1}}, r"at `\$.description`"),
-        ({"description": "x" * 10_001}, "the description has 10001 characters"),
-        ({"description": "x" * 100_000}, "the description has 100000 characters"),
+        ({"description": "x" * 10_001}, "the description is too long: 10001 characters"),
+        ({"description": "x" * 100_000}, "the description is too long: 100000 characters"),
         ({"toolHistory": "none"}, r"at `\$.toolHistory`"),
     ],
 )

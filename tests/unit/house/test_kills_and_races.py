@@ -33,8 +33,8 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
-from adjourn.handover import resume
-from adjourn.handover.resume import import_folder, locate, take_in_later
+from adjourn.handover import importing
+from adjourn.handover.importing import import_folder, import_newer_folders, locate
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.host.workspace import create_file, make_folder
@@ -120,7 +120,7 @@ def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
     memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever write was the last one: the next look takes in what is missing, with what it claims and what was known."""
-    monkeypatch.setattr(resume, "_CHUNK", 2)
+    monkeypatch.setattr(importing, "_CHUNK", 2)
     _, verified = paid_for(memory_workspace)
     assert verified.known.record
     for step in range(100):
@@ -134,7 +134,7 @@ def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
             assert step > 3
             return
         store.left = 1_000_000
-        take_in_later(store, str(memory_workspace.root), verified.checkpoint)
+        import_newer_folders(store, str(memory_workspace.root), verified.checkpoint)
         assert find(store, "paid") == verified.checkpoint
         assert store.ref("record/t1")
         assert not isinstance(decided_elsewhere(memory_workspace, store), Forward)

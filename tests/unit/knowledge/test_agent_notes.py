@@ -14,9 +14,9 @@ from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import document
 from adjourn.checkpoints.shapes import shown_size
 from adjourn.errors import HeldError, IntegrityError, InvalidError
-from adjourn.handover import record_sections, resume
-from adjourn.handover.record_sections import SECTIONS, Wanted, cut_to, read_wanted, told
-from adjourn.handover.resume import ANSWER_BYTES
+from adjourn.handover import describe_record, read_section_request, record_sections, resume
+from adjourn.handover.answer import ANSWER_BYTES
+from adjourn.handover.record_sections import SECTIONS, SectionRequest, cut_to, record_brief
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Statement, apply_reply
 from adjourn.knowledge.model.documents import tree_of
@@ -59,7 +59,7 @@ def ask(desk: Any, **said: Any) -> dict[str, Any]:
 
 
 def section(workspace: Workspace, task: str, name: str) -> list[dict[str, Any]]:
-    return list(told(workspace.store, task, Wanted(section=name))["items"])
+    return list(describe_record(workspace.store, task, SectionRequest(section=name))["items"])
 
 
 # --- what is noted
@@ -182,7 +182,7 @@ json_values = st.recursive(
 )
 def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
     """Whatever a client sends, it is a note or question, or an `InvalidError`."""
-    for read in (agent_notes.read_note, agent_notes.read_question, read_wanted):
+    for read in (agent_notes.read_note, agent_notes.read_question, read_section_request):
         try:
             read(arguments)
         except InvalidError:
@@ -262,7 +262,7 @@ def test_the_schemas_say_what_is_read() -> None:
     for tool, read in (
         ("adjourn.note", AgentNote),
         ("adjourn.ask", AgentQuestion),
-        ("adjourn.record", Wanted),
+        ("adjourn.record", SectionRequest),
     ):
         schema = record_tools.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_fields__)
@@ -289,14 +289,14 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
     desk = workspace.desk()
     for start in range(0, 300, 100):
         add(workspace, desk, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
-    pages, wanted = [], Wanted(section="facts")
+    pages, request = [], SectionRequest(section="facts")
     while True:
-        page = told(workspace.store, desk.task_id(), wanted)
+        page = describe_record(workspace.store, desk.task_id(), request)
         assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
             break
-        wanted = read_wanted({"section": "facts", "more": page["more"]})
+        request = read_section_request({"section": "facts", "more": page["more"]})
     assert len(pages) > 3
     assert [n for page in reversed(pages) for n in page] == list(range(300))
     records = CRStore(workspace.store)
@@ -313,9 +313,9 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
 def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) -> None:
     """The counts of sections that have something; without a record, how to begin one."""
     desk = workspace.desk()
-    assert "adjourn.note" in told(workspace.store, desk.task_id(), Wanted())["message"]
+    assert "adjourn.note" in describe_record(workspace.store, desk.task_id(), SectionRequest())["message"]
     record = add(workspace, desk, **EVERYTHING).record
-    answer = told(workspace.store, desk.task_id(), Wanted())
+    answer = describe_record(workspace.store, desk.task_id(), SectionRequest())
     assert answer["contentHash"] == record["contentHash"]
     assert answer["sections"] == {
         "decisions": 1, "learnings": 1, "facts": 1, "assumptions": 1, "openQuestions": 1, "goals": 2,
@@ -330,7 +330,7 @@ def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) ->
 def test_an_odd_wish_is_refused(arguments: dict[str, Any]) -> None:
     """Unknown sections and cursors that no answer gave are errors."""
     with pytest.raises(InvalidError):
-        read_wanted(arguments)
+        read_section_request(arguments)
 
 
 @given(st.text(), st.integers(0, 400))
@@ -345,10 +345,7 @@ def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
 
 
 def brief_of(workspace: Workspace, desk: Any) -> dict[str, Any]:
-    resumed = resume.resume(desk, "fix-auth")
-    ledger = resumed.session.task.refresh()
-    brief = record_sections.briefing(workspace.store, resumed.checkpoint, workspace.clock())
-    return resume.answer(workspace.store, ledger, resumed.checkpoint, budget=5, brief=brief)
+    return resume(desk, "fix-auth").to_json()
 
 
 def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(workspace: Workspace) -> None:
@@ -415,9 +412,9 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
     written = store.update(record["id"], said, ANN)
     made = workspace.save(desk)
-    brief = record_sections.briefing(workspace.store, made, workspace.clock())(4000)
+    brief = record_brief(workspace.store, made, workspace.clock(), 4000)
     assert "waits for the approval of a person" in brief
-    later = record_sections.briefing(workspace.store, made, workspace.clock() + 900_000)(4000)
+    later = record_brief(workspace.store, made, workspace.clock() + 900_000, 4000)
     assert "question q2 was expired, not answered: Which host?" in later
     assert "resume point go: Deploy was denied: timed out" in later
     assert f"question {question} was" not in later
@@ -438,12 +435,10 @@ def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> N
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
     made = workspace.save(desk)
-    assert "## VERIFY FIRST" not in record_sections.briefing(workspace.store, made, workspace.clock())(4000)
+    assert "## VERIFY FIRST" not in record_brief(workspace.store, made, workspace.clock(), 4000)
     fork = store.fork(approved["contentHash"], {}, ANN)
     store.consume_resume_point(fork["id"], "go", ANN)
-    assert "these steps were begun" in record_sections.briefing(workspace.store, made, workspace.clock())(
-        4000
-    )
+    assert "these steps were begun" in record_brief(workspace.store, made, workspace.clock(), 4000)
 
 
 def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> None:
@@ -453,10 +448,10 @@ def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> Non
     add(workspace, desk, **EVERYTHING)
     made = workspace.save(desk)
     workspace.store = type(workspace.store)()
-    text = record_sections.briefing(workspace.store, made, workspace.clock())(4000)
+    text = record_brief(workspace.store, made, workspace.clock(), 4000)
     assert made.data.record in text
     assert "adjourn record import" in text
     CRStore(workspace.store).create(
         {"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x"
     )
-    assert "is not in this store" in record_sections.briefing(workspace.store, made, workspace.clock())(4000)
+    assert "is not in this store" in record_brief(workspace.store, made, workspace.clock(), 4000)

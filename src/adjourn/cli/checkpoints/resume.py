@@ -7,15 +7,10 @@ from typing import Any
 import click
 
 from adjourn import handover
-from adjourn.checkpoints import document, page_files, trusted_signer
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.lookup import as_resumed
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
 from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
-from adjourn.cli.shared.task_view import Holder, doubts, who
+from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.times import ago
-from adjourn.errors import AdjournError, RefusedError
-from adjourn.policy import for_task, read_contract
-from adjourn.tasks import is_alive
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
@@ -31,40 +26,20 @@ def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> N
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
-    found = as_resumed(context, name)
-    if not trusted_signer(found.checkpoint) and handover.vouched_for(found.store, found.checkpoint) is None:
-        raise RefusedError(
-            f'checkpoint "{name}" is signed by {found.checkpoint.data.key}, which is not trusted here',
-            "if you know that key: `adjourn keys trust NAME KEY`, or `adjourn import` for this one",
-        )
-    document(found.store, found.checkpoint)
-    ledger = found.task(context).ledger
-    held = _held(context, found.store, ledger)
-    for call in doubts(ledger, held):
-        ledger.doubts[call.call] = call
-    from adjourn.handover import record_sections  # noqa: PLC0415  # not for `--help`
-    from adjourn.handover import resume as engine  # noqa: PLC0415  # not for `--help`
-
-    told = engine.answer(
-        found.store,
-        ledger,
-        found.checkpoint,
-        budget=_budget(context, found.store, ledger),
-        more=more,
-        page=page_files.told(context.root, ledger.task, context.now),
-        brief=record_sections.briefing(found.store, found.checkpoint, context.now),
-    )
+    reader = handover.Preview(lambda: context.store, context.root, context.clock, reading_secret())
+    resumed = handover.resume(reader, name)
+    told = resumed.to_json(more)
     if as_json:
         say_json(told)
     else:
         _print(told, context.now)
 
-    for holder in held:
-        if holder.alive:
-            complain(
-                f"task {ledger.task} is held by {safe(who(holder.session))}",
-                "another client's resume is refused until that session ends, or it starts with --take-over",
-            )
+    sessions = resumed.task.ledger.sessions
+    for holder in resumed.holders():
+        complain(
+            f"task {resumed.task.id} is held by {safe(who(sessions[holder]))}",
+            "another client's resume is refused until that session ends, or it starts with --take-over",
+        )
 
 
 def _description(told: dict[str, Any]) -> str:
@@ -72,25 +47,7 @@ def _description(told: dict[str, Any]) -> str:
     return described(told.get("description", ""), "" if key else "trusted", key)
 
 
-def _held(context: CommandContext, store: Any, ledger: Any) -> list[Any]:
-
-    return [
-        Holder(session, is_alive(store, ledger.task, session, context.now))
-        for session in ledger.sessions.values()
-    ]
-
-
-def _budget(context: CommandContext, store: Any, ledger: Any) -> int | None:
-    """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last one's."""
-    try:
-        return for_task(read_contract(context.root), store, ledger.contract).policy.budget
-    except AdjournError:
-        budget: int | None = ledger.budget
-        return budget
-
-
 def _print(told: dict[str, Any], now: int) -> None:
-
     rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
     unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""
     say(

@@ -1,6 +1,6 @@
 """Finding a checkpoint for reading: in the store, or in a folder of the workspace that somebody brought.
 
-A brought folder is verified and taken in by the engine as a resume would, but into memory: reading writes nothing.
+A folder that somebody brought is verified and read into memory: reading writes nothing.
 
 Owns: `FoundCheckpoint`, `find`. Must never: write into the workspace's store.
 """
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from adjourn import handover
-from adjourn.checkpoints import Checkpoint, as_checkpoint, folder, folder_verification
+from adjourn.checkpoints import Checkpoint, as_checkpoint, folder_verification
 from adjourn.checkpoints import find as find_named
 from adjourn.cli.shared.context import CommandContext, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
@@ -32,28 +31,6 @@ class FoundCheckpoint(NamedTuple):
     def task(self, context: CommandContext) -> Task:
         """The task it is of, as it is now."""
         return Task(self.store, self.checkpoint.event.task, clock=context.clock, secret=reading_secret())
-
-
-def as_resumed(context: CommandContext, name: str) -> FoundCheckpoint:
-    """What a resume of `name` would find, and the store it would leave. Raises as that would."""
-    kept = context.store_or_none()
-    store: Store = kept or MemoryStore()
-    if folder.is_as_written(store, context.root, name) is not False:
-        if kept is None:
-            context.store  # noqa: B018  # says that there is none
-        checkpoint, source = handover.locate(store, context.root, name)
-        return FoundCheckpoint(checkpoint, source, store)
-    scratch = MemoryStore()
-    brought = folder_verification.verify_named(context.root, name)
-    task = brought.checkpoint.event.task
-    if kept is not None:
-        entries = list(kept.read(task))
-        if entries:
-            scratch.append(task, entries, expect=scratch.head(task))
-        if (upto := handover.vouched_for(kept, brought.checkpoint)) is not None:
-            scratch.swap(f"vouched/{task}", str(upto), expect=None)
-    checkpoint, source = handover.locate(scratch, context.root, name)
-    return FoundCheckpoint(checkpoint, source, scratch)
 
 
 def find(context: CommandContext, name: str) -> FoundCheckpoint:

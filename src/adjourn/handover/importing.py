@@ -1,0 +1,189 @@
+"""Where a checkpoint's name is looked up, and what is taken in from a folder that git or a colleague brought.
+
+Owns: the lookup (the store first, then the workspace's folder), importing a folder's history, whose word counts for it. Must never:
+apply what was not verified, or move a name back to an older checkpoint of its task.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from adjourn.checkpoints import (
+    MAX_DESCRIPTION,
+    Checkpoint,
+    VerifiedFolder,
+    attachments,
+    create,
+    find,
+    folder,
+    trusted_signer,
+    verify_named,
+)
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
+from adjourn.host import check_name
+from adjourn.log import Actor, decode, digest, kinds
+from adjourn.log.canonical import canonical
+from adjourn.store import Head, Store
+from adjourn.tasks import Fact, PermanentConflictError, Task, append_with_retry, idempotency
+
+MAX_CALLS = 10**9
+_CHUNK = 2000
+
+
+def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["store", "folder"]]:
+    """The newest checkpoint of a name, and where it was found. A folder that this store did not write is imported first.
+
+    Raises `NotFoundError`, and for a folder what verifying and importing it raise.
+    """
+    if folder.is_as_written(store, root, name) is False:
+        return _import_named(store, root, name).checkpoint, "folder"
+    try:
+        return find(store, name), "store"
+    except NotFoundError:
+        known = ", ".join(sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))[:10])
+        raise NotFoundError(
+            f'no checkpoint is named "{name}"',
+            f"use one of: {known}" if known else "make one with aex.checkpoint",
+        ) from None
+
+
+def import_newer_folders(store: Store, root: str, checkpoint: Checkpoint) -> None:
+    """Import the folders of the workspace that have later events of the checkpoint's task than the store: calls spent there are spent.
+
+    Skips a folder that fails verification, is not trusted, or has another history of the task.
+    """
+    task = checkpoint.event.task
+    for name in folder.names(root):
+        with suppress(AdjournError):
+            if folder.is_as_written(store, root, name) is not False:
+                continue
+            brought = folder.read_published(folder.path_of(root, name)).file.adjourn
+            if brought is not None and brought.task == task and brought.seq > store.head(task).seq:
+                _import_named(store, root, name)
+
+
+def _import_named(store: Store, root: str, name: str) -> Imported:
+    verified = verify_named(root, name)
+    # INVARIANT: import_folder holds this folder to the history that the person vouched for.
+    return import_folder(store, verified, vouched=vouched_for(store, verified.checkpoint) is not None)
+
+
+def vouched_for(store: Store, checkpoint: Checkpoint) -> int | None:
+    """The position up to which a person vouched for this history by importing it; None if that does not reach the checkpoint."""
+    value = store.ref(f"vouched/{checkpoint.event.task}") or ""
+    return int(value) if value.isdigit() and int(value) >= checkpoint.event.seq else None
+
+
+def is_trusted(store: Store, checkpoint: Checkpoint) -> bool:
+    """Whether the signer of a checkpoint is trusted, or a person vouched for its history. Raises `IntegrityError`."""
+    return bool(trusted_signer(checkpoint)) or vouched_for(store, checkpoint) is not None
+
+
+def check_trusted(store: Store, checkpoint: Checkpoint) -> None:
+    """Raise `RefusedError` unless `is_trusted`."""
+    if not is_trusted(store, checkpoint):
+        raise _untrusted(checkpoint.data.name, checkpoint.data.key)
+
+
+def _untrusted(name: str, key: str) -> RefusedError:
+    return RefusedError(
+        f'checkpoint "{name}" is signed by {key}, which is not trusted here',
+        "ask a person who knows that key to run `adjourn keys trust NAME KEY`, or `adjourn import` for this checkpoint only",
+    )
+
+
+class Imported(NamedTuple):
+    """An imported checkpoint, and a note for the person ("" for none)."""
+
+    checkpoint: Checkpoint
+    note: str
+
+
+def import_folder(store: Store, verified: VerifiedFolder, *, vouched: bool = False) -> Imported:
+    """Import a verified folder's history and knowledge into a store. `vouched`: a person vouches for the history.
+
+    Raises `RefusedError` when nobody vouches for the signer, `ConflictError` when the store has another history of that task.
+    """
+    checkpoint = verified.checkpoint
+    task = checkpoint.event.task
+    if not verified.trusted_as and not vouched:
+        raise _untrusted(checkpoint.data.name, verified.signer)
+
+    def extend() -> Imported:
+        head = store.head(task)
+        shared = _shared(store, verified)  # raises before anything of another history is imported
+        note = attachments.take_in(store, checkpoint, verified.known)
+        _extend(store, verified, shared, head)
+        return Imported(checkpoint, note)
+
+    return append_with_retry(extend, f"task {task}")
+
+
+def _shared(store: Store, verified: VerifiedFolder) -> int:
+    """The number of a folder's events that the store has. Raises `ConflictError` when the store has others in their place."""
+    task, audit = verified.checkpoint.event.task, verified.audit
+    shared = 0
+    for entry in store.read(task, 0, audit.total):
+        if not entry.hash == audit.hash_of(shared) == digest(entry.data):
+            raise PermanentConflictError(
+                f"task {task} has diverged: the histories here and in the folder differ from event {shared} on",
+                "resume the checkpoint in this store, or import the folder into another store",
+            )
+        shared += 1
+    return shared
+
+
+def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> None:
+    """Append a folder's events. The refs come with the last ones, so that a kill leaves no history without its claims."""
+    checkpoint, audit = verified.checkpoint, verified.audit
+    name, task = checkpoint.data.name, checkpoint.event.task
+    # the store's claims are newer than the folder's where it has the whole history
+    new = shared < audit.total
+    refs = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
+    if _is_newer(store, checkpoint):
+        refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
+    if not verified.trusted_as and vouched_for(store, checkpoint) is None:
+        refs[f"vouched/{task}"] = str(checkpoint.event.seq)
+    texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
+    entries = audit.entries(shared)
+    last = list(islice(entries, _CHUNK))
+    while following := list(islice(entries, _CHUNK)):
+        head = store.append(task, last, expect=head)
+        last = following
+    store.append(task, last, expect=head, refs=refs, blobs=[*texts, canonical(verified.extra.document)])
+
+
+def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:
+    """Whether the name should point at this checkpoint: an older folder moves no name back within its task."""
+    try:
+        known = find(store, checkpoint.data.name).event
+    except AdjournError:
+        return True
+    return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
+
+
+def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
+    """Import a checkpoint.json that has the published fields only, as the start of a new task, because a person (`by`) vouches for it.
+
+    Its spent calls count as spent. Raises `InvalidError` for values out of range.
+    """
+    stored = folder.read_published(directory)
+    file = stored.file
+    check_name(file.name)
+    if len(file.description) > MAX_DESCRIPTION:
+        raise InvalidError(
+            f"{directory}: the description is too long: {len(file.description)} characters (limit {MAX_DESCRIPTION})",
+            "shorten it",
+        )
+    if not 0 <= file.calls_used <= MAX_CALLS or (
+        file.budget is not None and not 0 <= file.budget <= MAX_CALLS
+    ):
+        raise InvalidError(
+            f"{directory}: callsUsed or budget is outside 0 … {MAX_CALLS}", "do not resume from it"
+        )
+    opened = kinds.TaskOpened(goal=file.description)
+    imported = kinds.TaskImported(calls=file.calls_used, document=digest(stored.data))
+    task.commit(lambda _: [Fact(opened, by), Fact(imported, by)], blobs=[stored.data])
+    return create(task, file.name, description=file.description, trigger="import", by=by)

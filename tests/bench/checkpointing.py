@@ -14,7 +14,7 @@ from tables import Table, median, percentile, ratio
 
 from adjourn.checkpoints import checkpoint, folder_writing
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks.task import Task
+from adjourn.tasks import Task
 
 NAME = "bench"
 

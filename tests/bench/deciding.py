@@ -10,8 +10,7 @@ from tables import Table
 
 from adjourn.aex import Policy, from_text
 from adjourn.log.canonical import digest
-from adjourn.tasks.decision import Block, Call, Forward, decide
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks import Block, Forward, Ledger, ToolRequest, decide
 
 KNOWN = 50
 """Different tools that an agent calls again and again."""
@@ -107,11 +106,11 @@ def _policy_text(count: int, where: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _call(number: int, verb: str) -> Call:
-    return Call(tool=f"{_name(number)}.{verb}", digest=digest(b"{}"))
+def _call(number: int, verb: str) -> ToolRequest:
+    return ToolRequest(tool=f"{_name(number)}.{verb}", digest=digest(b"{}"))
 
 
-def _decide(policy: Policy, calls: Sequence[Call]) -> float:
+def _decide(policy: Policy, calls: Sequence[ToolRequest]) -> float:
     """The seconds that deciding on all of them took."""
     ledger = Ledger(task="20260101-bench", seq=10, calls_used=5)
     began = time.perf_counter()

@@ -16,36 +16,36 @@ from pathlib import Path
 from adjourn.checkpoints import triggers
 from adjourn.checkpoints.close_session import end
 from adjourn.checkpoints.save import make
-from adjourn.clients.client import Desk, Setting
+from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
-from adjourn.tasks.decision import Call
+from adjourn.tasks import ToolRequest
 
 POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
 CALLS = {
-    "a tool without a command": Call(
+    "a tool without a command": ToolRequest(
         tool="notes.add", digest="1" * 64, given={"text": "milk", "path": "a.md"}
     ),
-    "a short command": Call(
+    "a short command": ToolRequest(
         tool="shell.exec", digest="1" * 64, given={"command": "pytest -q tests/unit && git status"}
     ),
-    "a command of 400 characters": Call(
+    "a command of 400 characters": ToolRequest(
         tool="shell.exec",
         digest="1" * 64,
         given={"command": "grep -rn 'git push' docs | sed -e s/a/b/ && " * 9},
     ),
-    "a tool that only reads": Call(
+    "a tool that only reads": ToolRequest(
         tool="file.read", digest="1" * 64, effectful=False, given={"path": "a.md"}
     ),
 }
 
 
-def desk_in(folder: str) -> Desk:
+def context_in(folder: str) -> ClientContext:
     root = os.path.join(os.path.realpath(folder), "work")
     os.makedirs(os.path.join(root, ".aex"))
     Path(root, ".aex", "policy.aex").write_text(POLICY)
     os.environ["ADJOURN_CONFIG"] = os.path.join(folder, "config")
-    return Desk(Setting(root=root, contract=read_contract(root)))
+    return ClientContext(ClientOptions(root=root, contract=read_contract(root)))
 
 
 def microseconds(what: Callable[[], object], times: int) -> float:
@@ -57,38 +57,38 @@ def microseconds(what: Callable[[], object], times: int) -> float:
     return statistics.median(taken) / 1000
 
 
-def costs(desk: Desk) -> None:
-    session = desk.session()
+def costs(context: ClientContext) -> None:
+    session = context.session()
     for name, call in CALLS.items():
 
-        def once(call: Call = call) -> None:
+        def once(call: ToolRequest = call) -> None:
             triggers.before(session, [call])
             triggers.settled(session)
 
         taken = microseconds(once, 20_000)
         print(f"{taken:10.2f} µs  nothing is due: {name}")
-    call = Call(tool="shell.exec", digest="1" * 64, given={"command": "rm -rf build"})
+    call = ToolRequest(tool="shell.exec", digest="1" * 64, given={"command": "rm -rf build"})
     taken = microseconds(lambda: triggers.before(session, [call]), 200)
     print(f"{taken:10.0f} µs  a checkpoint and its page before a destructive call")
 
 
-def sizes(desk: Desk, calls: int) -> None:
-    session = desk.session()
+def sizes(context: ClientContext, calls: int) -> None:
+    session = context.session()
     for number in range(calls):
         arguments = f'{{"path":"src/module_{number % 50}.py","text":"line {number}"}}'
-        call = Call(tool="file.write", digest=f"{number:064x}", arguments=arguments)
-        _, (admitted,) = desk.admit([call])
+        call = ToolRequest(tool="file.write", digest=f"{number:064x}", arguments=arguments)
+        _, (admitted,) = context.admit([call])
         facts = [
             kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)
         ]
         session.settle(facts, later=True)
         if number % max(1, calls // 20) == 0:
-            make(session.task, desk.setting.root, f"step-{number}", budget=None, sitting=session)
-    end(session, "client-eof", desk.setting.root)
-    desk.close("client-eof")
-    print(f"\n{calls:,} calls, 20 milestones, in {desk.setting.root.rpartition('/')[2]}:")
+            make(session.task, context.options.root, f"step-{number}", budget=None, sitting=session)
+    end(session, "client-eof", context.options.root)
+    context.close("client-eof")
+    print(f"\n{calls:,} calls, 20 milestones, in {context.options.root.rpartition('/')[2]}:")
     for place in (".aex/adjourn.db", ".aex/checkpoints", "tmp"):
-        print(f"{on_disk(Path(desk.setting.root, place)) / 1e6:10.1f} MB  {place}")
+        print(f"{on_disk(Path(context.options.root, place)) / 1e6:10.1f} MB  {place}")
 
 
 def on_disk(place: Path) -> int:
@@ -100,9 +100,9 @@ def on_disk(place: Path) -> int:
 def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
-        costs(desk_in(folder))
+        costs(context_in(folder))
     with tempfile.TemporaryDirectory() as folder:
-        sizes(desk_in(folder), calls)
+        sizes(context_in(folder), calls)
 
 
 if __name__ == "__main__":

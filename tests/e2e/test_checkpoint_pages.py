@@ -31,7 +31,7 @@ SAID: dict[str, Any] = {
 }
 
 
-def desk(work: ProxyWorkspace) -> CommandLine:
+def context(work: ProxyWorkspace) -> CommandLine:
     return CommandLine(work.root, work.config)
 
 
@@ -123,7 +123,7 @@ def work(tmp_path: Path) -> Any:
 
 def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
     """The newest page is shown with how far it is; what is wrong with one is said with its line; an edit is checked."""
-    run = desk(work).run
+    run = context(work).run
     shown = run("checkpoint", "show")
     assert shown.out.startswith("tmp/checkpoint-active.md: 1 of 2 done, next: Write the report; ")
     assert run("checkpoint", "show", "--json").json["page"]["openQuestions"] == ["7 or 30 days?"]
@@ -132,7 +132,7 @@ def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
     editor = work.root.parent / "editor"
     editor.write_text("#!/bin/sh\nsed -i 's/7 or 30 days?/14 days?/' \"$1\"\n")
     editor.chmod(0o755)
-    environment = desk(work).environment | {"EDITOR": str(editor)}
+    environment = context(work).environment | {"EDITOR": str(editor)}
     assert "changed" in run("checkpoint", "edit", env=environment).out
     edited = run("checkpoint", "show")
     assert "14 days?" in edited.out
@@ -156,7 +156,7 @@ def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
 
 def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
     """From a message, a page, or JSON; the checkpoint is a person's."""
-    run = desk(work).run
+    run = context(work).run
     assert run("checkpoint", "write", "-m", "Begin with the tests").out.startswith(
         "written: tmp/checkpoint-active.md"
     )
@@ -182,7 +182,7 @@ def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
 
 def test_archive_restore_reflect_prune_and_gc(work: ProxyWorkspace) -> None:
     """Each says in its first line what it did, and the history verifies after all of them."""
-    run = desk(work).run
+    run = context(work).run
     assert run("prune", "--keep-last", "2").out.startswith("would prune 2 checkpoints")
     assert run("prune", "--keep-last", "2", "--yes").out.startswith("pruned 2 checkpoints")
     assert run("archive", "--project", "review").out.startswith(
@@ -217,7 +217,7 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
         client.call("shell.exec", {"command": "rm -rf build"})
         (work.root / "notes.md").write_text("spoilt")
         client.close()
-        run = desk(work).run
+        run = context(work).run
         planned = run("rollback")
         assert planned.out.startswith(
             "would go back to t-before (tmp/checkpoint-pre-rm.md); add --yes to do it"
@@ -231,7 +231,7 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
 
 def test_the_rules_are_listed(work: ProxyWorkspace) -> None:
     """Those that are off, too."""
-    run = desk(work).run
+    run = context(work).run
     (work.root / ".aex" / "discipline.json").write_text('{"off": ["rm"]}')
     told = run("checkpoint", "rules", "--json").json
     assert [one["label"] for one in told["commands"] if not one["on"]] == ["rm"]

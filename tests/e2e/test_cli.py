@@ -51,7 +51,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 
 
 @pytest.fixture
-def desk(left: CommandLine, tmp_path: Path) -> CommandLine:
+def context(left: CommandLine, tmp_path: Path) -> CommandLine:
     """A copy of `left` to do with as one likes."""
     return left.copy(tmp_path / "copy")
 
@@ -125,21 +125,24 @@ def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
 
 @reading
 def test_reading_works_in_a_workspace_that_cannot_be_written(
-    desk: CommandLine, command: tuple[str, ...]
+    context: CommandLine, command: tuple[str, ...]
 ) -> None:
-    desk.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    context.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     mount = subprocess.run(
-        ["mount", "--bind", desk.root, desk.root], check=False, capture_output=True, stdin=subprocess.DEVNULL
+        ["mount", "--bind", context.root, context.root],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
     )
     if mount.returncode != 0:
         pytest.skip("cannot mount here")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(desk.root)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(context.root)], check=True)
         with pytest.raises(OSError, match="Read-only"):
-            (desk.root / "probe").touch()
-        desk.ok(*command)
+            (context.root / "probe").touch()
+        context.ok(*command)
     finally:
-        subprocess.run(["umount", str(desk.root)], check=True)
+        subprocess.run(["umount", str(context.root)], check=True)
 
 
 @pytest.mark.parametrize(
@@ -213,16 +216,16 @@ def obey_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_log_follows_what_others_write(desk: CommandLine) -> None:
+def test_log_follows_what_others_write(context: CommandLine) -> None:
     follower = subprocess.Popen(
         [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
-        cwd=desk.root, env=desk.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=context.root, env=context.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=obey_ctrl_c,  # noqa: PLW1509  # no thread of this test is at work yet
     )  # fmt: skip
     assert follower.stdout is not None
     assert follower.stdout.readline()
-    question = desk.ok("approve", "--json").json["questions"][0]["approval"]
-    desk.ok("approve", question)
+    question = context.ok("approve", "--json").json["questions"][0]["approval"]
+    context.ok("approve", question)
     assert "confirm.approved" in follower.stdout.readline()
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=PERSON_SECONDS)
@@ -244,11 +247,11 @@ def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, 
     assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
 
 
-def test_resume_tells_what_a_session_is_told(desk: CommandLine, task: str) -> None:
-    before = desk.rows()
-    told = desk.ok("resume", "fix-auth", "--json").json
-    assert desk.rows() == before
-    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
+def test_resume_tells_what_a_session_is_told(context: CommandLine, task: str) -> None:
+    before = context.rows()
+    told = context.ok("resume", "fix-auth", "--json").json
+    assert context.rows() == before
+    with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         heard = workspace.client(name="other").meta("aex.resume", name="fix-auth")
     for key in (
         "name",
@@ -264,14 +267,14 @@ def test_resume_tells_what_a_session_is_told(desk: CommandLine, task: str) -> No
     assert told["task"] == task
 
 
-def test_checkpoints_without_a_store_lists_what_git_brought(desk: CommandLine) -> None:
-    for path in (desk.root / ".aex").glob("adjourn.db*"):
+def test_checkpoints_without_a_store_lists_what_git_brought(context: CommandLine) -> None:
+    for path in (context.root / ".aex").glob("adjourn.db*"):
         path.unlink()
-    told = desk.ok("checkpoints", "--json").json["checkpoints"]
+    told = context.ok("checkpoints", "--json").json["checkpoints"]
     assert [(one["name"], one["source"]) for one in told] == [("fix-auth", "folder")]
-    assert desk.ok("resume", "fix-auth", "--json").json["callsUsed"] == 2
-    assert desk.ok("show", "fix-auth").code == 0
-    assert not desk.database.exists()
+    assert context.ok("resume", "fix-auth", "--json").json["callsUsed"] == 2
+    assert context.ok("show", "fix-auth").code == 0
+    assert not context.database.exists()
 
 
 def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path) -> None:
@@ -281,23 +284,23 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
         task = workspace.tasks()[0]
         other = workspace.client("--task", "newer", foreign=True)
         other.call("echo")
-        desk = CommandLine(workspace.root, workspace.config)
-        inside = run("status", "--json", cwd=desk.root, env=desk.environment, apart=False)
+        context = CommandLine(workspace.root, workspace.config)
+        inside = run("status", "--json", cwd=context.root, env=context.environment, apart=False)
         assert inside.json["task"] == task
-        environment = desk.environment | {"ADJOURN_TASK": "newer"}
-        assert desk.run("status", "--json", env=environment).json["task"] == "newer"
+        environment = context.environment | {"ADJOURN_TASK": "newer"}
+        assert context.run("status", "--json", env=environment).json["task"] == "newer"
         assert mine.close() == 0
-        assert desk.ok("status", "newer", "--json").json["sessions"][0]["alive"] is True
-        assert desk.ok("resume", task).err == ""
+        assert context.ok("status", "newer", "--json").json["sessions"][0]["alive"] is True
+        assert context.ok("resume", task).err == ""
         other.meta("aex.checkpoint", name="theirs")
-        assert "is held by" in desk.ok("resume", "theirs").err
+        assert "is held by" in context.ok("resume", "theirs").err
 
 
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
     import psycopg  # noqa: PLC0415  # an extra
 
-    desk, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
-    done = desk.run("tasks", "--store", url)
+    context, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
+    done = context.run("tasks", "--store", url)
     assert done.code == 1
     assert "there is no store at postgresql://" in done.err
     with psycopg.connect(url) as connection:
@@ -305,28 +308,28 @@ def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], 
     (tmp_path / "old").mkdir()
     published = {"name": "old", "timestamp": "2026-01-02T03:04:05.678Z", "callsUsed": 7, "toolHistory": []}
     (tmp_path / "old" / "checkpoint.json").write_text(json.dumps(published))
-    desk.ok("import", "old", "--store", url)
-    assert desk.ok("status", "--store", url, "--json").json["callsUsed"] == 7
-    assert desk.ok("verify", "--store", url, "--json").json["checked"]["events"] == 3
+    context.ok("import", "old", "--store", url)
+    assert context.ok("status", "--store", url, "--json").json["callsUsed"] == 7
+    assert context.ok("verify", "--store", url, "--json").json["checked"]["events"] == 3
 
 
 # --- a person decides
 
 
-def question(desk: CommandLine) -> str:
-    name: str = desk.ok("approve", "--json").json["questions"][0]["approval"]
+def question(context: CommandLine) -> str:
+    name: str = context.ok("approve", "--json").json["questions"][0]["approval"]
     return name
 
 
-def test_a_yes_lets_the_repeated_call_pass_once(desk: CommandLine) -> None:
-    listed = desk.ok("approve").out
+def test_a_yes_lets_the_repeated_call_pass_once(context: CommandLine) -> None:
+    listed = context.ok("approve").out
     assert "ann@example.org" in listed
     assert "confirm secrets.read" in listed
     assert "min left" in listed
-    name = question(desk)
-    assert desk.ok("approve", name[:3]).out.startswith('approved: secrets.read {"to":"ann@example.org"}')
-    assert desk.ok("approve").out == "nothing waits for an answer\n"
-    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
+    name = question(context)
+    assert context.ok("approve", name[:3]).out.startswith('approved: secrets.read {"to":"ann@example.org"}')
+    assert context.ok("approve").out == "nothing waits for an answer\n"
+    with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         client = workspace.client(name="other")
         client.meta("aex.resume", name="fix-auth")
         assert not client.call("secrets.read", {"to": "ann@example.org"})["result"].get("isError")
@@ -339,31 +342,31 @@ def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
     with ProxyWorkspace(tmp_path, "use echo", "confirm before echo") as workspace:
         client = workspace.client()
         call = client.begin("echo", {"text": "x"})
-        desk = CommandLine(workspace.root, workspace.config)
+        context = CommandLine(workspace.root, workspace.config)
         deadline = time.monotonic() + PERSON_SECONDS
-        while not (desk.database.exists() and desk.run("approve", "--json").out.count("approval")):
+        while not (context.database.exists() and context.run("approve", "--json").out.count("approval")):
             assert time.monotonic() < deadline
-        desk.ok("approve", question(desk))
+        context.ok("approve", question(context))
         assert not client.answer(call)["result"].get("isError")
 
 
-def test_a_no_is_written_down(desk: CommandLine) -> None:
-    done = desk.ok("deny", question(desk), "--json")
+def test_a_no_is_written_down(context: CommandLine) -> None:
+    done = context.ok("deny", question(context), "--json")
     assert done.json["answer"] == "denied"
-    assert "confirm.denied" in desk.ok("log", "--tail", "1").out
-    assert desk.run("approve", "zzzzzz").code == 1
+    assert "confirm.denied" in context.ok("log", "--tail", "1").out
+    assert context.run("approve", "zzzzzz").code == 1
 
 
-def test_settling_ends_the_doubt(desk: CommandLine) -> None:
-    call = desk.ok("settle", "--json").json["inDoubt"][0]["call"]
-    assert desk.run("settle", call).code == 2
-    assert desk.run("settle", call, "--done", "--not-done").code == 2
-    assert desk.run("settle", "zzz", "--done").code == 1
-    done = desk.ok("settle", call, "--not-done", "--note", "looked")
+def test_settling_ends_the_doubt(context: CommandLine) -> None:
+    call = context.ok("settle", "--json").json["inDoubt"][0]["call"]
+    assert context.run("settle", call).code == 2
+    assert context.run("settle", call, "--done", "--not-done").code == 2
+    assert context.run("settle", "zzz", "--done").code == 1
+    done = context.ok("settle", call, "--not-done", "--note", "looked")
     assert done.out.startswith(f"settled as not-done: {call} silent")
-    assert desk.ok("settle").out == "no call is in doubt\n"
-    assert desk.ok("status", "--json").json["sessions"] == []
-    assert desk.ok("verify").code == 0
+    assert context.ok("settle").out == "no call is in doubt\n"
+    assert context.ok("status", "--json").json["sessions"] == []
+    assert context.ok("verify").code == 0
 
 
 def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: CommandLine) -> None:
@@ -375,10 +378,10 @@ def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: CommandL
 # --- verify finds what was changed
 
 
-def tampered(desk: CommandLine, *, deep: bool = True) -> tuple[str, int | None]:
-    done = desk.run("verify", "--json", *(() if deep else ("--quick",)))
+def tampered(context: CommandLine, *, deep: bool = True) -> tuple[str, int | None]:
+    done = context.run("verify", "--json", *(() if deep else ("--quick",)))
     assert done.code == 1, done
-    text = desk.run("verify")
+    text = context.run("verify")
     assert text.code == 1
     assert text.out.startswith("BROKEN: ")
     errors = [found for found in done.json["findings"] if found["severity"] == "error"]
@@ -386,50 +389,50 @@ def tampered(desk: CommandLine, *, deep: bool = True) -> tuple[str, int | None]:
 
 
 @pytest.mark.parametrize("deep", [True, False])
-def test_edited_bytes_are_found_where_they_are(desk: CommandLine, *, deep: bool) -> None:
-    data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
-    desk.sql("UPDATE event SET data = ? WHERE position & 1099511627775 = 4", data)
-    assert tampered(desk, deep=deep) == ("hash-mismatch", 4)
-    assert desk.run("tasks").code in (0, 1)
+def test_edited_bytes_are_found_where_they_are(context: CommandLine, *, deep: bool) -> None:
+    data = context.rows()[4][2].replace(b"file.read", b"file.rEad")
+    context.sql("UPDATE event SET data = ? WHERE position & 1099511627775 = 4", data)
+    assert tampered(context, deep=deep) == ("hash-mismatch", 4)
+    assert context.run("tasks").code in (0, 1)
 
 
-def test_bytes_that_became_text_are_found(desk: CommandLine) -> None:
-    desk.sql(
+def test_bytes_that_became_text_are_found(context: CommandLine) -> None:
+    context.sql(
         "UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE position & 1099511627775 = 4"
     )
-    assert tampered(desk) == ("hash-mismatch", 4)
+    assert tampered(context) == ("hash-mismatch", 4)
 
 
-def test_an_edit_with_its_hash_is_found_at_the_next_event(desk: CommandLine) -> None:
-    data = desk.rows()[4][2].replace(b"file.read", b"file.rEad")
-    desk.sql(
+def test_an_edit_with_its_hash_is_found_at_the_next_event(context: CommandLine) -> None:
+    data = context.rows()[4][2].replace(b"file.read", b"file.rEad")
+    context.sql(
         "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4",
         data,
         hashlib.sha256(data).hexdigest(),
     )
-    assert tampered(desk) == ("parent-mismatch", 5)
+    assert tampered(context) == ("parent-mismatch", 5)
 
 
-def test_a_removed_event_is_found_where_it_was(desk: CommandLine) -> None:
-    desk.sql("DELETE FROM event WHERE position & 1099511627775 = 3")
-    assert tampered(desk) == ("missing-event", 3)
+def test_a_removed_event_is_found_where_it_was(context: CommandLine) -> None:
+    context.sql("DELETE FROM event WHERE position & 1099511627775 = 3")
+    assert tampered(context) == ("missing-event", 3)
 
 
-def test_a_missing_end_is_found_by_the_checkpoints_name(desk: CommandLine) -> None:
-    made = desk.seq_of("checkpoint.created")
-    desk.sql("DELETE FROM event WHERE position & 1099511627775 >= ?", made)
-    assert tampered(desk) == ("ref-mismatch", made)
+def test_a_missing_end_is_found_by_the_checkpoints_name(context: CommandLine) -> None:
+    made = context.seq_of("checkpoint.created")
+    context.sql("DELETE FROM event WHERE position & 1099511627775 >= ?", made)
+    assert tampered(context) == ("ref-mismatch", made)
 
 
-def test_a_missing_end_is_found_with_a_head_kept_elsewhere(desk: CommandLine, task: str) -> None:
-    head = desk.ok("status", "--json").json["head"]
-    assert desk.ok("verify", task, "--expect-head", head).code == 0
-    desk.sql("DELETE FROM event WHERE position & 1099511627775 = ?", len(desk.rows()) - 1)
-    assert desk.ok("verify", task).code == 0
-    done = desk.run("verify", task, "--expect-head", head, "--json")
+def test_a_missing_end_is_found_with_a_head_kept_elsewhere(context: CommandLine, task: str) -> None:
+    head = context.ok("status", "--json").json["head"]
+    assert context.ok("verify", task, "--expect-head", head).code == 0
+    context.sql("DELETE FROM event WHERE position & 1099511627775 = ?", len(context.rows()) - 1)
+    assert context.ok("verify", task).code == 0
+    done = context.run("verify", task, "--expect-head", head, "--json")
     assert done.code == 1
     assert done.json["findings"][0]["code"] == "head-mismatch"
-    assert desk.run("verify", "--expect-head", head).code == 2
+    assert context.run("verify", "--expect-head", head).code == 2
 
 
 def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: CommandLine, task: str) -> None:
@@ -438,17 +441,17 @@ def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: CommandLine, t
     assert "event 5" in done.out
 
 
-def test_a_history_written_anew_fails_at_the_signature(desk: CommandLine) -> None:
+def test_a_history_written_anew_fails_at_the_signature(context: CommandLine) -> None:
     after = GENESIS
-    for seq, _, data in desk.rows():
+    for seq, _, data in context.rows():
         new = data.replace(b'"calls":20', b'"calls":99').replace(b"file.read", b"file.rEad")
         new = b'{"after":"' + after.encode() + new[10 + 64 :]
         after = hashlib.sha256(new).hexdigest()
-        desk.sql("UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = ?", new, after, seq)
-    made = desk.seq_of("checkpoint.created")
-    found = {one["code"] for one in desk.run("verify", "--json").json["findings"] if one["seq"] == made}
+        context.sql("UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = ?", new, after, seq)
+    made = context.seq_of("checkpoint.created")
+    found = {one["code"] for one in context.run("verify", "--json").json["findings"] if one["seq"] == made}
     assert {"root-mismatch", "signature-mismatch"} <= found
-    assert tampered(desk)[1] == made
+    assert tampered(context)[1] == made
 
 
 @pytest.mark.parametrize(
@@ -464,26 +467,28 @@ def test_a_history_written_anew_fails_at_the_signature(desk: CommandLine) -> Non
         ("INSERT INTO ref VALUES ('checkpoint/junk', '\x1b[2J')", "ref-mismatch"),
     ],
 )
-def test_changed_documents_and_names_are_found(desk: CommandLine, statement: str, code: str) -> None:
-    desk.sql(statement)
-    assert tampered(desk)[0] == code
-    assert is_clean(desk.run("verify").out)
+def test_changed_documents_and_names_are_found(context: CommandLine, statement: str, code: str) -> None:
+    context.sql(statement)
+    assert tampered(context)[0] == code
+    assert is_clean(context.run("verify").out)
 
 
-def test_a_wrong_cache_and_a_stranger_are_warnings(desk: CommandLine, tmp_path: Path) -> None:
-    ((name, value),) = desk.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
-    desk.sql("UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name)
-    done = desk.ok("verify", "--json").json
+def test_a_wrong_cache_and_a_stranger_are_warnings(context: CommandLine, tmp_path: Path) -> None:
+    ((name, value),) = context.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
+    context.sql(
+        "UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name
+    )
+    done = context.ok("verify", "--json").json
     assert done["valid"]
     assert [found["code"] for found in done["findings"]] == ["stale-fold"]
-    stranger = CommandLine(desk.root, tmp_path / "other")
+    stranger = CommandLine(context.root, tmp_path / "other")
     codes = [found["code"] for found in stranger.ok("verify", "--json").json["findings"]]
     assert "unknown-signer" in codes
 
 
-def test_a_folder_is_verified_whole(desk: CommandLine) -> None:
-    folder = desk.root / ".aex" / "checkpoints" / "fix-auth"
-    assert desk.ok("verify", str(folder)).out.startswith("valid: ")
+def test_a_folder_is_verified_whole(context: CommandLine) -> None:
+    folder = context.root / ".aex" / "checkpoints" / "fix-auth"
+    assert context.ok("verify", str(folder)).out.startswith("valid: ")
     for name, old, new in (
         ("audit.jsonl", b"echo", b"ecHo"),
         ("checkpoint.json", b'"callsUsed": 2', b'"callsUsed": 1'),
@@ -491,11 +496,11 @@ def test_a_folder_is_verified_whole(desk: CommandLine) -> None:
         path = folder / name
         good = path.read_bytes()
         path.write_bytes(good.replace(old, new))
-        done = desk.run("verify", str(folder), "--json")
+        done = context.run("verify", str(folder), "--json")
         assert done.code == 1
         assert done.json["findings"][0]["code"] == "folder-broken"
         path.write_bytes(good)
-    assert desk.run("verify", "./nowhere").code == 1
+    assert context.run("verify", "./nowhere").code == 1
 
 
 # --- to another place and back
@@ -510,20 +515,20 @@ def colleague(tmp_path: Path) -> Iterator[CommandLine]:
         yield CommandLine(workspace.root, workspace.config)
 
 
-def resumed(desk: CommandLine, name: str) -> dict[str, Any]:
-    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
+def resumed(context: CommandLine, name: str) -> dict[str, Any]:
+    with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         result: dict[str, Any] = workspace.client(name="other").call("aex.resume", {"name": name})["result"]
     return result
 
 
 @pytest.mark.parametrize("place", ["workspace", "elsewhere"])
 def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
-    desk: CommandLine, colleague: CommandLine, tmp_path: Path, place: str
+    context: CommandLine, colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
     folder = (
         colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
     )
-    desk.ok("export", "fix-auth", "--to", str(folder))
+    context.ok("export", "fix-auth", "--to", str(folder))
     assert resumed(colleague, "fix-auth").get("isError")
     assert colleague.run("resume", "fix-auth").code == (3 if place == "workspace" else 1)
     done = colleague.ok("import", str(folder))
@@ -544,10 +549,12 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     assert colleague.ok("verify", "--json").json["valid"]
 
 
-def test_what_a_trusted_key_signed_is_resumed_without_more(desk: CommandLine, colleague: CommandLine) -> None:
-    key = desk.ok("keys", "show").out.strip()
+def test_what_a_trusted_key_signed_is_resumed_without_more(
+    context: CommandLine, colleague: CommandLine
+) -> None:
+    key = context.ok("keys", "show").out.strip()
     assert colleague.ok("keys", "trust", "ann", key).out.startswith("trusted as ann: ed25519:")
-    desk.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
+    context.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
     assert not resumed(colleague, "fix-auth").get("isError")
     assert colleague.ok("checkpoints", "--json").json["checkpoints"][0]["signer"] == "ann"
     assert "untrusted" not in colleague.ok("resume", "fix-auth").out + colleague.ok("show", "fix-auth").out
@@ -557,8 +564,10 @@ def test_what_a_trusted_key_signed_is_resumed_without_more(desk: CommandLine, co
     assert colleague.run("resume", "fix-auth").code == 3
 
 
-def test_a_changed_folder_is_not_imported(desk: CommandLine, colleague: CommandLine, tmp_path: Path) -> None:
-    desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
+def test_a_changed_folder_is_not_imported(
+    context: CommandLine, colleague: CommandLine, tmp_path: Path
+) -> None:
+    context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     path = tmp_path / "sent" / "checkpoint.json"
     path.write_bytes(path.read_bytes().replace(b'"callsUsed": 2', b'"callsUsed": 0'))
     done = colleague.run("import", str(tmp_path / "sent"))
@@ -588,17 +597,17 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
 
 
 def test_histories_that_parted_are_not_mixed(
-    desk: CommandLine, colleague: CommandLine, tmp_path: Path
+    context: CommandLine, colleague: CommandLine, tmp_path: Path
 ) -> None:
-    desk.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
+    context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     colleague.ok("import", str(tmp_path / "sent"))
     assert not resumed(colleague, "fix-auth").get("isError")
-    resumed(desk, "fix-auth")
-    with ProxyWorkspace(desk.root.parent, name=desk.root.name) as workspace:
+    resumed(context, "fix-auth")
+    with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         client = workspace.client(name="other")
         client.meta("aex.resume", name="fix-auth")
         client.meta("aex.checkpoint", name="later")
-    desk.ok("export", "later", "--to", str(tmp_path / "later"))
+    context.ok("export", "later", "--to", str(tmp_path / "later"))
     before = colleague.rows()
     done = colleague.run("import", str(tmp_path / "later"))
     assert done.code == 1
@@ -606,11 +615,11 @@ def test_histories_that_parted_are_not_mixed(
     assert colleague.rows() == before
 
 
-def test_export_leaves_other_files_alone(desk: CommandLine, tmp_path: Path) -> None:
+def test_export_leaves_other_files_alone(context: CommandLine, tmp_path: Path) -> None:
     target = tmp_path / "full"
     target.mkdir()
     (target / "mine.txt").write_text("x")
-    done = desk.run("export", "fix-auth", "--to", str(target))
+    done = context.run("export", "fix-auth", "--to", str(target))
     assert done.code == 3
     assert [path.name for path in target.iterdir()] == ["mine.txt"]
 
@@ -638,55 +647,55 @@ def test_another_key_never_takes_a_trusted_name(left: CommandLine, tmp_path: Pat
 
 
 def test_init_never_overwrites(tmp_path: Path) -> None:
-    desk = CommandLine(tmp_path, tmp_path / "config")
-    assert desk.ok("init", "--policy").out.startswith("written: .aex/policy.aex")
+    context = CommandLine(tmp_path, tmp_path / "config")
+    assert context.ok("init", "--policy").out.startswith("written: .aex/policy.aex")
     policy = tmp_path / ".aex" / "policy.aex"
     policy.write_text("mine")
-    done = desk.ok("init", "--policy", "--task", "a b/c", "--json").json
+    done = context.ok("init", "--policy", "--task", "a b/c", "--json").json
     assert policy.read_text() == "mine"
     assert done["skipped"] == [".aex/policy.aex"]
     assert done["written"] == ["tasks/a_b_c.aex", "tasks/a_b_c.inputs.json", "tasks/a_b_c.policy.json"]
     assert sorted(path.name for path in (tmp_path / "tasks").iterdir()) == sorted(
         path.partition("/")[2] for path in done["written"]
     )
-    assert desk.ok("check", "tasks/a_b_c.aex").out == "tasks/a_b_c.aex: valid task\n"
-    assert "tasks/sample-task.aex" in desk.ok("init", "--task", "sample-task").out
+    assert context.ok("check", "tasks/a_b_c.aex").out == "tasks/a_b_c.aex: valid task\n"
+    assert "tasks/sample-task.aex" in context.ok("init", "--task", "sample-task").out
 
 
 def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
     """And valid, the JSON policy too; each policy lists the commands of the tests tool."""
-    desk = CommandLine(tmp_path, tmp_path / "config")
-    desk.ok("init", "--policy", "--task", "fix")
-    assert desk.ok("fmt", "--check", ".").out == "all formatted: 2 files\n"
-    assert desk.ok("check", "tasks/fix.policy.json").out == "tasks/fix.policy.json: valid policy\n"
+    context = CommandLine(tmp_path, tmp_path / "config")
+    context.ok("init", "--policy", "--task", "fix")
+    assert context.ok("fmt", "--check", ".").out == "all formatted: 2 files\n"
+    assert context.ok("check", "tasks/fix.policy.json").out == "tasks/fix.policy.json: valid policy\n"
     for option in ((), ("--policy", "tasks/fix.policy.json")):
         for command, code in (("npm test -- -t a", 0), ("sh -c x", 3)):
             arguments = ("--explain", "tests.run", "--args", json.dumps({"cmd": command}))
-            assert desk.run("effective", *option, *arguments).code == code, (option, command)
+            assert context.run("effective", *option, *arguments).code == code, (option, command)
 
 
 def test_init_writes_through_no_link(tmp_path: Path) -> None:
-    desk = CommandLine(tmp_path / "work", tmp_path / "config")
-    desk.root.mkdir()
+    context = CommandLine(tmp_path / "work", tmp_path / "config")
+    context.root.mkdir()
     (tmp_path / "outside").mkdir()
-    (desk.root / ".aex").symlink_to(tmp_path / "outside")
-    assert desk.run("init", "--policy").code == 3
+    (context.root / ".aex").symlink_to(tmp_path / "outside")
+    assert context.run("init", "--policy").code == 3
     assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
-    desk = CommandLine(tmp_path, tmp_path / "config")
+    context = CommandLine(tmp_path, tmp_path / "config")
     (tmp_path / "bad.aex").write_text('policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n')
-    desk.ok("init", "--policy")
-    done = desk.run("check", "bad.aex", ".aex/policy.aex", "missing.aex", "--json")
+    context.ok("init", "--policy")
+    done = context.run("check", "bad.aex", ".aex/policy.aex", "missing.aex", "--json")
     assert done.code == 1
     assert [file["valid"] for file in done.json["files"]] == [False, True, False]
-    text = desk.run("check", "bad.aex")
+    text = context.run("check", "bad.aex")
     assert text.code == 1
     assert text.out.startswith("bad.aex: 2 errors")
     assert "bad.aex:4" in text.out
     assert "^" in text.out
-    assert desk.run("check").code == 2
+    assert context.run("check").code == 2
 
 
 def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path) -> None:
@@ -724,40 +733,40 @@ def test_doctor_names_what_waits_and_what_is_stale(left: CommandLine) -> None:
     assert left.ok("doctor").out.startswith("0 errors, ")
 
 
-def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(desk: CommandLine) -> None:
-    (desk.config / "keys" / "default.key").chmod(0o644)
-    (desk.root / ".aex" / "policy.aex").write_text("nonsense")
+def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(context: CommandLine) -> None:
+    (context.config / "keys" / "default.key").chmod(0o644)
+    (context.root / ".aex" / "policy.aex").write_text("nonsense")
     for command in (["init", "-q"], ["add", "-f", ".aex/adjourn.db"]):
-        subprocess.run(["git", *command], cwd=desk.root, check=True, capture_output=True)
-    done = desk.run("doctor", "--json")
+        subprocess.run(["git", *command], cwd=context.root, check=True, capture_output=True)
+    done = context.run("doctor", "--json")
     assert done.code == 1
     assert {"keys-open", "store-tracked", "AEX100"} <= codes(done)
     assert not done.json["healthy"]
-    assert f"chmod 600 {desk.config}/keys/default.key" in desk.run("doctor").out
+    assert f"chmod 600 {context.config}/keys/default.key" in context.run("doctor").out
 
 
-def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(desk: CommandLine) -> None:
-    inside = CommandLine(desk.root, desk.root / "config")
+def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(context: CommandLine) -> None:
+    inside = CommandLine(context.root, context.root / "config")
     assert inside.run("doctor").code == 1
     assert "keys-in-workspace" in codes(inside.run("doctor", "--json"))
-    desk.database.write_bytes(b"this is no database, but it is long enough to be looked at" * 20)
-    assert "store" in codes(desk.run("doctor", "--json"))
+    context.database.write_bytes(b"this is no database, but it is long enough to be looked at" * 20)
+    assert "store" in codes(context.run("doctor", "--json"))
 
 
-def test_doctor_says_once_that_git_does_not_ignore_the_store(desk: CommandLine) -> None:
+def test_doctor_says_once_that_git_does_not_ignore_the_store(context: CommandLine) -> None:
     """One line of .gitignore is the remedy for the store and for the log beside it."""
-    subprocess.run(["git", "init", "-q"], cwd=desk.root, check=True)
-    desk.database.with_name("adjourn.db-wal").write_bytes(b"")
-    told = [finding["code"] for finding in desk.ok("doctor", "--json").json["findings"]]
+    subprocess.run(["git", "init", "-q"], cwd=context.root, check=True)
+    context.database.with_name("adjourn.db-wal").write_bytes(b"")
+    told = [finding["code"] for finding in context.ok("doctor", "--json").json["findings"]]
     assert told.count("store-not-ignored") == 1
 
 
 def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
-    desk = CommandLine(tmp_path / "empty", tmp_path / "config")
-    desk.root.mkdir()
-    assert codes(desk.ok("doctor", "--json")) == {"no-store", "no-policy"}
-    assert list(desk.root.iterdir()) == []
-    assert not desk.config.exists()
+    context = CommandLine(tmp_path / "empty", tmp_path / "config")
+    context.root.mkdir()
+    assert codes(context.ok("doctor", "--json")) == {"no-store", "no-policy"}
+    assert list(context.root.iterdir()) == []
+    assert not context.config.exists()
 
 
 # --- manners
@@ -800,15 +809,15 @@ def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
         assert (direct.returncode, direct.stderr) == (through.returncode, through.stderr)
 
 
-def on_a_terminal(desk: CommandLine, *arguments: str, **extra: str) -> str:
+def on_a_terminal(context: CommandLine, *arguments: str, **extra: str) -> str:
     """What a terminal is sent."""
     pid, handle = pty.fork()
     if pid == 0:
-        os.chdir(desk.root)
+        os.chdir(context.root)
         os.execve(
             sys.executable,
             [sys.executable, "-m", "adjourn", *arguments],
-            desk.environment | {"TERM": "xterm"} | extra,
+            context.environment | {"TERM": "xterm"} | extra,
         )
     shown = b""
     while True:
@@ -846,11 +855,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(left: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a database at all, but long enough to be one" * 50])
-def test_a_store_that_is_none_is_said_so(desk: CommandLine, damage: bytes) -> None:
-    for path in (desk.root / ".aex").glob("adjourn.db-*"):
+def test_a_store_that_is_none_is_said_so(context: CommandLine, damage: bytes) -> None:
+    for path in (context.root / ".aex").glob("adjourn.db-*"):
         path.unlink()
-    desk.database.write_bytes(damage)
-    done = desk.run("tasks")
+    context.database.write_bytes(damage)
+    done = context.run("tasks")
     assert done.code == 1
     assert "adjourn.db" in done.err
-    assert desk.database.read_bytes() == damage
+    assert context.database.read_bytes() == damage

@@ -25,9 +25,7 @@ from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.store import open_store
-from adjourn.tasks.approvals import settle_doubt
-from adjourn.tasks.lease import lose_dead
-from adjourn.tasks.task import Task
+from adjourn.tasks import Task, expire_dead_sessions, settle_doubt
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 30
@@ -37,14 +35,11 @@ ANN = CRAuthor(id="ann", type="human")
 PROGRAM = """
 import os, random, sys, time
 from adjourn.aex import from_text
-from adjourn.tasks import decision as decide; from adjourn.host import keys, process
+from adjourn.tasks import Session, SessionIdentity, Task, decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.clients.client import now
 from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.effect_lookup import Call
-from adjourn.tasks.lease import Sitting
-from adjourn.tasks.session import Session
-from adjourn.tasks.task import Task
+from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled
 from adjourn.knowledge.model.record import CRAuthor
@@ -59,7 +54,7 @@ records = CRStore(store)
 if "line" not in records.ids():
     records.create({"task": {"id": "job", "goal": "append"}}, author=AGENT, cr_id="line")
 task = Task(store, "job", clock=now, secret=keys.secret())
-session = Session(task, from_text(POLICY, "p")[0], Sitting(process.current(), "group"), policy_text=POLICY.encode())
+session = Session(task, from_text(POLICY, "p")[0], SessionIdentity(process.current(), "group"), policy_text=POLICY.encode())
 session.open()
 file = os.open(f"{folder}/effects", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -74,7 +69,7 @@ def happened(effect):
 
 def by_library(key, probe):
     try:
-        claim = records.effects.claim("line", Call("files", "append", {"key": key}, key=f"append:{key}"), AGENT, probe=probe)
+        claim = records.effects.claim("line", EffectCall("files", "append", {"key": key}, key=f"append:{key}"), AGENT, probe=probe)
     except RefusedError:
         return  # a person has to look
     if claim.run:
@@ -83,7 +78,7 @@ def by_library(key, probe):
 
 def by_session(key):
     given = {"key": key}
-    call = decide.Call(tool="files.append", digest=arguments_digest(given), arguments="", given=given)
+    call = decide.ToolRequest(tool="files.append", digest=arguments_digest(given), arguments="", given=given)
     (admitted,) = session.admit([call])
     if isinstance(admitted.decision, decide.Forward):
         append(key)
@@ -166,7 +161,7 @@ class _Job:
         records = CRStore(store)
         if "job" in store.streams():
             task = Task(store, "job", clock=now, secret=keys.secret())
-            lose_dead(task)
+            expire_dead_sessions(task)
             for doubt in list(task.ledger.doubts.values()):
                 done = any(doubt.digest == EffectCall("", "", {"key": key}).digest for key in self.effects())
                 self.doubts, self.happened = self.doubts + 1, self.happened + done

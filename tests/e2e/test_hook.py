@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import Setting
+from adjourn.clients.client import ClientOptions
 from adjourn.clients.visitor import Visitor
 from adjourn.host import process
 from adjourn.host.process import group_of
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from support.hooks import HOOK, HookWorkspace
 from support.proxy import META_TOOLS, only
 from support.requirements import requirement
@@ -457,11 +457,11 @@ def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: py
     work.write_policy("use file.read")
     monkeypatch.setenv("ADJOURN_CONFIG", str(work.config))
     root = os.path.realpath(work.root)
-    setting = Setting(root=root, contract=read_contract(root))
+    client_options = ClientOptions(root=root, contract=read_contract(root))
     for _ in range(70):
-        visitor = Visitor(setting, "claude-code")
-        visitor.ask(Call(tool="file.read", digest="0" * 64, effectful=False))
-        visitor.desk.close("")
+        visitor = Visitor(client_options, "claude-code")
+        visitor.ask(ToolRequest(tool="file.read", digest="0" * 64, effectful=False))
+        visitor.context.close("")
     with work.store() as store:
         fold = store.ref(f"fold/{only(store.streams())}")
     assert fold is not None

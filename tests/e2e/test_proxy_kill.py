@@ -23,7 +23,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
 from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of
 from adjourn.store import Store
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks import Ledger
 from adjourn.verification.verify import verify_task
 from support.proxy import ERAS, Client, Message, ProxyWorkspace, decoded, text_of
 

@@ -23,9 +23,7 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of
-from adjourn.tasks.approvals import settle_doubt
-from adjourn.tasks.lease import lose_dead
-from adjourn.tasks.task import Task
+from adjourn.tasks import Task, expire_dead_sessions, settle_doubt
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 500 if CAMPAIGN else 30
@@ -81,7 +79,7 @@ def _settle(root: Path) -> tuple[int, int]:
     store = open_at(str(root))
     try:
         task = Task(store, "count", clock=now, secret=keys.secret())
-        lose_dead(task)
+        expire_dead_sessions(task)
         doubts = list(task.ledger.doubts.values())
         happened = 0
         for doubt in doubts:

@@ -7,7 +7,7 @@ from typing import Any
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.policy.calls import arguments_digest
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from support.policies import policy_of
 
@@ -17,9 +17,9 @@ PAYMENTS_POLICY = policy_of(
 ANSWER = b'{"content":[{"type":"text","text":"paid"}]}'
 
 
-def pay(invoice: Any = "A-7", tool: str = "payments.charge", **more: Any) -> Call:
+def pay(invoice: Any = "A-7", tool: str = "payments.charge", **more: Any) -> ToolRequest:
     given = {"invoice": {"number": invoice}, "amount": more.pop("amount", 1)}
-    return Call(tool=tool, digest=arguments_digest(given), given=given, **more)
+    return ToolRequest(tool=tool, digest=arguments_digest(given), given=given, **more)
 
 
 def settled(admitted: Admitted, outcome: Any = "ok", answer: bytes = ANSWER) -> kinds.ToolSettled:

@@ -19,7 +19,7 @@ from adjourn.runs.cancellation import Stop
 from adjourn.runs.runner import Options, Outcome
 from adjourn.runs.tools import Arguments, Tool
 from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.lease import expire_dead_sessions
 from adjourn.tasks.ledger import Approval, Ledger
 from adjourn.tasks.task import Task
 from support.clock import Clock
@@ -122,7 +122,7 @@ class Bench:
         gone.wait()
         with self.patch.context() as patch:
             patch.setattr(process, "current", lambda: process.Process(process.host(), gone.pid, 1))
-            patch.setattr("adjourn.clients.client.Desk.close", lambda _self, _reason: None)
+            patch.setattr("adjourn.clients.client.ClientContext.close", lambda _self, _reason: None)
             with pytest.raises(Killed):
                 self.run(*lines, **more)
 
@@ -158,7 +158,7 @@ class Bench:
 
     def settle(self, *, happened: bool) -> None:
         task = self.task()
-        lose_dead(task)
+        expire_dead_sessions(task)
         for call in list(task.ledger.doubts):
             settle_doubt(task, call, happened=happened, by=ANN)
         task.store.close()

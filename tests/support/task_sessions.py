@@ -11,8 +11,8 @@ from adjourn.log import kinds
 from adjourn.log.event import decode
 from adjourn.log.kinds import Data
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.decision import Block, Call
-from adjourn.tasks.lease import Sitting
+from adjourn.tasks.decision import Block, ToolRequest
+from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import Task
 from support.clock import Clock
@@ -41,7 +41,7 @@ class SharedTask:
         client: str = "claude-code",
         auto_confirm: bool = False,
     ) -> Session:
-        sitting = Sitting(at or process.current(), group, client=client)
+        sitting = SessionIdentity(at or process.current(), group, client=client)
         return Session(
             self.task(), policy, sitting, policy_text=b"policy", contract_text=b"", auto_confirm=auto_confirm
         )
@@ -65,7 +65,7 @@ REMOTE_PROCESS = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
 """A process on a machine that cannot be looked at."""
 
 
-def admit_one(session: Session, call: Call) -> Admitted:
+def admit_one(session: Session, call: ToolRequest) -> Admitted:
     (admitted,) = session.admit([call])
     return admitted
 

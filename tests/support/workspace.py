@@ -14,7 +14,7 @@ from adjourn.checkpoints.checkpoint import (
     Checkpoint,
     create,
 )
-from adjourn.clients.client import Desk, Setting
+from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.handover import resume
 from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
@@ -23,7 +23,7 @@ from adjourn.log.event import Actor, Event, decode
 from adjourn.policy.contract import read_contract
 from adjourn.store.base import Entry, Store
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from support.clock import Clock
@@ -55,7 +55,7 @@ class Workspace:
         text = "\n".join(["policy work v0", 'goal "do it"', *lines, ""])
         (self.root / ".aex" / "policy.aex").write_text(text)
 
-    def desk(
+    def context(
         self,
         group: str = "g1",
         *,
@@ -63,44 +63,46 @@ class Workspace:
         task: str = "",
         take_over: bool = False,
         on_event: Callable[[str, str], None] = lambda _event, _text: None,
-    ) -> Desk:
-        """A client's desk in this workspace. Desks of one group are proxies of one client."""
+    ) -> ClientContext:
+        """A client's context in this workspace. ClientContexts of one group are proxies of one client."""
         read = read_contract(str(self.root), contract=contract)
-        setting = Setting(root=str(self.root), contract=read, task=task, take_over=take_over)
-        desk = Desk(setting, self.clock, on_event)
-        desk.client, desk.group, desk._store = "tester", group, self.store
-        return desk
+        client_options = ClientOptions(root=str(self.root), contract=read, task=task, take_over=take_over)
+        context = ClientContext(client_options, self.clock, on_event)
+        context.client, context.group, context._store = "tester", group, self.store
+        return context
 
     def task(self, task: str) -> Task:
         return Task(self.store, task, clock=self.clock, secret=keys.secret())
 
-    def work(self, desk: Desk, *tools: str) -> Session:
+    def work(self, context: ClientContext, *tools: str) -> Session:
         """Calls of tools, each a second after the one before, and answered when it was forwarded."""
         for tool in tools:
             self.clock.move(seconds=1)
-            call = Call(
+            call = ToolRequest(
                 tool=tool, digest="1" * 64, effectful=tool not in READERS, arguments=f'{{"of":"{tool}"}}'
             )
-            session, (admitted,) = desk.admit([call])
+            session, (admitted,) = context.admit([call])
             if admitted.call:
                 session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
-        return desk.session()
+        return context.session()
 
-    def save(self, desk: Desk, name: str = "fix-auth", description: str = "found it") -> Checkpoint:
+    def save(
+        self, context: ClientContext, name: str = "fix-auth", description: str = "found it"
+    ) -> Checkpoint:
         """What `aex.checkpoint` does."""
         self.clock.move(seconds=1)
-        session = desk.session()
+        session = context.session()
         made = create(session.task, name, description=description, sitting=session)
         folder_writing.write(self.store, made, str(self.root))
         return made
 
-    def resume(self, desk: Desk, name: str = "fix-auth", more: str = "") -> dict[str, Any]:
+    def resume(self, context: ClientContext, name: str = "fix-auth", more: str = "") -> dict[str, Any]:
         """What `aex.resume` answers."""
-        return resume(desk, name).to_json(more)
+        return resume(context, name).to_json(more)
 
-    def leave(self, desk: Desk) -> None:
+    def leave(self, context: ClientContext) -> None:
         """The client goes; the store stays open."""
-        for session in desk.sessions:
+        for session in context.sessions:
             session.close("eof")
 
     def folder(self, name: str = "fix-auth") -> Path:
@@ -121,6 +123,6 @@ class Workspace:
 
 
 def saved(workspace: Workspace) -> None:
-    desk = workspace.desk()
-    workspace.work(desk, "file.read", "tests.run", "network.fetch")
-    workspace.save(desk, description="read the auth files")
+    context = workspace.context()
+    workspace.work(context, "file.read", "tests.run", "network.fetch")
+    workspace.save(context, description="read the auth files")

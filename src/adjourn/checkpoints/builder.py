@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from adjourn.checkpoints.page import MINUTE, Artifact, Page, Progress
 from adjourn.errors import InvalidError
 from adjourn.log import digest, milliseconds
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks import Ledger
 from adjourn.text import clean, without_secrets
 
 MAX_MISSION, MAX_TEXT = 50_000, 4000

@@ -28,8 +28,7 @@ from adjourn.log import (
 )
 from adjourn.log.canonical import canonical
 from adjourn.store import Entry, Store
-from adjourn.tasks import SYSTEM, Fact, Ledger, Task, Written
-from adjourn.tasks.session import Session
+from adjourn.tasks import SYSTEM, AppendedEvent, Fact, Ledger, Session, Task
 from adjourn.text import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
@@ -99,7 +98,7 @@ def create(
         )
         return [Fact(created, sitting.actor, sitting.id) if sitting else Fact(created, by)]
 
-    def refs(written: list[Written]) -> dict[str, str | None]:
+    def refs(written: list[AppendedEvent]) -> dict[str, str | None]:
         event, event_hash = written[-1]
         return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}", **task.folded()}
 

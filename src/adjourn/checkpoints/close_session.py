@@ -16,8 +16,7 @@ from adjourn.checkpoints.page_files import is_automatic
 from adjourn.checkpoints.save import make
 from adjourn.host import MAX_NAME
 from adjourn.knowledge.records import record_of
-from adjourn.tasks import Task
-from adjourn.tasks.session import Session
+from adjourn.tasks import Session, Task
 
 
 def end(

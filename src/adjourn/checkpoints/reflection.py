@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.tasks.ledger import AT_SHARE
+from adjourn.tasks import AT_SHARE
 
 SUPPORT = 5
 """Chains that a heuristic needs."""

@@ -17,8 +17,7 @@ from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log import Actor
-from adjourn.tasks import SYSTEM, Task
-from adjourn.tasks.session import Session
+from adjourn.tasks import SYSTEM, Session, Task
 
 
 class Made(NamedTuple):

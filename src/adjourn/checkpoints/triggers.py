@@ -17,9 +17,7 @@ from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
-from adjourn.tasks import AT_SHARE, Admitted, Ledger, budgets_used
-from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Session
+from adjourn.tasks import AT_SHARE, Admitted, Ledger, Session, ToolRequest, budgets_used
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
 """How the triggers of checkpoints around calls begin: `before deploy.run`, `before shell.exec: rm`."""
@@ -43,7 +41,7 @@ class Watch:
         self.notes: list[str] = []
         self.settings: Settings = DEFAULT
         try:
-            self.settings = read_settings(session.sitting.root) if session.sitting.root else DEFAULT
+            self.settings = read_settings(session.identity.root) if session.identity.root else DEFAULT
         except InvalidError as error:
             self.notes.append(f"{error}; the usual rules count")
         self._matcher = Matcher(self.settings)
@@ -62,7 +60,7 @@ class Watch:
         self.has_budgets = policy.budget is not None or bool(policy.budgets)
         self._tools.clear()
 
-    def label(self, call: Call) -> str:
+    def label(self, call: ToolRequest) -> str:
         """Why a checkpoint is due before a call: a rule's label, "policy" or "hint", "" when none is."""
         known = self._tools.get(call.tool)
         if known is None:
@@ -91,7 +89,7 @@ class Watch:
         return due
 
 
-def before(session: Session, calls: Sequence[Call]) -> list[str]:
+def before(session: Session, calls: Sequence[ToolRequest]) -> list[str]:
     """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
 
     Returns what is to be said about their pages.
@@ -113,7 +111,7 @@ def before(session: Session, calls: Sequence[Call]) -> list[str]:
     return notes + _make_due(session, watch) if watch.has_budgets else notes
 
 
-def admit(session: Session, calls: Sequence[Call]) -> list[Admitted]:
+def admit(session: Session, calls: Sequence[ToolRequest]) -> list[Admitted]:
     """Let the session decide, and take note of the calls it lets through, of those that a checkpoint was made before."""
     decided = session.admit(calls)
     watch = session.watch
@@ -172,7 +170,7 @@ def shares_of(policy: Policy, key: str) -> tuple[float, ...]:
     return (*(policy.percents or (SHARES if key == "calls" else ())), SPENT)
 
 
-def _may_pass(session: Session, call: Call) -> bool:
+def _may_pass(session: Session, call: ToolRequest) -> bool:
     policy = session.policy
     return (
         policy.observe or policy.judge_call(call.tool, call.given, call.paths, call.matcher).effect == "allow"
@@ -194,11 +192,11 @@ def _make_due(session: Session, watch: Watch) -> list[str]:
 def _make_before(session: Session, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
     notes: list[str] = []
     more: dict[str, object] = {}
-    if settings.keep_files and session.sitting.root:
+    if settings.keep_files and session.identity.root:
         from adjourn.checkpoints.git_snapshot import keep  # noqa: PLC0415  # few workspaces keep files
 
         try:
-            kept = keep(session.sitting.root, session.task.id, session.task.ledger.seq + 1, settings)
+            kept = keep(session.identity.root, session.task.id, session.task.ledger.seq + 1, settings)
             more["files"] = told = kept.told()
             if kept.left_out:
                 notes.append(f"not kept, too large: {', '.join(told['leftOut'][:10])}")
@@ -243,7 +241,7 @@ def _make(
     from adjourn.checkpoints.checkpoint import create  # noqa: PLC0415
 
     session.hold()
-    task, root = session.task.id, session.sitting.root
+    task, root = session.task.id, session.identity.root
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
     made = create(session.task, f"{task}-{what}", trigger=trigger, sitting=session)

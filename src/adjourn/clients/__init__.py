@@ -8,16 +8,16 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.clients.client import Desk, Setting
-    from adjourn.clients.hook_session import Manners
+    from adjourn.clients.client import ClientContext, ClientOptions
+    from adjourn.clients.hook_session import ClientCapabilities
     from adjourn.clients.person import client_of
     from adjourn.clients.proxies import as_client_names_it
     from adjourn.clients.visitor import Visitor
 
 __all__ = [
-    "Desk",
-    "Manners",
-    "Setting",
+    "ClientCapabilities",
+    "ClientContext",
+    "ClientOptions",
     "Visitor",
     "as_client_names_it",
     "client_of",
@@ -27,9 +27,9 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Desk": "client",
-            "Manners": "hook_session",
-            "Setting": "client",
+            "ClientCapabilities": "hook_session",
+            "ClientContext": "client",
+            "ClientOptions": "client",
             "Visitor": "visitor",
             "as_client_names_it": "proxies",
             "client_of": "person",

@@ -24,9 +24,16 @@ from adjourn.policy import BrokenContractError, Contract, for_task, reread_polic
 from adjourn.policy.arguments import places
 from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
 from adjourn.store import EMPTY, Store
-from adjourn.tasks import Admitted, KeptHeads, MovedError, Sitting, Task, check_task_id
-from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Session
+from adjourn.tasks import (
+    Admitted,
+    KeptHeads,
+    Session,
+    SessionIdentity,
+    Task,
+    TaskSwitchedError,
+    ToolRequest,
+    check_task_id,
+)
 from adjourn.text import beginning
 
 MAX_MOVES = 5
@@ -38,8 +45,8 @@ CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a desk is set up with. `task` is an explicit task id, empty for the client's own; `server` stands for the server
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a context is set up with. `task` is an explicit task id, empty for the client's own; `server` stands for the server
     behind it.
     """
 
@@ -52,7 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
 
 
-class Desk:
+class ClientContext:
     """One per proxy. Thread-safe. `group` names the client process in this workspace: what its proxies share.
 
     `on_event` is called with an event's name and text when an edited policy or a checkpoint page is worth a line.
@@ -60,24 +67,24 @@ class Desk:
 
     def __init__(
         self,
-        setting: Setting,
+        options: ClientOptions,
         clock: Callable[[], int] = now,
         on_event: Callable[[str, str], None] = lambda _event, _text: None,
     ) -> None:
-        self.setting = setting
+        self.options = options
         self.clock = clock
         self._on_event = on_event
         self.client = ""
         self.era = ""
         self.process = process.current()
-        self.group = group_of(process.parent(), setting.root)
+        self.group = group_of(process.parent(), options.root)
         self._lock = RLock()
         self._store: Store | None = None
         self._secret = b""
         self._sessions: dict[str, Session] = {}
-        self._task = setting.task and check_task_id(setting.task)
-        self.contract = setting.contract
-        self._policy_file = _PolicyFile(setting.root, setting.contract)
+        self._task = options.task and check_task_id(options.task)
+        self.contract = options.contract
+        self._policy_file = _PolicyFile(options.root, options.contract)
         self._is_broken = False
         self._is_registered = False
         self._behind: set[Session] = set()
@@ -101,7 +108,7 @@ class Desk:
         """The store, opened when first used. Raises `StoreError`; the next use tries again."""
         with self._lock:
             if self._store is None:
-                self._store = open_at(self.setting.root, self.setting.store)
+                self._store = open_at(self.options.root, self.options.store)
             return self._store
 
     @property
@@ -136,7 +143,7 @@ class Desk:
     def claim(self) -> str:
         """The task of this client. Its hooks find it from now on, also where it is bound to one."""
         task, name = self.task_id(), f"{BOUND}{self.group}"
-        if self.setting.task:
+        if self.options.task:
             with suppress(ConflictError):  # another proxy of this client was faster
                 self.store.swap(name, task, expect=self.store.ref(name))
         return task
@@ -163,8 +170,8 @@ class Desk:
         The policy with what it extends, because an edited one counts from the next call on: also where it really is, if it
         is a link. Signatures, where it requires them.
         """
-        root = self.setting.root
-        path = (self.setting.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
+        root = self.options.root
+        path = (self.options.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
         found = [] if ":" in path else [os.path.join(root, path or DEFAULT_STORE)]
         for file in self.contract.policy_files:
             whole = os.path.join(root, file)
@@ -178,7 +185,7 @@ class Desk:
     @cached_property
     def places(self) -> ProtectedPlaces:
         """All places that no gated call may touch."""
-        return places_of(self.setting.root, self.protected)
+        return places_of(self.options.root, self.protected)
 
     # --- sessions
 
@@ -196,17 +203,17 @@ class Desk:
         """
         with self._lock:
             self._check_bound(task)
-            if not task and self._task not in self._sessions and not self.setting.task:
+            if not task and self._task not in self._sessions and not self.options.task:
                 self._task = ""  # a sister proxy may have moved on meanwhile
             task = task or self.task_id()
             session = self._sessions.get(task)
             if session is None:
                 session = self._new_session(task)
-                anchors.check(session.task, self.setting.root)
-                session.open(take_over=self.setting.take_over, also=also)
+                anchors.check(session.task, self.options.root)
+                session.open(take_over=self.options.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
-                to = self.setting.task or to  # who is bound sits down again
+                to = self.options.task or to  # who is bound sits down again
                 session.close("moved", "" if to == task else to)
                 del self._sessions[task]
                 if task == self._task:
@@ -215,7 +222,7 @@ class Desk:
             return session
 
     def _check_bound(self, task: str) -> None:
-        bound = self.setting.task
+        bound = self.options.task
         if bound and task not in ("", bound):
             raise RefusedError(
                 f"this proxy is bound to task {bound}, and does not work on {task[:70]!r}",
@@ -228,10 +235,10 @@ class Desk:
         return Session(
             opened,
             contract.policy,
-            Sitting(self.process, self.group, self.client, self.era, self.setting.root),
+            SessionIdentity(self.process, self.group, self.client, self.era, self.options.root),
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),
-            auto_confirm=self.setting.auto_confirm,
+            auto_confirm=self.options.auto_confirm,
         )
 
     def move(self, to: str, also: Sequence[kinds.Data]) -> Session:
@@ -248,7 +255,7 @@ class Desk:
                 session = self.session(to, also=also)
             self._task = to
             name = f"{CLIENT}{self.group}"
-            if not self.setting.task:
+            if not self.options.task:
                 with suppress(ConflictError):  # a sister proxy moves too; all follow through the chain
                     self.store.swap(name, to, expect=self.store.ref(name))
                 self._heads.bind(self.group, to)
@@ -267,7 +274,7 @@ class Desk:
         if left is not None:
             left.close("moved", to)
 
-    def admit(self, calls: Sequence[Call], task: str = "") -> tuple[Session, list[Admitted]]:
+    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> tuple[Session, list[Admitted]]:
         """Decide on calls and write their intents, in the session of `task` (default: the client's task).
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
@@ -288,7 +295,7 @@ class Desk:
                 for note in triggers.before(session, placed):
                     self._on_event("page", note)
                 return session, triggers.admit(session, placed)
-            except MovedError:
+            except TaskSwitchedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
 
@@ -309,15 +316,15 @@ class Desk:
         with self._lock:
             if self.definitions and self._changes < MAX_CHANGES:
                 room = MAX_CHANGES - self._changes
-                self._changes += session.listed(self.setting.server, self.definitions, self._before, room)
+                self._changes += session.listed(self.options.server, self.definitions, self._before, room)
                 self._before.clear()
             self._compared.add(session)
 
-    def _placed(self, policy: Policy, call: Call) -> Call:
+    def _placed(self, policy: Policy, call: ToolRequest) -> ToolRequest:
         """The call with the places it leads to, where a rule of this very policy wants to know them."""
         if not policy.looks_at_arguments(call.tool):
             return call
-        paths, matcher = places(policy, call.tool, call.given, self.setting.root)
+        paths, matcher = places(policy, call.tool, call.given, self.options.root)
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     def _take_in_policy(self) -> kinds.PolicyBroken | None:
@@ -325,7 +332,7 @@ class Desk:
         with self._lock:
             was_broken, self._is_broken = self._is_broken, False
             try:
-                contract = reread_policy(self.setting.root, self.contract)
+                contract = reread_policy(self.options.root, self.contract)
             except BrokenContractError as error:
                 first = next((found for found in error.findings if found.severity == "error"), None)
                 # an agent can read this in the history: nothing of the file's text
@@ -342,7 +349,7 @@ class Desk:
             if contract.policy_text == self.contract.policy_text and not was_broken:
                 return None
             self.contract = contract
-            self._policy_file = _PolicyFile(self.setting.root, contract)
+            self._policy_file = _PolicyFile(self.options.root, contract)
             self.__dict__.pop("protected", None)  # made anew: it may extend others now
             self.__dict__.pop("places", None)
             self._behind.update(self._sessions.values())

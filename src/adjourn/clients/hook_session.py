@@ -6,7 +6,7 @@ session of a name that is worked out, not drawn, so that processes which start a
 The session lives as long as the client's process where that is known, else for a lease's time after each visit. It
 never fences another holder, and a living one of another client keeps it out, as it does a proxy.
 
-What is written of an allowed call depends on whether the client says afterwards what came of it (`Manners.settles`):
+What is written of an allowed call depends on whether the client says afterwards what came of it (`ClientCapabilities.settles`):
 
 - If it does, its intent. The call is open until it is settled; when the client is killed meanwhile, it is in doubt. What
   is still open when the client's turn ends in good order was answered to its agent all the same, and is settled then.
@@ -14,7 +14,7 @@ What is written of an allowed call depends on whether the client says afterwards
   becomes a doubt: adjourn was not there when it ran.
 
 A call about which the client asks a person is counted when it is asked, since the client tells nobody what the person said;
-repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`Manners.asks`) the
+repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`ClientCapabilities.asks`) the
 call is refused until it was approved elsewhere, and is not counted before.
 
 Owns: this sitting, and the facts of such calls. Must never: say that a call went well which nobody saw end.
@@ -36,45 +36,47 @@ from adjourn.tasks import (
     APPROVAL_MILLISECONDS,
     LEASE_MILLISECONDS,
     SYSTEM,
+    AppendedEvent,
     Ask,
     Block,
     Builder,
-    Claim,
     Decision,
     Fact,
     Forward,
     Ledger,
-    MovedError,
-    Sitting,
+    OnceClaim,
+    OpenCall,
+    RecordedAnswer,
+    Session,
+    SessionIdentity,
     Task,
-    Written,
+    TaskSwitchedError,
+    ToolRequest,
     decide,
     idempotency,
     observed,
     question,
+    refusal_event,
     usable_approval,
 )
-from adjourn.tasks.decision import Call, Replay
-from adjourn.tasks.ledger import Call as OpenCall
-from adjourn.tasks.session import Session, refusal
 
 Outcome = Literal["ok", "tool-error", "error", "no-answer"]
 
 
-class Manners(NamedTuple):
+class ClientCapabilities(NamedTuple):
     """What a client does beside asking: it says what came of a call (`settles`), it can ask a person (`asks`)."""
 
     settles: bool = False
     asks: bool = True
 
 
-DEFAULT_MANNERS = Manners()
+DEFAULT_CAPABILITIES = ClientCapabilities()
 
 
 class VisitedTask(Task):
     """A task on which several processes open one and the same session: whoever comes second finds it open."""
 
-    def commit(self, build: Builder, **options: Any) -> list[Written]:
+    def commit(self, build: Builder, **options: Any) -> list[AppendedEvent]:
         def once(ledger: Ledger) -> list[Fact]:
             return [fact for fact in build(ledger) if not _is_open(ledger, fact)]
 
@@ -96,10 +98,14 @@ class Visit:
     """The session of all visits of one client on a task, as one of them sees it."""
 
     def __init__(
-        self, task: Task, contract: Contract, sitting: Sitting, manners: Manners = DEFAULT_MANNERS
+        self,
+        task: Task,
+        contract: Contract,
+        sitting: SessionIdentity,
+        capabilities: ClientCapabilities = DEFAULT_CAPABILITIES,
     ) -> None:
         self.task = task
-        self._manners = manners
+        self._capabilities = capabilities
         self.policy: Policy = contract.policy
         self._session = Session(
             task,
@@ -112,8 +118,8 @@ class Visit:
         self.notes: list[str] = []
         """What is to be said about the checkpoints that were made."""
 
-    def ask(self, call: Call, name: str = "") -> Decided:
-        """Decide on a call, which the client names, and write it down. Raises `HeldError`, `MovedError`, `StoreError`."""
+    def ask(self, call: ToolRequest, name: str = "") -> Decided:
+        """Decide on a call, which the client names, and write it down. Raises `HeldError`, `TaskSwitchedError`, `StoreError`."""
         made: list[Decision] = []
         changes: dict[str, str | None] = {}
 
@@ -139,7 +145,7 @@ class Visit:
         self.notes += triggers.before(self._session, [call])
         try:
             self.task.commit(build, durable=call.effectful, refs=lambda _: changes)
-        except (HeldError, MovedError):
+        except (HeldError, TaskSwitchedError):
             raise
         except RefusedError:  # given up for dead between two looks
             self._sit()
@@ -153,7 +159,7 @@ class Visit:
         self._sit()
         self._session.note(data)
 
-    def settle(self, call: Call, name: str, settled: kinds.ToolSettled) -> bool:
+    def settle(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
         mine = self._open()
         late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
@@ -184,7 +190,7 @@ class Visit:
     def checkpoint(self, trigger: str) -> bool:
         """Make a checkpoint under the task's own name, if a call was made since the last one."""
         ledger = self.task.ledger
-        here = any(one.group == self._session.sitting.group for one in ledger.sessions.values())
+        here = any(one.group == self._session.identity.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
         from adjourn.checkpoints import close_session  # noqa: PLC0415  # signing is not on the start path
@@ -193,7 +199,7 @@ class Visit:
         close_session.keep(
             self.task,
             trigger,
-            self._session.sitting.root,
+            self._session.identity.root,
             budget=self.policy.budget,
             sitting=sitting,
             tell=self.notes.append,
@@ -206,7 +212,7 @@ class Visit:
             from adjourn.checkpoints import close_session  # noqa: PLC0415  # as above
 
             self._session.is_open = True
-            close_session.end(self._session, reason, self._session.sitting.root, tell=self.notes.append)
+            close_session.end(self._session, reason, self._session.identity.root, tell=self.notes.append)
 
     def _open(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]
@@ -214,7 +220,7 @@ class Visit:
     def _sit(self) -> None:
         """Sit down if no earlier visit has, else keep the seat. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
-            anchors.check(self.task, self._session.sitting.root)
+            anchors.check(self.task, self._session.identity.root)
             self._session.open()
             return
         self._session.is_open = True
@@ -227,22 +233,22 @@ class Visit:
     def _facts(
         self,
         ledger: Ledger,
-        call: Call,
+        call: ToolRequest,
         call_id: str,
         decision: Decision,
-        claim: Claim | None,
+        claim: OnceClaim | None,
         *,
         paid: bool,
     ) -> Iterator[Fact]:
         actor, session = self._session.actor, self.id
-        if isinstance(decision, Block | Replay):
+        if isinstance(decision, Block | RecordedAnswer):
             yield Fact(_refusal(call, decision), actor, session)
             return
         if isinstance(decision, Ask):
             _, required = question(call, decision, ledger.approvals.values(), self.task.clock())
             if required is not None:
                 yield Fact(required, actor, session)
-            if not self._manners.asks:
+            if not self._capabilities.asks:
                 return
         passes = decision if isinstance(decision, Forward) else Forward()
         if passes.observed is not None:
@@ -252,24 +258,24 @@ class Visit:
             arguments=call.arguments,
             call=call_id,
             digest=call.digest,
-            effectful=call.effectful and self._manners.settles,
+            effectful=call.effectful and self._capabilities.settles,
             limits=list(passes.limits),
             once=claim.key if claim is not None else "",
             tool=call.tool,
             uncounted=paid and passes is decision,
         )
         yield Fact(allowed, actor, session)
-        if passes is decision and not self._manners.settles:
+        if passes is decision and not self._capabilities.settles:
             yield Fact(self._ended(call_id), SYSTEM, session)
 
-    def _claimed(self, claim: Claim, call_id: str, decision: Decision) -> dict[str, str | None]:
+    def _claimed(self, claim: OnceClaim, call_id: str, decision: Decision) -> dict[str, str | None]:
         """What a call makes of its claim: it is open until the call is settled, or done at once if nobody will see its end."""
-        if not isinstance(decision, Forward) and not (isinstance(decision, Ask) and self._manners.asks):
+        if not isinstance(decision, Forward) and not (isinstance(decision, Ask) and self._capabilities.asks):
             return {}
-        done = "" if self._manners.settles else f" {idempotency.DONE}"
+        done = "" if self._capabilities.settles else f" {idempotency.DONE}"
         return idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}")
 
-    def _is_paid(self, ledger: Ledger, call: Call) -> bool:
+    def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
         asked = any(
             (one.session, one.tool, one.digest) == (self.id, call.tool, call.digest)
@@ -277,18 +283,18 @@ class Visit:
         )
         return asked and usable_approval(ledger, call, self.task.clock(), "") is not None
 
-    def _over(self, ledger: Ledger, call: Call) -> Iterator[kinds.ToolSettled]:
+    def _over(self, ledger: Ledger, call: ToolRequest) -> Iterator[kinds.ToolSettled]:
         """Asked calls that need not be kept any longer: the call itself comes again, or its question has expired."""
         stamp = timestamp(self.task.clock() - APPROVAL_MILLISECONDS)
         for one in ledger.open_calls.values():
             same = (one.tool, one.digest) == (call.tool, call.digest)
-            asked = not self._manners.settles or _is_asked(ledger, one)
+            asked = not self._capabilities.settles or _is_asked(ledger, one)
             if one.session == self.id and asked and (same or one.since < stamp):
                 yield self._ended(one.call)
 
     def _ended(self, call: str) -> kinds.ToolSettled:
         """No answer was seen; where one would have been, the call was not made."""
-        outcome: Outcome = "error" if self._manners.settles else "no-answer"
+        outcome: Outcome = "error" if self._capabilities.settles else "no-answer"
         return kinds.ToolSettled(call=call, outcome=outcome)
 
 
@@ -308,14 +314,14 @@ def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     return any((one.tool, one.digest) == (call.tool, call.digest) for one in ledger.approvals.values())
 
 
-def _refusal(call: Call, decision: Block | Replay) -> kinds.Data:
+def _refusal(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.Data:
     """That a call was not let through. A recorded answer cannot be handed out here."""
-    if isinstance(decision, Replay):
+    if isinstance(decision, RecordedAnswer):
         return kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
-    return refusal(call, decision)
+    return refusal_event(call, decision)
 
 
-def _name(ledger: Ledger, sitting: Sitting) -> str:
+def _name(ledger: Ledger, sitting: SessionIdentity) -> str:
     """The session's id: the same for all visits, and another one once it was fenced off."""
     number = 0
     while True:

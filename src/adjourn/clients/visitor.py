@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, Desk, Setting
-from adjourn.clients.hook_session import DEFAULT_MANNERS, Decided, Manners, Visit, VisitedTask
+from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext, ClientOptions
+from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, Visit, VisitedTask
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import Process, group_of, process
@@ -23,8 +23,7 @@ from adjourn.log import digest, kinds
 from adjourn.policy import for_task
 from adjourn.policy.arguments import places
 from adjourn.store import Store
-from adjourn.tasks import MovedError, Sitting
-from adjourn.tasks.decision import Call
+from adjourn.tasks import SessionIdentity, TaskSwitchedError, ToolRequest
 
 FOLD_EVERY = 64
 """Events between two cached folds. Each visit loads the task anew, so fewer than between those of a session that stays."""
@@ -35,16 +34,20 @@ class Visitor:
     """A process that was started for one answer. Opens the store when it is first needed."""
 
     def __init__(
-        self, setting: Setting, client: str, client_process: int = 0, manners: Manners = DEFAULT_MANNERS
+        self,
+        options: ClientOptions,
+        client: str,
+        client_process: int = 0,
+        capabilities: ClientCapabilities = DEFAULT_CAPABILITIES,
     ) -> None:
         """`client` is its name, `client_process` its process where it says so; it must be one that this one descends from."""
-        self.desk = Desk(setting)
+        self.context = ClientContext(options)
         self.notes: list[str] = []
         """What is to be said about the checkpoints that were made."""
-        self._setting = setting
+        self._options = options
         self._client = client
-        self._manners = manners
-        self._groups = {group_of(process_, setting.root): process_ for process_ in process.ancestors()}
+        self._capabilities = capabilities
+        self._groups = {group_of(process_, options.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
         self._named = next(
             (group for group, process_ in self._groups.items() if process_.pid == client_process), ""
@@ -52,15 +55,15 @@ class Visitor:
 
     def is_listed(self, tool: str) -> bool:
         """Whether a living proxy of the client has listed an MCP server's tool, which is named as the client spells it."""
-        return is_listed(self.desk.store, self.desk.secret, self._groups, tool)
+        return is_listed(self.context.store, self.context.secret, self._groups, tool)
 
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
-        if not _proxied(self.desk.store, self._groups)[0]:
-            self.desk.group = self._named or next(iter(self._groups), "")
-            self.desk.task_id()
+        if not _proxied(self.context.store, self._groups)[0]:
+            self.context.group = self._named or next(iter(self._groups), "")
+            self.context.task_id()
 
-    def ask(self, call: Call, working_directory: str = "", name: str = "") -> Decided:
+    def ask(self, call: ToolRequest, working_directory: str = "", name: str = "") -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of
         `working_directory`.
 
@@ -68,13 +71,13 @@ class Visitor:
         """
         for _ in range(MAX_MOVES):
             visit = self.visit()
-            leads_to = places(visit.policy, call.tool, call.given, self._setting.root, working_directory)
+            leads_to = places(visit.policy, call.tool, call.given, self._options.root, working_directory)
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
                 decided = visit.ask(placed, name)
-            except MovedError:
-                self.desk.close("moved")
-                self.desk = Desk(self._setting)
+            except TaskSwitchedError:
+                self.context.close("moved")
+                self.context = ClientContext(self._options)
                 continue
             self.notes += visit.notes
             self.keep(visit)
@@ -89,26 +92,28 @@ class Visitor:
 
     def visit(self) -> Visit:
         """The task, and as whom to sit there."""
-        desk, own = self.desk, self._setting.task
-        workspace = f"workspace/{digest(self._setting.root.encode())[:8]}"
-        group, shared = _proxied(desk.store, self._groups)
-        desk.group = group or workspace
-        task = VisitedTask(desk.store, own or shared or desk.task_id(), clock=desk.clock, secret=desk.secret)
+        context, own = self.context, self._options.task
+        workspace = f"workspace/{digest(self._options.root.encode())[:8]}"
+        group, shared = _proxied(context.store, self._groups)
+        context.group = group or workspace
+        task = VisitedTask(
+            context.store, own or shared or context.task_id(), clock=context.clock, secret=context.secret
+        )
         if own and not group:
             held_by = {holder.group for holder in task.ledger.sessions.values()}
             group = next((one for one in self._groups if one in held_by), "") or self._named
         # A process of no machine is one of which only its lease tells how long it lives.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
-        sitting = Sitting(client, group or workspace, self._client, "hook", self._setting.root)
-        contract = for_task(self._setting.contract, desk.store, task.ledger.contract)
-        return Visit(task, contract, sitting, self._manners)
+        sitting = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
+        contract = for_task(self._options.contract, context.store, task.ledger.contract)
+        return Visit(task, contract, sitting, self._capabilities)
 
     def keep(self, visit: Visit) -> None:
         """Keep the head, and now and then leave things so that the next visits load little: a cached fold, and a log that was copied."""
         visit.task.keep_head()
         if visit.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_VISIT:
             visit.task.fold()
-            self.desk.close("")
+            self.context.close("")
 
 
 def _proxied(store: Store, groups: Mapping[str, Process]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
 from adjourn.tasks import Ledger, checked, following
-from adjourn.tasks.ledger import Call
+from adjourn.tasks.ledger import OpenCall
 
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
@@ -104,7 +104,7 @@ def _fitting(items: list[Item], room: int) -> list[Item]:
     return items
 
 
-def _doubt(call: Call) -> dict[str, Any]:
+def _doubt(call: OpenCall) -> dict[str, Any]:
     shown = {"call": call.call, "tool": call.tool, "digest": call.digest, "since": call.since}
     return shown | ({"arguments": call.arguments[:200]} if call.arguments else {})
 

@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn.checkpoints import Checkpoint, find
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import decode
 from adjourn.store import EMPTY, Store
-from adjourn.tasks import Task, is_alive, lose_dead, tasks_of
+from adjourn.tasks import Task, expire_dead_sessions, is_alive, tasks_of
 
 MAX_TASKS = 20
 """Tasks that are examined, newest first."""
@@ -35,20 +35,20 @@ class PendingWork(NamedTuple):
     checkpoint: Checkpoint
 
 
-def find_pending_work(desk: Desk, own: str = "") -> PendingWork | None:
+def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | None:
     """The pending work for a client: its `own` task if that has any, else the newest. None when there is none.
 
     A client that was bound to a task (`--task`) is shown no other.
     """
-    own = desk.setting.task or own
-    others = [] if desk.setting.task else [name for name in _newest(desk.store) if name != own]
+    own = context.options.task or own
+    others = [] if context.options.task else [name for name in _newest(context.store) if name != own]
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # a broken task must not hide the others
-            task = Task(desk.store, name, clock=desk.clock, secret=desk.secret)
-            if not _has_work(task) or _is_archived(task, desk.setting.root):
+            task = Task(context.store, name, clock=context.clock, secret=context.secret)
+            if not _has_work(task) or _is_archived(task, context.options.root):
                 continue
-            if name == own or not _is_in_use(task, desk.group):
-                made = _checkpoint(task) or _recovered(task, desk.setting.root)
+            if name == own or not _is_in_use(task, context.group):
+                made = _checkpoint(task) or _recovered(task, context.options.root)
                 mark_cut_off_calls(task)
                 return PendingWork(task, made)
     return None
@@ -132,7 +132,7 @@ def mark_cut_off_calls(task: Task) -> None:
 def _recovered(task: Task, root: str) -> Checkpoint:
     from adjourn.checkpoints import keep  # noqa: PLC0415  # signing is rarely needed here
 
-    lose_dead(task)
+    expire_dead_sessions(task)
     return keep(task, RECOVERED, root, budget=task.ledger.budget)
 
 

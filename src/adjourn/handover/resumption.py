@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjourn.checkpoints import Checkpoint, document, folder, page_summary, trusted_signer, verify_named
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answer import answer
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate, vouched_for
@@ -71,7 +71,7 @@ class Handover(NamedTuple):
         return [session.id for session in sessions if is_alive(task.store, task.id, session, now)]
 
 
-def resume(reader: Desk | Preview, name: str) -> Handover:
+def resume(reader: ClientContext | Preview, name: str) -> Handover:
     """Resume the newest checkpoint of a name: a client's session joins its task, a preview is told the same and joins nothing.
 
     Raises `NotFoundError`, `IntegrityError`, `RefusedError` (nobody vouches for the signer) and, for a client, `HeldError`.
@@ -79,8 +79,8 @@ def resume(reader: Desk | Preview, name: str) -> Handover:
     return _preview(reader, name) if isinstance(reader, Preview) else _join(reader, name)
 
 
-def _join(client: Desk, name: str) -> Handover:
-    store, root = client.store, client.setting.root
+def _join(client: ClientContext, name: str) -> Handover:
+    store, root = client.store, client.options.root
     checkpoint, source = locate(store, root, name)
     check_trusted(store, checkpoint)
     document(store, checkpoint)

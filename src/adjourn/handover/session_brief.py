@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from adjourn.checkpoints import document, page_files, recent
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
 from adjourn.handover.answer import answer
 from adjourn.handover.importing import is_trusted
@@ -41,12 +41,12 @@ class NewSession(NamedTuple):
     servers: Sequence[str] = ()
 
 
-def brief_new_session(desk: Desk, session: NewSession) -> str:
+def brief_new_session(context: ClientContext, session: NewSession) -> str:
     """The brief of the work that is pending for a client, noted as shown; "" where none is. Takes at most `BRIEF_BYTES`."""
-    found = find_pending_work(desk, session.task)
+    found = find_pending_work(context, session.task)
     if found is None:
         return ""
-    text = _text(found, session, desk.setting.root)
+    text = _text(found, session, context.options.root)
     _mark_shown(found)
     return text
 

@@ -83,7 +83,7 @@ _PATCHED = re.compile(
 )
 
 
-class Request(msgspec.Struct, frozen=True):
+class HookRequest(msgspec.Struct, frozen=True):
     """What a client tells or asks. Members beside these are not looked at."""
 
     tool_name: str = ""
@@ -121,7 +121,7 @@ def waits_for_leave(data: bytes) -> bool:
     return name == GATE or name not in EVENTS
 
 
-def decode(data: bytes) -> Request:
+def decode(data: bytes) -> HookRequest:
     """The request in what was read from standard input. Raises `InvalidError`."""
     if len(data) > MAX_INPUT:
         raise InvalidError(
@@ -129,7 +129,7 @@ def decode(data: bytes) -> Request:
         )
     try:
         data.decode()
-        request = msgspec.json.decode(data, type=Request)
+        request = msgspec.json.decode(data, type=HookRequest)
         if request.hook_event_name == GATE:
             check_text(data, count_keys(msgspec.json.decode(data)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
@@ -165,7 +165,7 @@ def mcp_tool(name: str) -> tuple[str, str]:
     return "", ""
 
 
-def arguments_of(request: Request) -> dict[str, Any]:
+def arguments_of(request: HookRequest) -> dict[str, Any]:
     """The arguments, with the folder that a tool looks through where it is not given, or hidden in a pattern."""
     arguments = request.tool_input or {}
     if request.tool_name == "apply_patch":

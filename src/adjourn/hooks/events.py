@@ -12,7 +12,7 @@ from adjourn import handover
 from adjourn.clients import Visitor
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import Request
+from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
@@ -27,7 +27,7 @@ def _visitor(options: dict[str, str], root: str) -> Visitor:
     return visitor_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
 
 
-def _began(options: dict[str, str], request: Request, root: str) -> str:
+def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
     """The brief, if work waits here; or that its history was changed."""
     del request
     visitor = _visitor(options, root)
@@ -40,13 +40,13 @@ def _began(options: dict[str, str], request: Request, root: str) -> str:
     except IntegrityError as error:
         return str(error)
     session = handover.NewSession(visit.task.id, visit.policy.budget, servers)
-    return handover.brief_new_session(visitor.desk, session)
+    return handover.brief_new_session(visitor.context, session)
 
 
-def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Request, str], str]:
+def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], HookRequest, str], str]:
     """A call has ended, so."""
 
-    def settle(options: dict[str, str], request: Request, root: str) -> str:
+    def settle(options: dict[str, str], request: HookRequest, root: str) -> str:
         if not options["--settle"]:
             return ""  # it is settled already
         visitor = _visitor(options, root)
@@ -70,14 +70,14 @@ def _milliseconds(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
 
-def _compacts(options: dict[str, str], request: Request, root: str) -> str:
+def _compacts(options: dict[str, str], request: HookRequest, root: str) -> str:
     del request
     visit = _visitor(options, root).visit()
     visit.checkpoint(COMPACTION)
     return "\n".join(visit.notes)
 
 
-def _turn_over(options: dict[str, str], request: Request, root: str) -> str:
+def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> str:
     visit = _visitor(options, root).visit()
     if not request.background_tasks:  # what runs on in the background may still be cut off
         visit.turn_over()
@@ -85,14 +85,14 @@ def _turn_over(options: dict[str, str], request: Request, root: str) -> str:
     return "\n".join(visit.notes)
 
 
-def _over(options: dict[str, str], request: Request, root: str) -> str:
+def _over(options: dict[str, str], request: HookRequest, root: str) -> str:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
     visit = _visitor(options, root).visit()
     visit.end(f"client-{reason[:40]}")
     return "\n".join(visit.notes)
 
 
-HANDLERS: dict[str, Callable[[dict[str, str], Request, str], str]] = {
+HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {
     "SessionStart": _began,
     "PostToolUse": _ended("ok"),
     "PostToolUseFailure": _ended("tool-error"),

@@ -10,21 +10,20 @@ import sys
 from adjourn.clients import Visitor
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import CODEX, Answer, Request
+from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.hooks.options import proxied_in
 from adjourn.hooks.visits import visitor_of
 from adjourn.log import kinds
 from adjourn.policy import READING_VERBS, BrokenContractError, arguments_digest, meta_tool, read_contract
 from adjourn.policy.protected import places_of, protected_path, reason_for
-from adjourn.tasks import Ask, Block, Forward
-from adjourn.tasks.decision import Call
+from adjourn.tasks import Ask, Block, Forward, ToolRequest
 from adjourn.text import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that are taken to stand behind a proxy where none are named."""
 
 
-def decide(options: dict[str, str], request: Request, root: str) -> Answer:
+def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
     """The answer to a client that asks. Raises what kept it from being decided on."""
     tool = claude_code.tool_of(request.tool_name)
     try:
@@ -51,11 +50,11 @@ def is_left_to_proxy(visitor: Visitor, options: dict[str, str], server: str, too
     return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and visitor.is_listed(tool)
 
 
-def call_of(request: Request) -> Call:
+def call_of(request: HookRequest) -> ToolRequest:
     """The call that a request is about, as rules see it."""
     tool = claude_code.tool_of(request.tool_name)
     effectful = tool not in READING_VERBS
-    return Call(
+    return ToolRequest(
         tool=tool,
         digest=arguments_digest(request.tool_input or {}),
         effectful=effectful,
@@ -64,11 +63,13 @@ def call_of(request: Request) -> Call:
     )
 
 
-def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -> Answer:
-    desk, call = visitor.desk, call_of(request)
+def _by_rules(visitor: Visitor, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
+    context, call = visitor.context, call_of(request)
     try:
         reads = not call.effectful
-        if place := protected_path(call.given, desk.places, request.cwd, tool=request.tool_name, reads=reads):
+        if place := protected_path(
+            call.given, context.places, request.cwd, tool=request.tool_name, reads=reads
+        ):
             visitor.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
             return _protected(tool, place)
         decision, rule = visitor.ask(call, request.cwd, request.tool_use_id)
@@ -88,7 +89,7 @@ def _by_rules(visitor: Visitor, tool: str, request: Request, *, can_ask: bool) -
     return Answer("deny", f'tool "{tool}" had this effect already, and a hook cannot hand out its answer')
 
 
-def _unwritten(root: str, tool: str, request: Request) -> Answer:
+def _unwritten(root: str, tool: str, request: HookRequest) -> Answer:
     """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
     given, reads = claude_code.arguments_of(request), tool in READING_VERBS
     place = protected_path(given, places_of(root), request.cwd, tool=request.tool_name, reads=reads)

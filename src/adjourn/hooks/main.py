@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, claude_code, tell
-from adjourn.hooks.claude_code import Request
+from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.options import parse
 
 _READ = 1024 * 1024
@@ -44,7 +44,7 @@ def _too_late(*_: object) -> None:
     raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
 
 
-def _decided(arguments: list[str], request: Request) -> int:
+def _decided(arguments: list[str], request: HookRequest) -> int:
     from adjourn.hooks.gate import decide  # noqa: PLC0415  # an event needs no gate, the gate no event
     from adjourn.hooks.workspace import root_of  # noqa: PLC0415  # it loads the language
 
@@ -54,7 +54,7 @@ def _decided(arguments: list[str], request: Request) -> int:
     return 0
 
 
-def _told(arguments: list[str], request: Request) -> int:
+def _told(arguments: list[str], request: HookRequest) -> int:
     from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # as above
     from adjourn.hooks.workspace import root_of  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from adjourn.clients import Manners, Setting, Visitor
+from adjourn.clients import ClientCapabilities, ClientOptions, Visitor
 from adjourn.hooks.claude_code import CODEX
 from adjourn.host import process
 from adjourn.policy import Contract
@@ -16,9 +16,11 @@ from adjourn.policy import Contract
 def visitor_of(options: dict[str, str], contract: Contract, root: str) -> Visitor:
     """The client as a visitor of this workspace."""
     client = options["--client"]
-    setting = Setting(root=root, contract=contract, store=options["--store"], task=options["--task"])
-    manners = Manners(settles=bool(options["--settle"]), asks=client != CODEX)
-    return Visitor(setting, client, _process_of_client(client), manners)
+    client_options = ClientOptions(
+        root=root, contract=contract, store=options["--store"], task=options["--task"]
+    )
+    capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
+    return Visitor(client_options, client, _process_of_client(client), capabilities)
 
 
 def _process_of_client(client: str) -> int:

@@ -21,8 +21,7 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.pipes import Pending
 from adjourn.proxy.requests import ServerRequests
-from adjourn.tasks import MAX_ANSWER
-from adjourn.tasks.session import Session
+from adjourn.tasks import MAX_ANSWER, Session
 from adjourn.text import beginning
 
 UNSET = msgspec.UNSET
@@ -52,7 +51,7 @@ class Answers:
     def __init__(self, connection: Connection, meta: MetaTools, requests: ServerRequests) -> None:
         self._connection = connection
         self._wire = connection.wire
-        self._desk = connection.desk
+        self._context = connection.context
         self._meta = meta
         self._requests = requests
         self._not_json = 0
@@ -192,7 +191,7 @@ class Answers:
         return line
 
     def _edit_list(self, line: bytes) -> bytes:
-        policy = self._desk.policy
+        policy = self._context.policy
         shadowed = meta_tool
 
         def visible(tool: str) -> bool:
@@ -200,7 +199,7 @@ class Answers:
 
         added = self._meta.listed()
         edit = edit_tools(line, visible, added)
-        self._desk.listed(edit.definitions)
+        self._context.listed(edit.definitions)
         self._connection.upstream.listed(edit)
         for name in edit.removed:
             if shadowed(name):
@@ -231,7 +230,7 @@ class Answers:
         if len(self._listed) == before:
             return
         try:
-            self._desk.register(self._listed)
+            self._context.register(self._listed)
         except AdjournError as error:
             self._wire.report.event(
                 "store.error", f"{error}; the client's hooks decide on this server's tools, too"

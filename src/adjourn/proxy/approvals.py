@@ -29,9 +29,7 @@ from adjourn.proxy.calls import STATE_PREFIX, GatedCall, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.pipes import NO_ANSWER
-from adjourn.tasks import Approval, Block, Continue, Forward, answer
-from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Session
+from adjourn.tasks import Approval, Block, Continue, Forward, Session, ToolRequest, answer
 from adjourn.text import visible_line, without_secrets
 
 CUT = "…"
@@ -76,7 +74,7 @@ class Asker:
     ) -> None:
         self._connection = connection
         self._wire = connection.wire
-        self._desk = connection.desk
+        self._context = connection.context
         self._forwarder = forwarder
         self._seconds = seconds
         self._wake = wake
@@ -151,7 +149,7 @@ class Asker:
             self._finish(held, "" if yes else f"the answer was {action}")
             return True
 
-    def take_answer(self, message: Message, call: Call) -> Block | None:
+    def take_answer(self, message: Message, call: ToolRequest) -> Block | None:
         """Record the answer that a retried modern call brings. Returns why it is refused, if it is."""
         state = message.params.get("requestState")
         if not isinstance(state, str) or not is_ours(state):
@@ -171,7 +169,7 @@ class Asker:
         given = given.get("result", given) if isinstance(given, dict) else None
         yes, action = _consents(given) if isinstance(given, dict) else (False, "none")
         try:
-            session = self._desk.session(sealed.task)
+            session = self._context.session(sealed.task)
             open_now = session.task.refresh().approvals.get(sealed.approval)
             if open_now is not None and open_now.refused:  # a replay makes no yes of a no
                 reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
@@ -239,7 +237,7 @@ class Asker:
             self._finish(held, "")
 
     def _left(self, approval: Approval) -> float:
-        return max(0, milliseconds(approval.expires) - self._desk.clock()) / 1000
+        return max(0, milliseconds(approval.expires) - self._context.clock()) / 1000
 
     def give_up(self, why: str) -> None:
         """Refuse every held call: the session ends."""
@@ -268,8 +266,8 @@ class Asker:
         try:  # as any other call: the policy may have been edited while it waited, or its tool changed
             call = held.gated.call
             if not call.named_only:
-                call = msgspec.structs.replace(call, definition=self._desk.definitions.get(call.tool, ""))
-            session, (admitted,) = self._desk.admit([call], held.session.task.id)
+                call = msgspec.structs.replace(call, definition=self._context.definitions.get(call.tool, ""))
+            session, (admitted,) = self._context.admit([call], held.session.task.id)
         except AdjournError as error:
             self._refuse(held.gated, held.approval, held.session, error.message)
             return
@@ -284,7 +282,7 @@ class Asker:
     def _refuse(self, gated: GatedCall, approval: Approval, session: Session, why: str) -> None:
         self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
-        expired = approval.expires <= timestamp(self._desk.clock())
+        expired = approval.expires <= timestamp(self._context.clock())
         is_open = approval.id in session.task.ledger.approvals and not expired
         remedy = _later(approval.id) if is_open else "repeat the call; it asks anew"
         line = self._connection.refusal(gated.message, Block("confirm_required", message, remedy))
@@ -304,10 +302,10 @@ class Asker:
         if not state.isascii() or not hmac.compare_digest(mac, self._mac(text)):
             return None
         sealed = msgspec.json.decode(a2b_base64(text), type=SealedState)
-        return sealed if sealed.expires > timestamp(self._desk.clock()) else None
+        return sealed if sealed.expires > timestamp(self._context.clock()) else None
 
     def _mac(self, text: str) -> str:
-        return hmac.digest(self._desk.secret, b"adjourn/state/1:" + text.encode(), "sha256").hex()
+        return hmac.digest(self._context.secret, b"adjourn/state/1:" + text.encode(), "sha256").hex()
 
 
 def _later(approval: str) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.log import digest
 from adjourn.mcp import Message, frames
 from adjourn.policy import READING_VERBS, arguments_digest
 from adjourn.proxy.connection import UpstreamFacts
 from adjourn.proxy.meta import DEFINITIONS
 from adjourn.proxy.pipes import Batch
-from adjourn.tasks.decision import Call
+from adjourn.tasks import ToolRequest
 from adjourn.text import preview
 
 TASK_META = "dev.adjourn/task"
@@ -68,7 +68,7 @@ class GatedCall:
 
     __slots__ = ("batch", "call", "message", "task")
 
-    def __init__(self, message: Message, call: Call, batch: Batch | None) -> None:
+    def __init__(self, message: Message, call: ToolRequest, batch: Batch | None) -> None:
         self.message = message
         self.call = call
         self.batch = batch
@@ -77,8 +77,13 @@ class GatedCall:
 
 
 def call_of(
-    tool: str, params: dict[str, Any], desk: Desk, upstream: UpstreamFacts, *, named_only: bool = False
-) -> Call:
+    tool: str,
+    params: dict[str, Any],
+    context: ClientContext,
+    upstream: UpstreamFacts,
+    *,
+    named_only: bool = False,
+) -> ToolRequest:
     """The call that a request makes. `named_only` is for a request other than tools/call, and for a meta-tool."""
     arguments = params.get("arguments") or {}
     if named_only and tool not in DEFINITIONS:
@@ -90,7 +95,7 @@ def call_of(
     ours = isinstance(state, str) and is_ours(state)
     effectful = not named_only and not (upstream.read_only.get(tool) or tool in READING_VERBS)
     shown = preview(arguments) if effectful or named_only or beside else ""
-    return Call(
+    return ToolRequest(
         tool=tool,
         digest=arguments_digest(arguments),
         effectful=effectful,
@@ -100,7 +105,7 @@ def call_of(
         destructive=tool in upstream.destructive,
         params=arguments_digest(beside) if beside else "",
         given_back="" if state is None or ours else given_back(params),
-        server=desk.setting.server,
-        definition="" if named_only else desk.definitions.get(tool, ""),
+        server=context.options.server,
+        definition="" if named_only else context.definitions.get(tool, ""),
         given=arguments,
     )

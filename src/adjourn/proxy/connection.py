@@ -5,14 +5,13 @@ Owns: the form of refusals, notes in the history that a failing store may lose. 
 
 from __future__ import annotations
 
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import Message, frames
 from adjourn.proxy.lists import ListEdit
 from adjourn.proxy.pipes import Wire
-from adjourn.tasks import Block
-from adjourn.tasks.session import Session
+from adjourn.tasks import Block, Session
 from adjourn.text import visible_lines
 
 MAX_NOTED = 100
@@ -49,9 +48,9 @@ class UpstreamFacts:
 class Connection:
     """The pipes, the client's store and sessions, and the server's facts. `errors` is the value of --errors."""
 
-    def __init__(self, wire: Wire, desk: Desk, *, errors: str) -> None:
+    def __init__(self, wire: Wire, context: ClientContext, *, errors: str) -> None:
         self.wire = wire
-        self.desk = desk
+        self.context = context
         self.report = wire.report
         self.upstream = UpstreamFacts()
         self._errors = errors
@@ -76,7 +75,7 @@ class Connection:
     def note(self, data: kinds.Data) -> None:
         """Write an event into the client's session. A failing store is reported, not raised."""
         try:
-            self.desk.session().note(data)
+            self.context.session().note(data)
         except AdjournError as error:
             self.report.event("store.error", str(error))
 

@@ -16,9 +16,7 @@ from adjourn.proxy.calls import GIVEN_BACK, GatedCall, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.meta import DEFINITIONS, MetaTools
 from adjourn.proxy.pipes import Pending, Written
-from adjourn.tasks import Admitted, Block, Continue
-from adjourn.tasks.decision import Replay
-from adjourn.tasks.session import Session
+from adjourn.tasks import Admitted, Block, Continue, RecordedAnswer, Session
 
 UNREAD = "the MCP server no longer reads its input: it has exited, or it hangs"
 
@@ -85,7 +83,7 @@ class Forwarder:
             session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
         return answer
 
-    def recorded_answer(self, gated: GatedCall, replay: Replay, session: Session) -> bytes:
+    def recorded_answer(self, gated: GatedCall, replay: RecordedAnswer, session: Session) -> bytes:
         """The recorded answer to a call whose effect may happen only once."""
         message = gated.message
         kept = session.task.store.get_blob(replay.answer)

@@ -23,11 +23,20 @@ from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.meta import DEFINITIONS, MetaTools
 from adjourn.proxy.pipes import NO_ANSWER, Batch, Pending
 from adjourn.proxy.requests import ServerRequests
-from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, Admitted, Ask, Block, Decision, rule_name
+from adjourn.tasks import (
+    MAX_SHOWN_TOOL,
+    OF_CLIENT,
+    Admitted,
+    Ask,
+    Block,
+    Decision,
+    RecordedAnswer,
+    Session,
+    ToolRequest,
+    method_refusal,
+    rule_name,
+)
 from adjourn.tasks import judge as judge_method
-from adjourn.tasks.decision import Call, Replay
-from adjourn.tasks.methods import refusal
-from adjourn.tasks.session import Session
 from adjourn.text import beginning
 
 if TYPE_CHECKING:
@@ -52,7 +61,7 @@ class Gate:
     ) -> None:
         self._connection = connection
         self._wire = connection.wire
-        self._desk = connection.desk
+        self._context = connection.context
         self._meta = meta
         self._asker = asker
         self._forwarder = forwarder
@@ -95,7 +104,7 @@ class Gate:
             self._request(message, batch)
 
     def _batch(self, elements: list[bytes], outer: Batch | None) -> None:
-        modern = self._desk.era == "modern"
+        modern = self._context.era == "modern"
         revision = self._connection.upstream.revision
         if outer is not None or modern or (revision and revision not in frames.BATCH_REVISIONS):
             raise FrameError(frames.INVALID_REQUEST, "this protocol revision has no batches")
@@ -123,8 +132,8 @@ class Gate:
             return
         if message.method == "notifications/initialized" and self.sampling is not None:
             self.sampling.begin()
-        policy, automatic = self._desk.policy, self._desk.setting.auto_confirm
-        if (block := refusal(policy, message.method, OF_CLIENT, auto_confirm=automatic)) is not None:
+        policy, automatic = self._context.policy, self._context.options.auto_confirm
+        if (block := method_refusal(policy, message.method, OF_CLIENT, auto_confirm=automatic)) is not None:
             if not policy.observe:
                 self._refused(block.message[:500], message.raw)
                 return
@@ -161,12 +170,12 @@ class Gate:
             message.method, "other"
         )
         name = rule_name(message.method)
-        if kind == "other" and (place := protected_path(message.params, self._desk.places, reads=True)):
+        if kind == "other" and (place := protected_path(message.params, self._context.places, reads=True)):
             self._protect(message, name, name, place, batch)
             return
-        verdict = judge_method(self._desk.policy, message.method, OF_CLIENT)
+        verdict = judge_method(self._context.policy, message.method, OF_CLIENT)
         if verdict.effect != "allow" or verdict.confirm is not None:
-            call = call_of(name, message.params, self._desk, self._connection.upstream, named_only=True)
+            call = call_of(name, message.params, self._context, self._connection.upstream, named_only=True)
             if message.method not in OF_CLIENT:
                 call = msgspec.structs.replace(call, vendor=True)
             self._queue(message, call, batch)
@@ -186,7 +195,7 @@ class Gate:
         client = name if isinstance(name, str) else ""
         if client and isinstance(version, str) and version:
             client = f"{client} {version}"
-        self._desk.identify(client[:100], era)
+        self._context.identify(client[:100], era)
 
     def _offers_sampling(self, capabilities: object) -> None:
         if isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict):
@@ -210,17 +219,17 @@ class Gate:
         if message.modern:
             self._greeted(message.meta.get(frames.META_CLIENT), "modern")
         if dotted := meta_tool(name):
-            verdict = self._desk.policy.judge_open(dotted)
+            verdict = self._context.policy.judge_open(dotted)
             if verdict.effect == "allow" and verdict.confirm is None:
                 self._flush()  # it sees what came before it as done
                 self._answer(batch, self._meta.handle(message, dotted))
                 return
-            call = call_of(dotted, message.params, self._desk, self._connection.upstream, named_only=True)
+            call = call_of(dotted, message.params, self._context, self._connection.upstream, named_only=True)
         else:
-            call = call_of(name, message.params, self._desk, self._connection.upstream)
+            call = call_of(name, message.params, self._context, self._connection.upstream)
             # a server's word that a tool only reads counts where its name says so, too
             reads = name in READING_VERBS or (not call.effectful and only_reads(name))
-            place = protected_path(arguments, self._desk.places, tool=name, reads=reads)
+            place = protected_path(arguments, self._context.places, tool=name, reads=reads)
             if place is not None:
                 self._protect(message, f'tool "{name}"', name, place, batch)
                 return
@@ -234,7 +243,7 @@ class Gate:
 
     # --- admission
 
-    def _queue(self, message: Message, call: Call, batch: Batch | None) -> None:
+    def _queue(self, message: Message, call: ToolRequest, batch: Batch | None) -> None:
         if "requestState" in message.params and (block := self._asker.take_answer(message, call)) is not None:
             self._refuse_call(message, block, batch)
             return
@@ -263,7 +272,7 @@ class Gate:
 
     def _admit(self, calls: list[GatedCall], places: list[int]) -> None:
         try:
-            session, admitted = self._desk.admit([gated.call for gated in calls], calls[0].task)
+            session, admitted = self._context.admit([gated.call for gated in calls], calls[0].task)
         except StoreError as error:
             self._without_store(calls, places, error)
             return
@@ -276,10 +285,10 @@ class Gate:
 
     def _without_store(self, calls: list[GatedCall], places: list[int], error: StoreError) -> None:
         """Nothing can be written: only what has no effect, and costs no budget, may pass."""
-        policy = self._desk.policy
+        policy = self._context.policy
         for gated, place in zip(calls, places, strict=True):
             call = gated.call
-            verdict = judge(policy, call.tool, call.given, self._desk.setting.root)
+            verdict = judge(policy, call.tool, call.given, self._context.options.root)
             harmless = not call.effectful and not call.named_only and not _is_counted(policy, call.tool)
             if harmless and verdict.effect == "allow" and verdict.confirm is None:
                 pending = Pending("other", modern=gated.message.modern, batch=gated.batch)
@@ -299,7 +308,7 @@ class Gate:
         elif isinstance(decision, Ask):
             if admitted.approval is not None:
                 self._asker.ask(gated, admitted.approval, session, decision.within)
-        elif isinstance(decision, Replay):
+        elif isinstance(decision, RecordedAnswer):
             self._answer(gated.batch, self._forwarder.recorded_answer(gated, decision, session))
         elif call.tool in DEFINITIONS:
             self._answer(gated.batch, self._forwarder.meta_answer(gated, admitted, session))

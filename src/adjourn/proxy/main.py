@@ -20,7 +20,7 @@ from select import poll
 from threading import Event, Thread
 from types import FrameType
 
-from adjourn.clients import Desk, Setting
+from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
 from adjourn.log import digest, kinds
 from adjourn.mcp import LineReader, frames
@@ -59,7 +59,7 @@ class Proxy:
 
     def __init__(self, options: Options, upstream: Upstream, contract: Contract) -> None:
         self.report = StderrLog(as_json=bool(options["--log-json"]))
-        setting = Setting(
+        client_options = ClientOptions(
             root=os.path.realpath(os.getcwd()),
             contract=contract,
             store=options["--store"],
@@ -70,13 +70,13 @@ class Proxy:
         )
         self.upstream = upstream
         self.wire = Wire(upstream.stdin, self.report)
-        self.desk = Desk(setting, on_event=self._client_event)
-        self.connection = Connection(self.wire, self.desk, errors=options["--errors"])
+        self.context = ClientContext(client_options, on_event=self._client_event)
+        self.connection = Connection(self.wire, self.context, errors=options["--errors"])
         self._upstream_reader = Thread(target=self._read_upstream, daemon=True)
         self._woken = Event()
         self._over = Event()
         self._ended = ""
-        meta = MetaTools(self.desk, self.report, errors=options["--errors"], style=options["--tool-names"])
+        meta = MetaTools(self.context, self.report, errors=options["--errors"], style=options["--tool-names"])
         forwarder = Forwarder(self.connection, meta)
         requests = ServerRequests(self.connection)
         wake = self._woken.set
@@ -96,7 +96,7 @@ class Proxy:
         return self._shut_down()
 
     def _announce(self) -> None:
-        contract = self.desk.contract
+        contract = self.context.contract
         policy = contract.policy
         self.report.event("policy", contract.policy_source)
         if contract.contract_source:
@@ -114,7 +114,7 @@ class Proxy:
                 "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
             )
         try:
-            self.report.event("task", self.desk.claim())
+            self.report.event("task", self.context.claim())
         except AdjournError as error:
             self.report.event(
                 "store.error", f"{error}; calls with effects will be refused until it can be used"
@@ -196,7 +196,7 @@ class Proxy:
             if self._ended:
                 return
             if woken:
-                seen = [session.task.oldest_deferred for session in self.desk.sessions]
+                seen = [session.task.oldest_deferred for session in self.context.sessions]
                 self._over.wait(SETTLE_SECONDS)
                 self._settle(seen)
             self.report.flush()
@@ -216,7 +216,7 @@ class Proxy:
 
     def _settle(self, seen: Sequence[object]) -> None:
         """Write deferred settlements that no call took along. While calls come in, each takes those before it."""
-        for session in self.desk.sessions:
+        for session in self.context.sessions:
             oldest = session.task.oldest_deferred
             if oldest is None:
                 continue
@@ -229,7 +229,7 @@ class Proxy:
                 self._woken.set()  # look again
 
     def _beat(self) -> None:
-        for session in self.desk.sessions:
+        for session in self.context.sessions:
             try:
                 session.heartbeat()
             except AdjournError as error:
@@ -254,7 +254,7 @@ class Proxy:
         self._end_sessions(reason)
         if self.gate.sampling is not None:
             self.gate.sampling.close()
-        self.desk.close(reason)
+        self.context.close(reason)
         return 1 if crashed else 0
 
     def _unanswered(self, why: str) -> None:
@@ -269,15 +269,15 @@ class Proxy:
     def _end_sessions(self, reason: str) -> None:
         from adjourn.checkpoints import end  # noqa: PLC0415  # not on the start path
 
-        for session in self.desk.sessions:
+        for session in self.context.sessions:
             try:
-                if path := end(session, reason, self.desk.setting.root):
+                if path := end(session, reason, self.context.options.root):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))
 
     def _note(self, data: kinds.Data) -> None:
-        for session in self.desk.sessions:
+        for session in self.context.sessions:
             try:
                 session.note(data)
             except AdjournError as error:

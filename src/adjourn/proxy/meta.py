@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from adjourn import handover
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.mcp import Message, frames
 from adjourn.policy import spellings
@@ -129,8 +129,8 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
 class MetaTools:
     """Handles them for one proxy. `style` is the value of --tool-names."""
 
-    def __init__(self, desk: Desk, report: StderrLog, *, errors: str, style: str) -> None:
-        self._desk = desk
+    def __init__(self, context: ClientContext, report: StderrLog, *, errors: str, style: str) -> None:
+        self._context = context
         self._report = report
         self._errors = errors
         self._style = style
@@ -139,9 +139,9 @@ class MetaTools:
             "aex.resume": self._resume,
             "aex.list_tasks": self._list_tasks,
             "aex.review_task": self._review_task,
-            "adjourn.note": partial(record_tools.note, desk),
-            "adjourn.record": partial(record_tools.record, desk),
-            "adjourn.ask": partial(record_tools.ask, desk),
+            "adjourn.note": partial(record_tools.note, context),
+            "adjourn.record": partial(record_tools.record, context),
+            "adjourn.ask": partial(record_tools.ask, context),
         }
 
     def listed(self) -> list[dict[str, Any]]:
@@ -149,22 +149,22 @@ class MetaTools:
         return [
             {"name": self._spelled(name), **definition}
             for name, definition in DEFINITIONS.items()
-            if self._desk.policy.judge_open(name).effect == "allow"
+            if self._context.policy.judge_open(name).effect == "allow"
         ]
 
     def notice(self) -> str:
         """What the client is told as it begins: that work waits here, and how to go on with it; "" for nothing."""
-        if self._desk.policy.judge_open("aex.resume").effect != "allow":
+        if self._context.policy.judge_open("aex.resume").effect != "allow":
             return ""
         try:
-            found = handover.find_pending_work(self._desk)  # the upstream boots meanwhile
+            found = handover.find_pending_work(self._context)  # the upstream boots meanwhile
         except AdjournError as error:  # it is said again where it matters
             self._report.event("store.error", str(error))
             return ""
         return handover.notice(found, self._spelled("aex.resume")) if found else ""
 
     def _spelled(self, name: str) -> str:
-        undotted = self._desk.client.lower().startswith(UNDOTTED_CLIENTS)
+        undotted = self._context.client.lower().startswith(UNDOTTED_CLIENTS)
         return (
             spellings(name)[1]
             if self._style == "underscored" or (self._style == "auto" and undotted)
@@ -191,10 +191,10 @@ class MetaTools:
         from adjourn.checkpoints import save  # noqa: PLC0415  # not on the start path
 
         name, description = _text(arguments, "name"), _text(arguments, "description", "")
-        session = self._desk.session()
+        session = self._context.session()
         made = save.make(
             session.task,
-            self._desk.setting.root,
+            self._context.options.root,
             name,
             budget=session.policy.budget,
             description=description,
@@ -206,26 +206,28 @@ class MetaTools:
 
     def _resume(self, arguments: Arguments) -> Any:
         name, more = _text(arguments, "name"), _text(arguments, "more", "")
-        return handover.resume(self._desk, name).to_json(more)
+        return handover.resume(self._context, name).to_json(more)
 
     def _list_tasks(self, arguments: Arguments) -> Any:
         del arguments
         return {
-            "tasks": handover.list_tasks(self._desk.store, self._desk.setting.root, limit=MAX_ANSWER_BYTES)
+            "tasks": handover.list_tasks(
+                self._context.store, self._context.options.root, limit=MAX_ANSWER_BYTES
+            )
         }
 
     def _review_task(self, arguments: Arguments) -> Any:
         from adjourn.aex.review import review  # noqa: PLC0415  # as above
         from adjourn.policy import unsigned  # noqa: PLC0415
 
-        path, text = handover.read_contract_file(self._desk.setting.root, _text(arguments, "task"))
-        source = os.path.relpath(path, self._desk.setting.root)
-        policy = self._desk.policy
+        path, text = handover.read_contract_file(self._context.options.root, _text(arguments, "task"))
+        source = os.path.relpath(path, self._context.options.root)
+        policy = self._context.policy
         return review(
             text,
             source,
             policy,
-            unsigned(os.path.realpath(self._desk.setting.root), path, text, policy, source),
+            unsigned(os.path.realpath(self._context.options.root), path, text, policy, source),
         )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.mcp import frames, write_all
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.tasks.session import Session
+from adjourn.tasks import Session
 
 if TYPE_CHECKING:
     from queue import SimpleQueue

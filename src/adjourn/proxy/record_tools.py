@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjourn import handover
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 
 Arguments = dict[str, Any]
 
@@ -143,24 +143,24 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def note(desk: Desk, arguments: Arguments) -> Any:
+def note(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # not on the start path
 
     said = agent_notes.read_note(arguments)
-    record, added = agent_notes.add(desk.session(), said)
+    record, added = agent_notes.add(context.session(), said)
     return {"record": record["id"], "version": record["sequence"], "added": added}
 
 
-def record(desk: Desk, arguments: Arguments) -> Any:
+def record(context: ClientContext, arguments: Arguments) -> Any:
     request = handover.read_section_request(arguments)
-    return handover.describe_record(desk.store, desk.task_id(), request)
+    return handover.describe_record(context.store, context.task_id(), request)
 
 
-def ask(desk: Desk, arguments: Arguments) -> Any:
+def ask(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
 
     said = agent_notes.read_question(arguments)
-    kept, question = agent_notes.ask(desk.session(), said)
+    kept, question = agent_notes.ask(context.session(), said)
     answer = {"record": kept["id"], "question": question["id"], "status": question["status"]}
     if question["status"] == "answered":
         return answer | {"answer": question["answer"], "answeredBy": question["answeredBy"]["id"]}

@@ -15,8 +15,7 @@ import msgspec
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.proxy.connection import Connection, is_noted
-from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, rule_name
-from adjourn.tasks.methods import refusal
+from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, method_refusal, rule_name
 
 MAX_OPEN = 1000
 """Requests of a server that its client has not answered."""
@@ -36,7 +35,7 @@ class ServerRequests:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._wire = connection.wire
-        self._desk = connection.desk
+        self._context = connection.context
         self._open: dict[Any, None] = {}
         self._answered: dict[Any, None] = {}
         """Requests that the client has not seen, and may not answer: they have their answer."""
@@ -90,8 +89,8 @@ class ServerRequests:
 
     def _judge(self, method: str) -> Block | None:
         """Why the policy refuses a method, if it does."""
-        policy = self._desk.policy
-        block = refusal(policy, method, OF_SERVER, auto_confirm=self._desk.setting.auto_confirm)
+        policy = self._context.policy
+        block = method_refusal(policy, method, OF_SERVER, auto_confirm=self._context.options.auto_confirm)
         if block is None or not policy.observe:
             return block
         self._observed += 1

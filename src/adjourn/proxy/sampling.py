@@ -31,7 +31,7 @@ class ClientSampling:
 
     def __init__(self, connection: Connection, *, wake: Callable[[], None]) -> None:
         self._wire = connection.wire
-        self._desk = connection.desk
+        self._context = connection.context
         self._wake = wake
         self._lock = RLock()
         self._nonce = f"adjourn-{urandom(6).hex()}-"
@@ -50,15 +50,15 @@ class ClientSampling:
         """Put new questions to the client, take back those that nobody waits for."""
         if not self._begun:
             return
-        store, root, own = self._desk.store, self._desk.setting.root, self._desk.process
+        store, root, own = self._context.store, self._context.options.root, self._context.process
         try:
             if not self._offered:
                 client_model.offer(
-                    store, root, client_model.SamplingClient(own, self._desk.group, self._desk.client)
+                    store, root, client_model.SamplingClient(own, self._context.group, self._context.client)
                 )
                 self._offered = True
             with self._lock:
-                waiting = client_model.questions(store, root, own, self._desk.clock())
+                waiting = client_model.questions(store, root, own, self._context.clock())
                 for request_id, name in list(self._open.items()):
                     if name not in waiting:
                         del self._open[request_id]
@@ -73,9 +73,9 @@ class ClientSampling:
             self._wire.report.event("store.error", str(error))
 
     def _put(self, name: str) -> None:
-        request = client_model.take(self._desk.store, name)
+        request = client_model.take(self._context.store, name)
         if request is None:
-            client_model.reply(self._desk.store, name, SamplingAnswer(error="the question cannot be read"))
+            client_model.reply(self._context.store, name, SamplingAnswer(error="the question cannot be read"))
             return
         self._count += 1
         request_id = f"{self._nonce}{self._count}"
@@ -96,7 +96,7 @@ class ClientSampling:
     def _reply(self, name: str, answer: SamplingAnswer) -> None:
         self._wire.report.event("sampling.answered", answer.error or "the client's model has answered")
         try:
-            client_model.reply(self._desk.store, name, answer)
+            client_model.reply(self._context.store, name, answer)
         except AdjournError as error:
             self._wire.report.event("store.error", str(error))
 
@@ -104,7 +104,7 @@ class ClientSampling:
         """The client goes: it cannot be asked any more."""
         if self._offered:
             try:
-                client_model.withdraw(self._desk.store, self._desk.setting.root, self._desk.process)
+                client_model.withdraw(self._context.store, self._context.options.root, self._context.process)
             except AdjournError as error:
                 self._wire.report.event("store.error", str(error))
 

@@ -16,9 +16,7 @@ from adjourn.checkpoints import triggers
 from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import CallPaths, arguments_digest, encoded
-from adjourn.tasks import SYSTEM, Admitted, Fact, Task, following, idempotency
-from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Session
+from adjourn.tasks import SYSTEM, Admitted, Fact, Session, Task, ToolRequest, following, idempotency
 from adjourn.text import preview
 
 MAX_WAITING = 200
@@ -103,7 +101,7 @@ class Journal:
         """A kept document as JSON. Raises `IntegrityError` when it is gone."""
         return value_of(self.task, result)
 
-    def is_done(self, call: Call) -> str:
+    def is_done(self, call: ToolRequest) -> str:
         """The id of the call that was left without an outcome, if it is this one and a person said that it happened."""
         if not self.history.left:
             return ""
@@ -113,7 +111,7 @@ class Journal:
             (one.call for one in left if one.done and (one.tool, one.digest) == (call.tool, call.digest)), ""
         )
 
-    def admit(self, call: Call, policy: Policy) -> Admitted:
+    def admit(self, call: ToolRequest, policy: Policy) -> Admitted:
         """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""
         self.session.policy = policy
         self._say(triggers.before(self.session, [call]))
@@ -197,9 +195,9 @@ def value_of(task: Task, document: str) -> Any:
     return msgspec.json.decode(data)
 
 
-def call_of(tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool) -> Call:
+def call_of(tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool) -> ToolRequest:
     """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
-    return Call(
+    return ToolRequest(
         tool=tool,
         digest=arguments_digest(arguments),
         effectful=effectful,

@@ -17,7 +17,7 @@ import msgspec
 
 from adjourn.aex import Document, layer
 from adjourn.checkpoints import end
-from adjourn.clients import Desk
+from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
 from adjourn.host import now
@@ -31,8 +31,7 @@ from adjourn.runs.journal import History, Journal, value_of
 from adjourn.runs.permission import Permissions
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
 from adjourn.runs.tools import Tool, built_in
-from adjourn.tasks import LEASE_MILLISECONDS, Task
-from adjourn.tasks.session import Session
+from adjourn.tasks import LEASE_MILLISECONDS, Session, Task
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()
@@ -96,17 +95,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Run:
     """A run that is ready to go. `over` is how it has ended long since, if it has."""
 
-    def __init__(self, options: Options, plan: Plan, desk: Desk) -> None:
+    def __init__(self, options: Options, plan: Plan, context: ClientContext) -> None:
         self.plan = plan
         self.over: kinds.RunFinished | None = None
         self._options = options
-        self._desk = desk
+        self._context = context
         self._tools = self._all_tools()
         self._session: Session | None = None
 
     @property
     def task(self) -> str:
-        return self._desk.task_id()
+        return self._context.task_id()
 
     def _all_tools(self) -> dict[str, Tool]:
         """The built-in ones, over them the caller's, over them the registry's."""
@@ -124,13 +123,13 @@ class Run:
             with _SITTING_DOWN:
                 self._session = self._alone(first)
         except BaseException:
-            self._desk.close("refused")
+            self._context.close("refused")
             raise
 
     def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> Session:
         if self._seat in _SEATED:
             raise HeldError(f"this process is running task {self.task} already", "let that run end first")
-        session = self._desk.session(also=[first])
+        session = self._context.session(also=[first])
         _SEATED[self._seat] = self
         return session
 
@@ -169,7 +168,7 @@ class Run:
             _SEATED.pop(self._seat, None)
             if reason != "success":
                 self._leave(self._session, reason, why)
-            self._desk.close(reason)
+            self._context.close(reason)
 
     def _leave(self, session: Session, reason: str, why: str) -> None:
         """A last checkpoint, so that whoever looks finds where the run stands."""
@@ -196,7 +195,7 @@ class Run:
             emit=self._options.emit,
             stop=self._options.stop,
             model=self._options.model,
-            protected=self._desk.places,
+            protected=self._context.places,
         )
         plan = self.plan
         names = Names(plan.inputs, [need.name.text for need in plan.document.needs])
@@ -227,12 +226,12 @@ class Run:
     def _ended_before(self) -> Outcome:
         """What a run came to that has succeeded in an earlier sitting: it is not run again."""
         assert self.over is not None  # else there is a session
-        task = Task(self._desk.store, self.task, clock=self._options.clock, secret=self._desk.secret)
+        task = Task(self._context.store, self.task, clock=self._options.clock, secret=self._context.secret)
         try:
             output = value_of(task, self.over.result)
             return Outcome(task=self.task, status="success", output=output, calls_used=task.ledger.calls_used)
         finally:
-            self._desk.close("over")
+            self._context.close("over")
 
     @contextmanager
     def _heartbeats(self, session: Session) -> Iterator[None]:

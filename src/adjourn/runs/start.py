@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from adjourn.aex import MakeStep, check_inputs, discover, examine, finding, load, steps_of
-from adjourn.clients import Desk, Setting
+from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import group_of, ids, open_at, process
@@ -52,10 +52,10 @@ def start(options: Options, file: str, inputs: dict[str, Any]) -> Run:
             "give --model PROVIDER or --model-handler MODULE:FUNCTION",
         )
     plan.inputs, pinned = inputs, encoded(inputs)
-    desk = _desk(options, plan, check_task_id(options.task or ids.task_id(options.clock())))
-    run = Run(options, plan, desk)
-    if desk.store.head(run.task) != EMPTY:
-        desk.close("refused")
+    context = _context(options, plan, check_task_id(options.task or ids.task_id(options.clock())))
+    run = Run(options, plan, context)
+    if context.store.head(run.task) != EMPTY:
+        context.close("refused")
         raise UsageError(
             f"there is a task {run.task} already", "resume it with --resume, or take another name for --task"
         )
@@ -63,11 +63,13 @@ def start(options: Options, file: str, inputs: dict[str, Any]) -> Run:
         agent=plan.document.name[:MAX_NAME],
         document=digest(plan.text.encode()),
         file=plan.source[:500],
-        inputs=desk.store.put_blob(pinned),
+        inputs=context.store.put_blob(pinned),
     )
     name = name_of(run.task)
     found_by = f"{timestamp(options.clock())} {plan.source}"
-    desk.store.swap(name, found_by, expect=desk.store.ref(name))  # before it begins: one that began is found
+    context.store.swap(
+        name, found_by, expect=context.store.ref(name)
+    )  # before it begins: one that began is found
     run.sit_down(started)
     return run
 
@@ -96,9 +98,9 @@ def resume(options: Options, file: str = "") -> Run:
     if file:
         _check_unchanged(options.root, file, kept, name)
     plan = _plan(options, started.file, kept.decode())
-    desk = _desk(options, plan, name)
+    context = _context(options, plan, name)
     plan.inputs = inputs
-    run = Run(options, plan, desk)
+    run = Run(options, plan, context)
     finished = history.finished
     if finished is not None and finished.status == "success":
         run.over = finished
@@ -170,7 +172,7 @@ def _kind_of(value: Any) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "null")
 
 
-def _desk(options: Options, plan: Plan, task: str) -> Desk:
+def _context(options: Options, plan: Plan, task: str) -> ClientContext:
     contract = Contract(
         policy=plan.permissions.effective,
         policy_text=plan.policy.policy_text if plan.policy else "",
@@ -178,17 +180,17 @@ def _desk(options: Options, plan: Plan, task: str) -> Desk:
         contract_text=plan.text,
         contract_source=plan.source,
     )
-    setting = Setting(
+    client_options = ClientOptions(
         root=options.root,
         contract=contract,
         store=options.store,
         task=task,
         auto_confirm=options.auto_confirm,
     )
-    desk = Desk(setting, options.clock)
-    desk.identify(CLIENT, "")
-    desk.group = group_of(process.current(), options.root)  # two runs never sit on one task together
-    return desk
+    context = ClientContext(client_options, options.clock)
+    context.identify(CLIENT, "")
+    context.group = group_of(process.current(), options.root)  # two runs never sit on one task together
+    return context
 
 
 def _newest(store: Store, source: str) -> str:

@@ -24,8 +24,7 @@ from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, Permissions
 from adjourn.runs.tools import TESTS, Tool
-from adjourn.tasks import Approval, Block, Forward, Task
-from adjourn.tasks.decision import Call, Replay
+from adjourn.tasks import Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
 from adjourn.text import count_keys, preview
 
 MAX_SHOWN = 20_000
@@ -122,7 +121,7 @@ class Caller:
         self._means.emit("make.result", {"bind": make.bind})
         return value
 
-    def _call(self, name: str, tool: Tool | None, arguments: dict[str, Any], at: str) -> Call:
+    def _call(self, name: str, tool: Tool | None, arguments: dict[str, Any], at: str) -> ToolRequest:
         """The call that a step wants to make. Raises `BlockedError` for what is refused whatever the rules say."""
         policy = self._permissions.effective
         try:
@@ -184,7 +183,7 @@ class Caller:
             ) from error
         return value, _since(began)
 
-    def _admitted(self, call: Call, policy: Policy, at: str) -> _Admitted:
+    def _admitted(self, call: ToolRequest, policy: Policy, at: str) -> _Admitted:
         """A call that may go on, or what it came to before. Raises `BlockedError`."""
         asked: set[str] = set()
         while True:
@@ -194,7 +193,7 @@ class Caller:
             decision = admitted.decision
             if isinstance(decision, Block):
                 raise BlockedError(at, decision.message, decision.remedy)
-            if isinstance(decision, Replay):
+            if isinstance(decision, RecordedAnswer):
                 self._means.emit(kinds.ToolReplayed.KIND, {"tool": call.tool})
                 return _Admitted(decision.call, self._journal.value(decision.answer), fresh=False)
             if isinstance(decision, Forward):
@@ -204,7 +203,7 @@ class Caller:
             assert admitted.approval is not None  # it is asked: a run has no paused calls
             self._ask(call, admitted.approval, asked, at)
 
-    def _ask(self, call: Call, question: Approval, asked: set[str], at: str) -> None:
+    def _ask(self, call: ToolRequest, question: Approval, asked: set[str], at: str) -> None:
         """Ask a person; returns when the call may be decided on again. Raises `BlockedError` at a no, or no answer."""
         task = self._journal.task
         self._means.emit("confirm.required", {"tool": call.tool})

@@ -17,8 +17,7 @@ from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, timestamp
-from adjourn.tasks.ledger import Approval, Ledger, definition_key, rate_key, rate_used
-from adjourn.tasks.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and a yes be used."""
@@ -28,7 +27,7 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A call that wants to be forwarded.
 
     `digest` is the SHA-256 of its canonical arguments, `arguments` their redacted text, `state` the digest of the
@@ -57,7 +56,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     matcher: PathMatcher = glob_path
 
 
-class Claim(msgspec.Struct, frozen=True):
+class OnceClaim(msgspec.Struct, frozen=True):
     """An effect that may happen only once, as far as it is known: `key` names it, `call` was for it.
 
     Where several rules limit the tool, `key` has a name for each, and the claim is that of the strictest state. `state` is free, open (under way), doubt, or done; `answer` the digest of the recorded answer, empty where there is
@@ -79,7 +78,7 @@ class Forward(msgspec.Struct, frozen=True):
 
     approval: str = ""
     auto: bool = False
-    observed: Block | Ask | Replay | None = None
+    observed: Block | Ask | RecordedAnswer | None = None
     limits: tuple[str, ...] = ()
 
 
@@ -126,7 +125,7 @@ class Ask(msgspec.Struct, frozen=True):
     changed: bool = False
 
 
-class Replay(msgspec.Struct, frozen=True):
+class RecordedAnswer(msgspec.Struct, frozen=True):
     """Answer it with the recorded answer of the call that had this effect."""
 
     call: str
@@ -134,7 +133,7 @@ class Replay(msgspec.Struct, frozen=True):
     answer: str
 
 
-Decision = Forward | Continue | Block | Ask | Replay
+Decision = Forward | Continue | Block | Ask | RecordedAnswer
 
 _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 
@@ -142,13 +141,13 @@ _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 def decide(
     policy: Policy,
     ledger: Ledger,
-    call: Call,
+    call: ToolRequest,
     *,
     now: int,
     spent: int = 0,
     counted: Mapping[str, int] = NONE_COUNTED,
     auto_confirm: bool = False,
-    claim: Claim | None = None,
+    claim: OnceClaim | None = None,
 ) -> Decision:
     """May `call` be forwarded? `now` is milliseconds.
 
@@ -179,8 +178,8 @@ def decide(
 
 
 def _refusal(
-    policy: Policy, ledger: Ledger, call: Call, verdict: RuleVerdict, claim: Claim | None
-) -> Block | Replay | Continue | None:
+    policy: Policy, ledger: Ledger, call: ToolRequest, verdict: RuleVerdict, claim: OnceClaim | None
+) -> Block | RecordedAnswer | Continue | None:
     """What needs neither room nor a person: no rule permits it, it goes on, or what it is for happened already."""
     if verdict.effect == "deny":
         return Block(
@@ -217,7 +216,13 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
 
 
 def _asked(
-    ledger: Ledger, call: Call, verdict: RuleVerdict, *, now: int, auto_confirm: bool, claim: Claim | None
+    ledger: Ledger,
+    call: ToolRequest,
+    verdict: RuleVerdict,
+    *,
+    now: int,
+    auto_confirm: bool,
+    claim: OnceClaim | None,
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
     doubt = doubt_repeated_by(ledger, call) if call.effectful and ledger.doubts else None
@@ -244,7 +249,7 @@ def _asked(
     )
 
 
-def _not_allowed(policy: Policy, call: Call) -> Block:
+def _not_allowed(policy: Policy, call: ToolRequest) -> Block:
     if call.vendor:
         return Block(
             "not_allowed",
@@ -264,7 +269,7 @@ def _not_allowed(policy: Policy, call: Call) -> Block:
     )
 
 
-def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
+def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | None:
     """What a call comes to whose effect may happen only once, if that is settled by what happened before."""
     if claim.missing:
         return Block(
@@ -275,7 +280,7 @@ def _claimed(call: Call, claim: Claim) -> Block | Replay | None:
     if claim.state == "open":
         return Block("busy", f"call {claim.call} for the same effect is under way", "wait for its answer")
     if claim.state == "done" and claim.answer:
-        return Replay(claim.call, claim.key, claim.answer)
+        return RecordedAnswer(claim.call, claim.key, claim.answer)
     if claim.state == "done":
         return Block(
             "once_done",
@@ -323,7 +328,7 @@ def _amount(number: float) -> str:
 
 
 def _rate_spent(
-    policy: Policy, ledger: Ledger, call: Call, *, now: int, spent: int, counted: Mapping[str, int]
+    policy: Policy, ledger: Ledger, call: ToolRequest, *, now: int, spent: int, counted: Mapping[str, int]
 ) -> Block | None:
     """The refusal when a rate leaves no room for the call."""
     for rule in policy.limits_of(call.tool) if policy.limits else ():
@@ -344,7 +349,7 @@ def _rate_of(rule: Rule) -> str:
     return rate_key(rule.amount, rule.per_seconds, rule.pattern)
 
 
-def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
+def doubt_repeated_by(ledger: Ledger, call: ToolRequest) -> OpenCall | None:
     """The call in doubt with the same tool and arguments, if there is one."""
     for doubt in ledger.doubts.values():
         if doubt.tool == call.tool and doubt.digest == call.digest:
@@ -352,18 +357,18 @@ def doubt_repeated_by(ledger: Ledger, call: Call) -> OpenCall | None:
     return None
 
 
-def definition_of(ledger: Ledger, call: Call) -> str:
+def definition_of(ledger: Ledger, call: ToolRequest) -> str:
     """What the tool of a call is known as: as it was listed now, else when the task last saw it; "" for neither."""
     return call.definition or ledger.definitions.get(definition_key(call.server, call.tool), "")
 
 
-def shown_params(call: Call) -> str:
+def shown_params(call: ToolRequest) -> str:
     """What a yes to a call is bound to beside tool, arguments and definition: all that goes to the server with them."""
     return digest(f"{call.params} {call.given_back}".encode()) if call.given_back else call.params
 
 
 def usable_approval(
-    ledger: Ledger, call: Call, now: int, doubt: str, *, who: str = "", silence: bool = True
+    ledger: Ledger, call: ToolRequest, now: int, doubt: str, *, who: str = "", silence: bool = True
 ) -> Approval | None:
     """An unused, unexpired yes for this very call, with all its params and its tool as it is listed now; one that repeats a
     call in doubt needs a yes to just that. A yes from before the tool was listed does not cover what the list says.

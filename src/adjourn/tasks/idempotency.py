@@ -17,9 +17,8 @@ from adjourn.aex import Policy, Rule, values_at
 from adjourn.errors import InvalidError
 from adjourn.log import Event, digest, kinds
 from adjourn.log.canonical import canonical
-from adjourn.tasks.decision import Call, Claim
-from adjourn.tasks.ledger import Call as OpenCall
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.decision import OnceClaim, ToolRequest
+from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.task import Task
 
 MAX_ANSWER = 1024 * 1024
@@ -40,20 +39,20 @@ def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
 
 
 def look_up(
-    task: Task, policy: Policy, ledger: Ledger, call: Call, changes: Mapping[str, str | None]
-) -> Claim | None:
+    task: Task, policy: Policy, ledger: Ledger, call: ToolRequest, changes: Mapping[str, str | None]
+) -> OnceClaim | None:
     """What is known of the effect of a call; None where no rule limits it, and nobody has claimed it beside the sessions.
 
     `changes` are refs about to be written.
     """
     if not (policy.once or ledger.beside) or call.named_only:
         return None
-    found: Claim | None = None
+    found: OnceClaim | None = None
     keys: list[str] = []
     for rule in policy.once_of(call.tool):
         key = key_of(rule, call.given)
         if not key:
-            return Claim(missing=rule.by)
+            return OnceClaim(missing=rule.by)
         keys.append(key)
     if ledger.beside and call.effectful:
         key = call_key(call.tool, call.digest)
@@ -83,20 +82,20 @@ def call_key(tool: str, arguments: str) -> str:
     return digest(f"{tool} {arguments}".encode())
 
 
-def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None] = NO_CHANGES) -> Claim:
+def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None] = NO_CHANGES) -> OnceClaim:
     """What is known of one name of an effect. Where that does not say how a call ended, it is in doubt."""
     name = ref(task.id, key)
     if name in changes:
         taken = changes[name]
-        return Claim(key) if taken is None else Claim(key, "open", taken)
+        return OnceClaim(key) if taken is None else OnceClaim(key, "open", taken)
     earlier, _, answer = (task.store.ref(name) or "").partition(" ")
     if not earlier:
-        return Claim(key)
+        return OnceClaim(key)
     if earlier in ledger.open_calls or any(paused.call == earlier for paused in ledger.paused_calls.values()):
-        return Claim(key, "open", earlier)
+        return OnceClaim(key, "open", earlier)
     if not answer:
-        return Claim(key, "doubt", earlier)
-    return Claim(
+        return OnceClaim(key, "doubt", earlier)
+    return OnceClaim(
         key, "done", earlier, "" if answer == DONE or task.store.get_blob(answer) is None else answer
     )
 

@@ -15,9 +15,8 @@ from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.host import Process, ids, lives
 from adjourn.log import MAX_SAFE_INTEGER, Actor, digest, kinds
 from adjourn.store import Store
-from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.ledger import Session as Holder
-from adjourn.tasks.task import SYSTEM, Fact, Task, Written
+from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.task import SYSTEM, AppendedEvent, Fact, Task
 from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ MAX_LISTED_CALLS = 1000
 Reason = Literal["dead", "expired", "taken-over"]
 
 
-class Sitting(NamedTuple):
+class SessionIdentity(NamedTuple):
     """Who sits down: the client and this process. `group` is one for all processes that one client started, `root` the
     workspace they work in.
     """
@@ -41,12 +40,12 @@ class Sitting(NamedTuple):
     root: str = ""
 
 
-def seat(holder: Holder) -> str:
+def describe_holder(holder: OpenSession) -> str:
     """Through what a client sits on a task. The hook's visits have no process of their own where the client's is not known."""
     return f"process {holder.pid} on {holder.host.split(':')[0]}" if holder.pid else "through its hook"
 
 
-def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:
+def is_alive(store: Store, task: str, holder: OpenSession, now: int) -> bool | None:
     """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
     alive = lives(Process(holder.host, holder.pid, holder.started))
     if alive is not None:
@@ -55,13 +54,13 @@ def is_alive(store: Store, task: str, holder: Holder, now: int) -> bool | None:
     return True if lease.isdigit() and int(lease) > now else None
 
 
-def lost(ledger: Ledger, holder: Holder, reason: Reason) -> kinds.SessionLost:
+def lost(ledger: Ledger, holder: OpenSession, reason: Reason) -> kinds.SessionLost:
     """That a session is over, and which of its effects are in doubt by that."""
     calls = [call.call for call in ledger.open_calls.values() if call.session == holder.id and call.effectful]
     return kinds.SessionLost(calls=calls[:MAX_LISTED_CALLS], lost=holder.id, reason=reason)
 
 
-def lose_dead(task: Task) -> None:
+def expire_dead_sessions(task: Task) -> None:
     """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
 
     def build(ledger: Ledger) -> list[Fact]:
@@ -78,7 +77,7 @@ def lose_dead(task: Task) -> None:
     task.commit(build)
 
 
-class Hold:
+class TaskLease:
     """A client's hold on a task. Its methods may be called from several threads. Raises `HeldError` once another client took
     over.
     """
@@ -87,14 +86,14 @@ class Hold:
         self,
         task: Task,
         policy: Policy,
-        sitting: Sitting,
+        sitting: SessionIdentity,
         *,
         policy_text: bytes = b"",
         contract_text: bytes = b"",
     ) -> None:
         self.task = task
         self.policy = policy
-        self.sitting = sitting
+        self.identity = sitting
         self.id = ids.session_id()
         self.actor = Actor(without_secrets(sitting.client) or "agent", "agent")
         self._texts = (policy_text, contract_text)
@@ -128,12 +127,12 @@ class Hold:
             reason = self._why_over(holder, take_over=take_over)
             if reason:
                 yield Fact(lost(ledger, holder, reason), SYSTEM, self.id)
-        process = self.sitting.process
+        process = self.identity.process
         opened = kinds.SessionOpened(
             budget=_budget_of(self.policy),
-            client=self.sitting.client[:100],
-            era=self.sitting.era,
-            group=self.sitting.group,
+            client=self.identity.client[:100],
+            era=self.identity.era,
+            group=self.identity.group,
             host=process.host,
             pid=process.pid,
             policy=digest(policy_text),
@@ -141,22 +140,22 @@ class Hold:
         )
         yield Fact(opened, SYSTEM, self.id)
 
-    def _why_over(self, holder: Holder, *, take_over: bool) -> Reason | None:
+    def _why_over(self, holder: OpenSession, *, take_over: bool) -> Reason | None:
         """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
         alive = is_alive(self.task.store, self.task.id, holder, self.task.clock())
         if not alive:
             return "dead" if alive is False else "expired"
-        if holder.group == self.sitting.group:
+        if holder.group == self.identity.group:
             return None
         if take_over:
             return "taken-over"
         raise HeldError(
-            f"task {self.task.id} is held by {holder.client or 'a client'} ({seat(holder)}, session {holder.id}) "
+            f"task {self.task.id} is held by {holder.client or 'a client'} ({describe_holder(holder)}, session {holder.id}) "
             f"since {holder.since}",
             "end that session, or start the proxy with --take-over to fence it off",
         )
 
-    def _leases(self, written: list[Written]) -> dict[str, str | None]:
+    def _leases(self, written: list[AppendedEvent]) -> dict[str, str | None]:
         """Our lease, and none for those that are over."""
         over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
         ended = {f"lease/{self.task.id}/{lost}": None for lost in over}
@@ -199,26 +198,26 @@ class Hold:
 
     def check_held(self, ledger: Ledger) -> None:
         """Raise unless this session still holds the task, and its client still works on it."""
-        if self.sitting.group in ledger.moved:
-            raise MovedError(
-                f"this client went on with task {ledger.moved[self.sitting.group]}", "call again"
+        if self.identity.group in ledger.moved:
+            raise TaskSwitchedError(
+                f"this client went on with task {ledger.moved[self.identity.group]}", "call again"
             )
         if self.id in ledger.sessions:
             return
         taken = ledger.fenced.get(self.id)
-        others = [other for other in ledger.sessions.values() if other.group != self.sitting.group]
+        others = [other for other in ledger.sessions.values() if other.group != self.identity.group]
         if taken or others:
             by = ", ".join(f"{other.client or 'a client'} since {other.since}" for other in others)
             self._fenced = f"task {ledger.task} was taken over by {by or 'another client at ' + str(taken)}"
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
-        raise LostError(f"session {self.id} was given up for dead", "call again")
+        raise SessionExpiredError(f"session {self.id} was given up for dead", "call again")
 
     def hold(self) -> None:
         """Sit down again if this session was given up for dead meanwhile. Raises `HeldError` when another client has it."""
         with self._lock:
             try:
                 self.check_held(self.task.refresh())
-            except LostError:
+            except SessionExpiredError:
                 self.open()
 
     def holds(self) -> bool:
@@ -248,9 +247,9 @@ def _budget_of(policy: Policy) -> int:
     return -1 if policy.budget is None else min(policy.budget, MAX_SAFE_INTEGER)
 
 
-class MovedError(RefusedError):
+class TaskSwitchedError(RefusedError):
     """A sister proxy of the same client resumed another task; this one follows."""
 
 
-class LostError(RefusedError):
+class SessionExpiredError(RefusedError):
     """This session was declared over though it lives, and nobody else has taken the task."""

@@ -28,7 +28,7 @@ AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
 
-class Call(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A forwarded call that has no settlement yet. `legs` counts how often the client has answered what it asked for."""
 
     call: str
@@ -62,7 +62,7 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     definition: str = ""
 
 
-class Session(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A sitting that has not ended."""
 
     id: str
@@ -97,11 +97,11 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     calls_used: int = 0
     calls_refused: int = 0
     tools: dict[str, int] = {}
-    open_calls: dict[str, Call] = {}
-    paused_calls: dict[str, Call] = {}
-    doubts: dict[str, Call] = {}
+    open_calls: dict[str, OpenCall] = {}
+    paused_calls: dict[str, OpenCall] = {}
+    doubts: dict[str, OpenCall] = {}
     approvals: dict[str, Approval] = {}
-    sessions: dict[str, Session] = {}
+    sessions: dict[str, OpenSession] = {}
     moved: dict[str, str] = {}
     fenced: dict[str, str] = {}
     worked: int = 0
@@ -212,7 +212,7 @@ def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> Non
 def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
     ledger.policy = data.policy
     ledger.budget = None if data.budget < 0 else data.budget
-    ledger.sessions[event.session] = Session(
+    ledger.sessions[event.session] = OpenSession(
         id=event.session,
         group=data.group,
         host=data.host,
@@ -253,7 +253,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     ledger.calls_used += not data.uncounted
     if data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
-    call = Call(
+    call = OpenCall(
         call=data.call,
         tool=data.tool,
         digest=data.digest,

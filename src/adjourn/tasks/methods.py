@@ -51,7 +51,7 @@ def judge(policy: Policy, method: str, known: frozenset[str]) -> RuleVerdict:
     return policy.judge_open(name) if method in known else policy.judge(name)
 
 
-def refusal(policy: Policy, method: str, known: frozenset[str], *, auto_confirm: bool) -> Block | None:
+def method_refusal(policy: Policy, method: str, known: frozenset[str], *, auto_confirm: bool) -> Block | None:
     """Why a message may not pass about which nobody can be asked: a notification, or a request of the server."""
     verdict = judge(policy, method, known)
     confirm = verdict.confirm

@@ -18,16 +18,16 @@ from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
-    Call,
-    Claim,
     Continue,
     Decision,
     Forward,
-    Replay,
+    OnceClaim,
+    RecordedAnswer,
+    ToolRequest,
     decide,
     shown_params,
 )
-from adjourn.tasks.lease import Hold, LostError, Sitting
+from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, Fact, Task
 from adjourn.text import preview
@@ -48,14 +48,14 @@ class Admitted(NamedTuple):
     approval: Approval | None = None
 
 
-class Session(Hold):
+class Session(TaskLease):
     """A sitting: a hold on a task, and calls under it."""
 
     def __init__(
         self,
         task: Task,
         policy: Policy,
-        sitting: Sitting,
+        sitting: SessionIdentity,
         *,
         policy_text: bytes = b"",
         contract_text: bytes = b"",
@@ -67,7 +67,7 @@ class Session(Hold):
         self.watch: Watch | None = None
         """What `triggers` knows of this session, once it has looked at a call."""
 
-    def admit(self, calls: Sequence[Call]) -> list[Admitted]:
+    def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
         Raises `HeldError` when another client took over, `StoreError` when nothing can be written, `IntegrityError` when the
@@ -82,11 +82,11 @@ class Session(Hold):
                 raise RefusedError(f"session {self.id} is not open", "start a new session")
             try:
                 return self._admit(calls)
-            except LostError:
+            except SessionExpiredError:
                 self.open()
                 return self._admit(calls)
 
-    def _admit(self, calls: Sequence[Call]) -> list[Admitted]:
+    def _admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
         result: list[Admitted] = []
         changes: dict[str, str | None] = {}
         first = self._calls
@@ -140,21 +140,21 @@ class Session(Hold):
                         facts.append(Fact(required, self.actor, self.id))
                 else:
                     admitted = Admitted(decision)
-                    facts.append(Fact(refusal(call, decision), self.actor, self.id))
+                    facts.append(Fact(refusal_event(call, decision), self.actor, self.id))
                 result.append(admitted)
             return facts
 
         self.task.commit(build, durable=any(call.effectful for call in calls), refs=lambda _: changes)
         return result
 
-    def _learn(self, facts: list[Fact], ledger: Ledger, call: Call) -> None:
+    def _learn(self, facts: list[Fact], ledger: Ledger, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
         told = call.definition and listed_as(ledger, call.server, call.tool, call.definition)
         if told and all(fact.data != told for fact in facts):
             facts.append(Fact(told, SYSTEM, self.id))
 
     def _intend(
-        self, facts: list[Fact], call: Call, decision: Forward, call_id: str, claim: Claim | None
+        self, facts: list[Fact], call: ToolRequest, decision: Forward, call_id: str, claim: OnceClaim | None
     ) -> None:
         if decision.auto:
             facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
@@ -176,7 +176,7 @@ class Session(Hold):
         )
         facts.append(Fact(allowed, self.actor, self.id))
 
-    def _go_on(self, facts: list[Fact], call: Call, decision: Continue) -> None:
+    def _go_on(self, facts: list[Fact], call: ToolRequest, decision: Continue) -> None:
         if decision.observed is not None:
             facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
         continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
@@ -225,7 +225,7 @@ class Session(Hold):
         with self._lock:
             try:
                 written = self.task.commit(build)
-            except LostError:
+            except SessionExpiredError:
                 self.open()
                 written = self.task.commit(build)
         return sum(isinstance(one.event.data, kinds.ToolChanged) for one in written)
@@ -241,7 +241,7 @@ class Session(Hold):
 
 
 def question(
-    call: Call, ask: Ask, known: Iterable[Approval], now: int
+    call: ToolRequest, ask: Ask, known: Iterable[Approval], now: int
 ) -> tuple[Approval, kinds.ConfirmRequired | None]:
     """Of the known questions the one that is open for this very call; else a new one, and the fact that it is asked."""
     stamp = timestamp(now)
@@ -296,9 +296,9 @@ def listed_as(
     return kinds.ToolDefined(definition=definition, server=server, tool=tool)
 
 
-def refusal(call: Call, decision: Block | Replay) -> kinds.Data:
+def refusal_event(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.Data:
     """That a call was not let through."""
-    if isinstance(decision, Replay):
+    if isinstance(decision, RecordedAnswer):
         return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
     if decision.reason == "budget_exhausted":
         return kinds.BudgetExhausted(
@@ -307,7 +307,7 @@ def refusal(call: Call, decision: Block | Replay) -> kinds.Data:
     return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
 
 
-def observed(call: Call, decision: Block | Ask | Replay) -> kinds.PolicyObserved:
+def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds.PolicyObserved:
     """What the policy would have done, had it not only observed."""
     if isinstance(decision, Block):
         return kinds.PolicyObserved(
@@ -329,6 +329,6 @@ def _token(decision: Decision) -> str:
     return decision.call if isinstance(decision, Continue) else ""
 
 
-def _busy(call: Call) -> Block:
+def _busy(call: ToolRequest) -> Block:
     """One approval, or one paused call, serves one call of a batch."""
     return Block("busy", f'tool "{call.tool}" is already being answered', "call again later")

@@ -40,7 +40,7 @@ class Fact(NamedTuple):
     session: str = ""
 
 
-class Written(NamedTuple):
+class AppendedEvent(NamedTuple):
     """A fact that is now in the chain."""
 
     event: Envelope
@@ -120,9 +120,9 @@ class Task:
         build: Builder,
         *,
         durable: bool = True,
-        refs: Callable[[list[Written]], dict[str, str | None]] | None = None,
+        refs: Callable[[list[AppendedEvent]], dict[str, str | None]] | None = None,
         blobs: Sequence[bytes] = (),
-    ) -> list[Written]:
+    ) -> list[AppendedEvent]:
         """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
 
         When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
@@ -140,9 +140,9 @@ class Task:
         self,
         build: Builder,
         durable: bool,
-        refs: Callable[[list[Written]], dict[str, str | None]] | None,
+        refs: Callable[[list[AppendedEvent]], dict[str, str | None]] | None,
         blobs: Sequence[bytes],
-    ) -> list[Written]:
+    ) -> list[AppendedEvent]:
         """Append what is due at the head that the ledger knows. Raises `ConflictError` where the store has another."""
         ledger = self.ledger
         self.stamp = timestamp(self.clock())
@@ -213,7 +213,7 @@ class Task:
                 return {}
             return {f"fold/{self.id}": f"{self._seal(text)}:{text.decode()}"}
 
-    def _encode(self, facts: Sequence[Fact]) -> tuple[list[Written], list[Entry]]:
+    def _encode(self, facts: Sequence[Fact]) -> tuple[list[AppendedEvent], list[Entry]]:
         seq, after = self.ledger.seq, self.ledger.hash
         written, entries = [], []
         for fact, by, session in facts:
@@ -232,7 +232,7 @@ class Task:
                 timestamp=self.stamp,
             )
             after, stored = encode(event)
-            written.append(Written(event, after))
+            written.append(AppendedEvent(event, after))
             entries.append(Entry(after, stored))
         return written, entries
 

@@ -18,11 +18,11 @@ from adjourn.aex import Policy
 from adjourn.errors import InvalidError
 from adjourn.log import Event, digest, kinds, milliseconds
 from adjourn.log.canonical import canonical
-from adjourn.tasks.decision import Ask, Block, Call, Forward, decide
+from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, decide
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.methods import is_vendors
 
-Place = Callable[[Call], Call]
+Place = Callable[[ToolRequest], ToolRequest]
 """Adds the places that a call leads to (`engine.paths`)."""
 
 
@@ -40,7 +40,7 @@ class Stopped(msgspec.Struct, kw_only=True):
         return self.tools.total()
 
 
-class Replay:
+class WhatIf:
     """The calls of any number of tasks under one policy.
 
     `judged` could be decided on again; `untold` are those that could not, by tool; `stopped` is what each rule would have
@@ -76,7 +76,7 @@ class Replay:
         if given is None and self.policy.looks_at_arguments(data.tool) and self.policy.visible(data.tool):
             self.untold[data.tool] += 1
             return msgspec.structs.replace(data, limits=[])
-        call = Call(
+        call = ToolRequest(
             tool=data.tool,
             digest=data.digest,
             effectful=False,

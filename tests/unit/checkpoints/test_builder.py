@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Product, Said, Step, compose, said_by
 from adjourn.checkpoints.page import Page, render
 from adjourn.checkpoints.parser import parse
-from adjourn.tasks.ledger import Call, Ledger
+from adjourn.tasks.ledger import Ledger, OpenCall
 from support.clock import NOON
 from support.events import TASK
 from support.strategies import texts
@@ -45,7 +45,7 @@ def happened(**more: Any) -> Happened:
 
 def test_without_a_word_a_page_says_what_the_history_tells() -> None:
     """Nobody said anything: mission, one item, the last call, what is in doubt, and where to begin."""
-    doubt = Call(
+    doubt = OpenCall(
         call="s.1", tool="deploy", digest="0" * 64, effectful=True, session="s", since="", arguments="{}"
     )
     page = compose(happened(last=("deploy", "{}"), ledger={"doubts": {"s.1": doubt}}))

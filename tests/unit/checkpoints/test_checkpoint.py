@@ -27,7 +27,7 @@ from adjourn.log.event import Actor
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Session
 from support.workspace import Workspace
 
@@ -36,10 +36,10 @@ from support.workspace import Workspace
 
 def test_a_checkpoint_is_an_event(workspace: Workspace) -> None:
     """It names what it covers: the root of the events before it, the document, the key, the session that asked."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read", "network.fetch")
+    context = workspace.context()
+    session = workspace.work(context, "file.read", "network.fetch")
     before = workspace.entries(session.task.id)
-    made = workspace.save(desk)
+    made = workspace.save(context)
     event, data = made.event, made.data
     assert workspace.events(session.task.id)[-1] == event
     assert (event.event, event.session, event.by) == (
@@ -55,10 +55,10 @@ def test_a_checkpoint_is_an_event(workspace: Workspace) -> None:
 
 def test_a_checkpoint_names_a_document(workspace: Workspace) -> None:
     """The document says how the task stood, and is kept under its digest."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read", "file.write", "network.fetch", "file.read")
-    desk.admit([Call(tool="tests.run", digest="2" * 64)])
-    workspace.leave(desk)
+    context = workspace.context()
+    session = workspace.work(context, "file.read", "file.write", "network.fetch", "file.read")
+    context.admit([ToolRequest(tool="tests.run", digest="2" * 64)])
+    workspace.leave(context)
     made = create(session.task, "late")
     assert document(workspace.store, made) == {
         "format": "adjourn/checkpoint/1",
@@ -90,9 +90,9 @@ def test_a_checkpoint_names_a_document(workspace: Workspace) -> None:
 def test_a_task_without_a_limit_has_no_budget(workspace: Workspace) -> None:
     """Nothing is said of a budget that there is not."""
     workspace.write_policy("use file.read")
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    made = workspace.save(desk)
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    made = workspace.save(context)
     assert "budget" not in document(workspace.store, made)
     assert (
         "budget" not in workspace.folder().joinpath("checkpoint.json").read_text().partition('"adjourn"')[0]
@@ -101,10 +101,10 @@ def test_a_task_without_a_limit_has_no_budget(workspace: Workspace) -> None:
 
 def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) -> None:
     """What was answered before is not shown as in flight."""
-    desk = workspace.desk()
-    session, (admitted,) = desk.admit([Call(tool="file.read", digest="1" * 64, effectful=False)])
+    context = workspace.context()
+    session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
-    workspace.save(desk)
+    workspace.save(context)
     assert [event.event for event in workspace.events(session.task.id)[-2:]] == [
         "tool.settled",
         "checkpoint.created",
@@ -113,11 +113,11 @@ def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) 
 
 def test_a_name_that_is_used_again_keeps_the_earlier_version(workspace: Workspace) -> None:
     """The newest counts; it names the one before, which stays in the chain, even if that is of another task."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    first, second = workspace.save(desk), workspace.save(desk, description="more")
-    workspace.leave(desk)
-    other = workspace.desk("g2")
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    first, second = workspace.save(context), workspace.save(context, description="more")
+    workspace.leave(context)
+    other = workspace.context("g2")
     third = workspace.save(other)
     assert [item.data.previous for item in (first, second, third)] == ["", first.hash, second.hash]
     assert find(workspace.store, "fix-auth") == third
@@ -138,20 +138,20 @@ def test_what_cannot_be_kept_is_refused(
     workspace: Workspace, name: str, description: str, reason: str
 ) -> None:
     """Bad names and descriptions are refused before anything is written."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
+    context = workspace.context()
+    workspace.work(context, "file.read")
     before = workspace.everything()
     with pytest.raises(InvalidError, match=reason):
-        create(desk.session().task, name, description=description)
+        create(context.session().task, name, description=description)
     assert workspace.everything() == before
 
 
 @pytest.mark.parametrize("letter", ["x", "\x01", '"', "\N{GRINNING FACE}"])
 def test_the_longest_description_fits(workspace: Workspace, letter: str) -> None:
     """10,000 characters fit into an event, however they are spelled, and come back."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    workspace.save(desk, description=letter * 10_000)
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    workspace.save(context, description=letter * 10_000)
     assert folder_verification.verify(str(workspace.folder())).file.description == letter * 10_000
 
 
@@ -164,9 +164,9 @@ def test_a_task_without_history_has_no_checkpoint(workspace: Workspace) -> None:
 
 def test_only_who_holds_the_task_makes_its_checkpoints(workspace: Workspace) -> None:
     """A client that was fenced off is refused, and the name does not move."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
-    workspace.desk("g2", task=session.task.id, take_over=True).session()
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
+    workspace.context("g2", task=session.task.id, take_over=True).session()
     with pytest.raises(HeldError, match="was taken over"):
         create(session.task, "mine", sitting=session)
     assert workspace.store.refs("checkpoint/") == {}
@@ -174,8 +174,8 @@ def test_only_who_holds_the_task_makes_its_checkpoints(workspace: Workspace) -> 
 
 def test_two_who_save_at_once(workspace: Workspace) -> None:
     """Sister processes that use one name at one moment make two versions in one unbroken chain."""
-    desks = [workspace.desk(), workspace.desk()]
-    sessions = [workspace.work(desk, "file.read") for desk in desks]
+    contexts = [workspace.context(), workspace.context()]
+    sessions = [workspace.work(context, "file.read") for context in contexts]
     task = sessions[0].task.id
     start = threading.Barrier(2)
 
@@ -198,9 +198,9 @@ def test_two_who_save_at_once(workspace: Workspace) -> None:
 
 def test_the_ledger_is_kept_with_a_checkpoint(workspace: Workspace) -> None:
     """The next loading of the task begins at the checkpoint."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read", "file.write")
-    workspace.save(desk)
+    context = workspace.context()
+    session = workspace.work(context, "file.read", "file.write")
+    workspace.save(context)
     assert workspace.store.ref(f"fold/{session.task.id}")
     assert workspace.task(session.task.id).ledger == session.task.ledger
 
@@ -209,10 +209,10 @@ def test_the_ledger_is_kept_with_a_checkpoint(workspace: Workspace) -> None:
 
 
 def saved(workspace: Workspace) -> Checkpoint:
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    workspace.save(desk, "other")
-    return workspace.save(desk)
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    workspace.save(context, "other")
+    return workspace.save(context)
 
 
 def test_a_name_that_nothing_has(workspace: Workspace) -> None:

@@ -85,8 +85,8 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     git(workspace.root, "commit", "-q", "--allow-empty", "-m", "one")
     first = git(workspace.root, "rev-parse", "HEAD")
     root = str(workspace.root)
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
     made = make(session.task, root, "m", budget=20, sitting=session)
     found = page_files.read(root, made.page)
     assert found.machine["commit"] == first

@@ -58,9 +58,9 @@ def as_json(workspace: Workspace) -> dict[str, Any]:
 
 def test_a_folder_holds(workspace: Workspace) -> None:
     """What is written verifies, says who signed it, and gives back checkpoint, history and ledger."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read", "tests.run")
-    made = workspace.save(desk)
+    context = workspace.context()
+    session = workspace.work(context, "file.read", "tests.run")
+    made = workspace.save(context)
     assert write(workspace.store, made, str(workspace.root)) == ".aex/checkpoints/fix-auth/"
     verified = verify(str(workspace.folder()))
     assert verified.checkpoint == made
@@ -105,9 +105,9 @@ def test_the_published_fields_come_first(saved_workspace: Workspace) -> None:
 def test_what_there_is_not_is_left_out(saved_workspace: Workspace) -> None:
     """No description and no limit: no such members, as published."""
     saved_workspace.write_policy("use file.read")
-    desk = saved_workspace.desk("g2")
-    saved_workspace.work(desk, "file.read")
-    saved_workspace.save(desk, "plain", description="")
+    context = saved_workspace.context("g2")
+    saved_workspace.work(context, "file.read")
+    saved_workspace.save(context, "plain", description="")
     assert [*json.loads((saved_workspace.folder("plain") / FILES[0]).read_bytes())] == [
         "name", "timestamp", "callsUsed", "toolHistory", "adjourn",
     ]  # fmt: skip
@@ -118,7 +118,7 @@ def test_the_audit_log_is_the_stored_bytes(workspace: Workspace) -> None:
     """One stored event a line, from the first to the checkpoint, each with the published members."""
     saved(workspace)
     made = find(workspace.store, "fix-auth")
-    workspace.work(workspace.desk(), "file.read")  # later events are not in it
+    workspace.work(workspace.context(), "file.read")  # later events are not in it
     lines = (workspace.folder() / FILES[1]).read_bytes().split(b"\n")
     assert lines.pop() == b""
     assert lines == [entry.data for entry in workspace.store.read(made.event.task, 0, made.event.seq + 1)]
@@ -130,9 +130,9 @@ def test_the_audit_log_is_the_stored_bytes(workspace: Workspace) -> None:
 def test_texts_travel_with_it(saved_workspace: Workspace) -> None:
     """The policy's and the contract's text are in the folder, so that another machine knows both."""
     (saved_workspace.root / "task.aex").write_text('task t v0\ngoal "mend"\nuse file.read\nreturn 1\n')
-    desk = saved_workspace.desk("g2", contract="task.aex")
-    saved_workspace.work(desk, "file.read")
-    saved_workspace.save(desk)
+    context = saved_workspace.context("g2", contract="task.aex")
+    saved_workspace.work(context, "file.read")
+    saved_workspace.save(context)
     extra = verify(str(saved_workspace.folder())).extra
     assert extra.contract == (saved_workspace.root / "task.aex").read_text()
     assert extra.policy == (saved_workspace.root / ".aex" / "policy.aex").read_text()
@@ -140,10 +140,10 @@ def test_texts_travel_with_it(saved_workspace: Workspace) -> None:
 
 def test_without_a_policy_text_a_folder_holds(saved_workspace: Workspace) -> None:
     """A session that names no policy's text makes checkpoints that verify."""
-    desk = saved_workspace.desk("g2")
-    desk.contract = msgspec.structs.replace(desk.contract, policy_text="")
-    saved_workspace.work(desk, "file.read")
-    saved_workspace.save(desk)
+    context = saved_workspace.context("g2")
+    context.contract = msgspec.structs.replace(context.contract, policy_text="")
+    saved_workspace.work(context, "file.read")
+    saved_workspace.save(context)
     assert verify(str(saved_workspace.folder())).extra.policy == ""
 
 
@@ -164,9 +164,9 @@ def test_a_long_history_is_shown_by_its_end(
     for module in (folder, folder_writing, folder_verification):
         monkeypatch.setattr(module, "MAX_HISTORY", 3)
     monkeypatch.setattr(folder_writing, "_PAGE", 2)
-    desk = saved_workspace.desk()
-    saved_workspace.work(desk, *["file.read"] * 4)
-    saved_workspace.save(desk)
+    context = saved_workspace.context()
+    saved_workspace.work(context, *["file.read"] * 4)
+    saved_workspace.save(context)
     value = as_json(saved_workspace)
     assert [entry["tool"] for entry in value["toolHistory"]] == ["file.read"] * 3
     assert value["adjourn"]["historyOmitted"] == 4
@@ -365,9 +365,9 @@ def test_an_edited_audit_log_is_refused(
 
 def test_the_audit_log_of_another_task_is_refused(saved_workspace: Workspace) -> None:
     """Both files must be of one task, however well each of them holds."""
-    desk = saved_workspace.desk("g2")
-    saved_workspace.work(desk, *["file.read"] * 3)
-    saved_workspace.save(desk, "other")
+    context = saved_workspace.context("g2")
+    saved_workspace.work(context, *["file.read"] * 3)
+    saved_workspace.save(context, "other")
     stored = (saved_workspace.folder("other") / FILES[1]).read_bytes()
     (saved_workspace.folder() / FILES[1]).write_bytes(stored)
     with pytest.raises(IntegrityError, match=r"adjourn\.hash is not that of event 7 in audit\.jsonl"):
@@ -377,7 +377,7 @@ def test_the_audit_log_of_another_task_is_refused(saved_workspace: Workspace) ->
 def test_later_events_of_the_chain_do_not_count(saved_workspace: Workspace) -> None:
     """A crash between both files leaves a longer audit log: the checkpoint is what it was."""
     before = verify(str(saved_workspace.folder()))
-    saved_workspace.work(saved_workspace.desk(), "file.read")
+    saved_workspace.work(saved_workspace.context(), "file.read")
     more = b"".join(entry.data + b"\n" for entry in saved_workspace.entries(before.extra.task))
     (saved_workspace.folder() / FILES[1]).write_bytes(more)
     after = verify(str(saved_workspace.folder()))
@@ -514,9 +514,9 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace
     """Killed at any step of overwriting a version of the same task, the folder holds and is one of the two."""
     old = find(saved_workspace.store, "fix-auth")
     before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
-    desk = saved_workspace.desk()
-    saved_workspace.work(desk, "file.read")
-    session = desk.session()
+    context = saved_workspace.context()
+    saved_workspace.work(context, "file.read")
+    session = context.session()
     new = create(session.task, "fix-auth", sitting=session)
     seen = set()
 
@@ -537,9 +537,9 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace
 
 def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspace) -> None:
     """The same where notes go along: the old version with the old notes, or the new with the new, and no others stay."""
-    desk = saved_workspace.desk()
-    saved_workspace.work(desk, "file.read")
-    session = desk.session()
+    context = saved_workspace.context()
+    saved_workspace.work(context, "file.read")
+    session = context.session()
     made = []
     for fact in ("the token is checked twice", "once is enough"):
         add(session, AgentNote(facts=(fact,), decisions=(NotedDecision(decision=fact),)))
@@ -573,9 +573,9 @@ def test_a_kill_never_mixes_two_tasks(saved_workspace: Workspace) -> None:
     """Killed while a folder of another task is replaced, there is the old one, the new one, or none; never a mixture."""
     old = find(saved_workspace.store, "fix-auth")
     before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
-    desk = saved_workspace.desk("g2")
-    saved_workspace.work(desk, "file.read")
-    session = desk.session()
+    context = saved_workspace.context("g2")
+    saved_workspace.work(context, "file.read")
+    session = context.session()
     new = create(session.task, "fix-auth", sitting=session)
     seen = set()
 
@@ -599,8 +599,8 @@ def test_a_kill_never_mixes_two_tasks(saved_workspace: Workspace) -> None:
 def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace: Workspace) -> None:
     """A folder that was brought is ahead of the store: killed while it is written over, it is as it was, the store's, or none."""
     here = find(saved_workspace.store, "fix-auth")
-    saved_workspace.work(desk := saved_workspace.desk(), "file.read")
-    brought = create(desk.session().task, "fix-auth", sitting=desk.session())
+    saved_workspace.work(context := saved_workspace.context(), "file.read")
+    brought = create(context.session().task, "fix-auth", sitting=context.session())
     seen = set()
 
     def check() -> None:
@@ -641,7 +641,7 @@ def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Work
 def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process is between both files, another one waits; the newest version is what stays."""
     old = find(saved_workspace.store, "fix-auth")
-    session = saved_workspace.desk().session()
+    session = saved_workspace.context().session()
     between, go_on = threading.Event(), threading.Event()
     real = write_file
 
@@ -671,13 +671,13 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
 
 RIVAL = """
 import sys
-from adjourn.clients import client as desk; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
+from adjourn.clients import client as context; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
 from adjourn.host.workspace import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]
-store = desk.open_at(root)
-task = Task(store, name, clock=desk.now, secret=keys.secret())
+store = context.open_at(root)
+task = Task(store, name, clock=context.now, secret=keys.secret())
 sys.stdin.readline()
 for _ in range(15):
     folder_writing.write(store, create(task, "fix-auth"), root)

@@ -23,12 +23,12 @@ from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import Made, make
 from adjourn.checkpoints.triggers import settled
-from adjourn.clients.client import Desk
+from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.retention.gc import collect
 from adjourn.retention.prune import DAY, Rules, plan, prune
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_store
 from support.kills import Killed
@@ -54,10 +54,10 @@ def mark(
     name: str = "m",
     group: str = "g1",
     said: Said = NOTHING_SAID,
-    desk: Desk | None = None,
+    context: ClientContext | None = None,
 ) -> Made:
     workspace.clock.move(seconds=MINUTE)
-    session = workspace.work(desk or workspace.desk(group), "file.read")
+    session = workspace.work(context or workspace.context(group), "file.read")
     return make(session.task, str(workspace.root), name, budget=20, said=said, sitting=session)
 
 
@@ -194,17 +194,17 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
     (memory_workspace.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n'
     )
-    desk = memory_workspace.desk()
+    context = memory_workspace.context()
     said = Said(progress=(Step(text="a"),), open_questions=("q?",))
-    first = mark(memory_workspace, said=said, desk=desk)
-    session, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    first = mark(memory_workspace, said=said, context=context)
+    session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     facts = [kinds.ToolSettled(call=admitted.call, outcome="tool-error")]
     session.settle(facts)
     settled(session, facts)
-    memory_workspace.work(desk, "file.read", "file.read")
+    memory_workspace.work(context, "file.read", "file.read")
     session.task.commit(lambda _: [_lost(session.id)])
     memory_workspace.clock.move(seconds=25 * 3600)
-    again = memory_workspace.desk("g2", task=session.task.id)
+    again = memory_workspace.context("g2", task=session.task.id)
     again.session()
     memory_workspace.work(again, "file.read")
     archived(memory_workspace, session.task.id)
@@ -264,7 +264,7 @@ def test_old_checkpoints_go_and_the_history_verifies(workspace: Workspace) -> No
     assert verify_store(workspace.store).findings == []
     verify(str(workspace.folder("n4")))
     assert plan(workspace.store, str(workspace.root), Rules(keep_last=2), workspace.clock()).points == []
-    assert workspace.resume(workspace.desk("g2", take_over=True), "n4")["callsUsed"] == 5
+    assert workspace.resume(workspace.context("g2", take_over=True), "n4")["callsUsed"] == 5
 
 
 def test_a_name_that_stands_for_a_newer_checkpoint_stays(memory_workspace: Workspace) -> None:
@@ -354,7 +354,7 @@ def _kill(*_: object, **__: object) -> None:
 def test_nothing_that_is_needed_is_freed(workspace: Workspace) -> None:
     """All that was written is mentioned somewhere."""
     task = mark(workspace).checkpoint.event.task
-    workspace.leave(workspace.desk(task=task))
+    workspace.leave(workspace.context(task=task))
     assert all(
         freed.number == 0 for freed in collect(workspace.store, str(workspace.root), workspace.clock())
     )
@@ -363,9 +363,9 @@ def test_nothing_that_is_needed_is_freed(workspace: Workspace) -> None:
 
 def test_what_nothing_mentions_is_freed(workspace: Workspace) -> None:
     """Documents, expired leases, caches of tasks that are gone, files of writes that were killed; and it is said how much."""
-    desk = workspace.desk()
+    context = workspace.context()
     mark(workspace)
-    for session in desk.sessions:
+    for session in context.sessions:
         session.close("eof")
     workspace.clock.move(seconds=3 * 86_400)
     workspace.store.put_blob(b"x" * 1000)
@@ -448,9 +448,9 @@ def test_a_cache_of_a_task_that_rests_is_freed(memory_workspace: Workspace) -> N
 
 def test_a_folder_from_elsewhere_is_not_removed(workspace: Workspace) -> None:
     """A checkpoint that came by git under the same name stays when the one of this store goes."""
-    desk = workspace.desk()
+    context = workspace.context()
     for name in ("old", "new"):
-        session = workspace.work(desk, "file.read")
+        session = workspace.work(context, "file.read")
         make(session.task, str(workspace.root), name, budget=20, sitting=session)
     theirs = workspace.folder("old") / "checkpoint.json"
     theirs.write_text(theirs.read_text() + "\n")

@@ -34,8 +34,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def mark(workspace: Workspace, group: str = "g1", said: Said = NOTHING_SAID, **more: Any) -> Made:
     """A client's checkpoint after a call, with a page."""
-    desk = workspace.desk(group)
-    session = workspace.work(desk, "file.read")
+    context = workspace.context(group)
+    session = workspace.work(context, "file.read")
     return make(
         session.task,
         str(workspace.root),
@@ -95,8 +95,8 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
     """Superseded pages are numbered within a minute; one from before a destructive call has its label."""
     for _ in range(3):
         mark(workspace)
-    desk = workspace.desk()
-    session = workspace.work(desk)
+    context = workspace.context()
+    session = workspace.work(context)
     made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
     page_writer.write(session.task, made.checkpoint, str(workspace.root), budget=20, label="deploy.run")
     mark(workspace)
@@ -108,8 +108,8 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
 
 def test_a_last_page_is_written_when_a_session_ends(workspace: Workspace) -> None:
     """Its trigger is the reason for the end, and it supersedes."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read", "file.write")
+    context = workspace.context()
+    session = workspace.work(context, "file.read", "file.write")
     end(session, "client-eof", str(workspace.root))
     found = find_active(str(workspace.root))
     assert found is not None
@@ -121,10 +121,10 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
     workspace: Workspace,
 ) -> None:
     """What was noted is carried away with the folder; a session that did neither leaves nothing."""
-    desk = workspace.desk()
-    assert end(desk.session(), "client-eof", str(workspace.root)) == ""
-    desk = workspace.desk()
-    session = desk.session()
+    context = workspace.context()
+    assert end(context.session(), "client-eof", str(workspace.root)) == ""
+    context = workspace.context()
+    session = context.session()
     agent_notes.add(session, agent_notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
     folder = end(session, "client-eof", str(workspace.root))
     assert (workspace.root / folder / "checkpoint.json").exists()
@@ -175,8 +175,8 @@ def test_the_plain_name_passes_on_when_its_session_is_gone(workspace: Workspace)
 
 def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace) -> None:
     """A sister process that is late leaves the newer page as it is."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
     old = make(session.task, str(workspace.root), "a", budget=20, sitting=session)
     mark(workspace)
     before = page(workspace)
@@ -229,7 +229,7 @@ def test_a_kill_at_any_step_leaves_a_newest_page(workspace: Workspace, *, after:
         found = search(root)
         assert found.broken == []
         assert seen <= {one.id for one in found.pages}
-        newest = find_active(root, workspace.desk("g1").task_id())
+        newest = find_active(root, workspace.context("g1").task_id())
         assert newest is not None
         assert newest.page.resumption_point == "first"
         seen = {one.id for one in found.pages}
@@ -462,17 +462,19 @@ def test_pages_are_kept_out_of_git(workspace: Workspace) -> None:
 
 def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
     """A file that a call named, and that was written since, is an artifact; one that was only named is not."""
-    desk = workspace.desk()
+    context = workspace.context()
     old, new = workspace.root / "old.md", workspace.root / "new.md"
     old.write_text("")
     os.utime(old, (1, 1))
     new.write_text("")
     from adjourn.log import kinds  # noqa: PLC0415
-    from adjourn.tasks.decision import Call  # noqa: PLC0415  # beside its only use
+    from adjourn.tasks.decision import ToolRequest  # noqa: PLC0415  # beside its only use
 
     for name in ("old.md", "new.md", "gone.md", "../out.md"):
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()
-        session, (one,) = desk.admit([Call(tool="file.write", digest="1" * 64, arguments=arguments)])
+        session, (one,) = context.admit(
+            [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
+        )
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
     made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
     found = page_files.read(str(workspace.root), made.page)
@@ -540,12 +542,12 @@ def test_more_than_fits_is_not_compared(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What other threads do while it is written stays out of it, or is in all of it."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
     compose = builder.compose
 
     def later(*given: Any, **named: Any) -> Any:
-        workspace.work(desk, "file.read")
+        workspace.work(context, "file.read")
         return compose(*given, **named)
 
     monkeypatch.setattr(page_writer, "compose", later)

@@ -19,7 +19,7 @@ from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from adjourn.checkpoints.save import make
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from support.workspace import ANN, Workspace
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
@@ -221,9 +221,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def deployed(workspace: Workspace) -> Any:
     """A session that was about to deploy, and spoilt a file since."""
-    desk = workspace.desk()
+    context = workspace.context()
     (workspace.root / "a").write_text("good")
-    session = workspace.work(desk, "file.read")
+    session = workspace.work(context, "file.read")
     make(
         session.task,
         str(workspace.root),
@@ -232,9 +232,9 @@ def deployed(workspace: Workspace) -> Any:
         said=Said(resumption_point="deploy"),
         sitting=session,
     )
-    call = Call(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
+    call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
     workspace.clock.move(seconds=60)
-    session, _ = desk.admit([call])
+    session, _ = context.admit([call])
     workspace.clock.move(seconds=60)
     (workspace.root / "a").write_text("spoilt")
     make(
@@ -300,8 +300,8 @@ def test_a_snapshot_that_fails_keeps_no_call(workspace: Workspace, monkeypatch: 
     """The call goes on, and what is wrong is told."""
     monkeypatch.setattr(git_snapshot, "keep", _broken)
     notes: list[str] = []
-    desk = workspace.desk(on_event=lambda _event, text: notes.append(text))
-    _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    context = workspace.context(on_event=lambda _event, text: notes.append(text))
+    _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert admitted.call
     assert "were not kept: git is ill" in notes[0]
 

@@ -14,7 +14,7 @@ from adjourn.checkpoints.checkpoint import names
 from adjourn.checkpoints.triggers import due_shares, settled
 from adjourn.errors import StoreError
 from adjourn.log import kinds
-from adjourn.tasks.decision import Block, Call, Forward
+from adjourn.tasks.decision import Block, Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
 from support.events import TASK
 from support.policies import policy_of
@@ -72,7 +72,7 @@ def test_a_share_is_due_when_so_much_is_spent_and_none_of_nothing(used: int, lim
     assert bool(found) == (limit > 0 and used * 2 >= limit)
 
 
-# --- made by the desk
+# --- made by the context
 
 POLICY = ("allow read", "allow deploy.*", "checkpoint before deploy.*, at 50%", "budget calls=4")
 
@@ -87,19 +87,19 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def test_the_checkpoint_stands_before_the_intent(workspace: Workspace) -> None:
     """A call that is named finds its checkpoint made, with its tool as the trigger; other calls have none."""
-    desk = workspace.desk()
-    workspace.work(desk, "read", "deploy.run")
-    order = [event.event for event in workspace.events(desk.task_id())]
+    context = workspace.context()
+    workspace.work(context, "read", "deploy.run")
+    order = [event.event for event in workspace.events(context.task_id())]
     assert order[-3:] == ["checkpoint.created", "tool.allowed", "tool.settled"]
-    (made,) = workspace.facts(desk.task_id(), kinds.CheckpointCreated)
-    assert (made.trigger, made.name) == ("before deploy.run", f"{desk.task_id()}-before")
+    (made,) = workspace.facts(context.task_id(), kinds.CheckpointCreated)
+    assert (made.trigger, made.name) == ("before deploy.run", f"{context.task_id()}-before")
 
 
 def test_later_ones_take_the_name_of_the_earlier(workspace: Workspace) -> None:
     """A thousand checkpoints before calls are one name, and those at a share another."""
-    desk = workspace.desk()
-    workspace.work(desk, "deploy.a", "deploy.b", "deploy.c")
-    task = desk.task_id()
+    context = workspace.context()
+    workspace.work(context, "deploy.a", "deploy.b", "deploy.c")
+    task = context.task_id()
     assert set(names(workspace.store)) == {f"{task}-before", f"{task}-at-50"}
     triggers = [fact.trigger for fact in workspace.facts(task, kinds.CheckpointCreated)]
     assert triggers == ["before deploy.a", "before deploy.b", "before deploy.c", "at 50% of calls=4"]
@@ -107,50 +107,50 @@ def test_later_ones_take_the_name_of_the_earlier(workspace: Workspace) -> None:
 
 def test_a_call_that_no_rule_lets_pass_makes_none(workspace: Workspace) -> None:
     """What is refused anyway costs no checkpoint."""
-    desk = workspace.desk()
+    context = workspace.context()
     workspace.write_policy("allow read", "budget calls=9")
     (workspace.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow read\ndeny deploy.*\ncheckpoint before deploy.*\n'
     )
-    desk = workspace.desk()
-    workspace.work(desk, "deploy.run")
-    assert workspace.facts(desk.task_id(), kinds.CheckpointCreated) == []
+    context = workspace.context()
+    workspace.work(context, "deploy.run")
+    assert workspace.facts(context.task_id(), kinds.CheckpointCreated) == []
 
 
 def test_without_its_checkpoint_a_call_goes_nowhere(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the checkpoint cannot be written, the call is not decided on, and no intent is written."""
-    desk = workspace.desk()
-    workspace.work(desk, "read")
+    context = workspace.context()
+    workspace.work(context, "read")
 
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no room")
 
     monkeypatch.setattr("adjourn.host.keys.private_key", broken)
     with pytest.raises(StoreError):
-        desk.admit([Call(tool="deploy.run", digest="1" * 64)])
-    assert workspace.task(desk.task_id()).ledger.calls_used == 1
+        context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    assert workspace.task(context.task_id()).ledger.calls_used == 1
 
 
 def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspace: Workspace) -> None:
     """A session that others took for dead is not locked out by the checkpoint that its call waits for."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "read")
+    context = workspace.context()
+    session = workspace.work(context, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
-    other = workspace.task(desk.task_id())
+    other = workspace.task(context.task_id())
     from adjourn.tasks.task import Fact  # noqa: PLC0415
 
     other.commit(lambda _: [Fact(lost)])
-    _, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert isinstance(admitted.decision, Forward)
 
 
 def test_a_spent_budget_still_refuses(workspace: Workspace) -> None:
     """A checkpoint at a share is no way around the budget."""
-    desk = workspace.desk()
-    workspace.work(desk, "read", "read", "read", "read")
-    _, (admitted,) = desk.admit([Call(tool="read", digest="1" * 64)])
+    context = workspace.context()
+    workspace.work(context, "read", "read", "read", "read")
+    _, (admitted,) = context.admit([ToolRequest(tool="read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
 
 
@@ -160,24 +160,24 @@ def test_a_spent_budget_still_refuses(workspace: Workspace) -> None:
 def plain(workspace: Workspace, budget: int = 50, **options: Any) -> Any:
     text = f'policy work v1\ngoal "do it"\nallow *\nbudget calls={budget}\n'
     (workspace.root / ".aex" / "policy.aex").write_text(text)
-    return workspace.desk(**options)
+    return workspace.context(**options)
 
 
-def call(workspace: Workspace, desk: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
+def call(workspace: Workspace, context: Any, tool: str, outcome: str = "ok", **more: Any) -> None:
     """One call, decided on and settled as the proxy does it."""
     workspace.clock.move(seconds=1)
-    one = Call(tool=tool, digest="1" * 64, arguments="{}", **more)
-    session, (admitted,) = desk.admit([one])
+    one = ToolRequest(tool=tool, digest="1" * 64, arguments="{}", **more)
+    session, (admitted,) = context.admit([one])
     if admitted.call:
         facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
         session.settle(facts)
         settled(session, facts)
 
 
-def made(workspace: Workspace, desk: Any) -> list[tuple[int, str]]:
+def made(workspace: Workspace, context: Any) -> list[tuple[int, str]]:
     """The calls that were used at each checkpoint, and its trigger."""
     found = []
-    for fact in workspace.facts(desk.task_id(), kinds.CheckpointCreated):
+    for fact in workspace.facts(context.task_id(), kinds.CheckpointCreated):
         stated = workspace.store.get_blob(fact.document)
         assert stated is not None
         found.append((json.loads(stated)["callsUsed"], fact.trigger))
@@ -186,33 +186,33 @@ def made(workspace: Workspace, desk: Any) -> list[tuple[int, str]]:
 
 def test_a_budget_of_50_is_checkpointed_at_38_and_45_and_when_it_is_spent(workspace: Workspace) -> None:
     """Once each, as soon as the share is reached."""
-    desk = plain(workspace)
+    context = plain(workspace)
     for _ in range(52):
-        call(workspace, desk, "read")
-    assert made(workspace, desk) == [
+        call(workspace, context, "read")
+    assert made(workspace, context) == [
         (38, "at 75% of calls=50"), (45, "at 90% of calls=50"), (50, "at 100% of calls=50"),
     ]  # fmt: skip
 
 
 def test_a_jump_over_both_shares_makes_one(workspace: Workspace) -> None:
     """Calls that are decided on together may take the budget past both."""
-    desk = plain(workspace)
-    calls = [Call(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
-    session, _ = desk.admit(calls)
+    context = plain(workspace)
+    calls = [ToolRequest(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
+    session, _ = context.admit(calls)
     settled(session, [])
-    assert made(workspace, desk) == [(46, "at 90% of calls=50")]
+    assert made(workspace, context) == [(46, "at 90% of calls=50")]
 
 
 def test_a_raised_budget_is_armed_again(workspace: Workspace) -> None:
     """Its shares are those of the new size."""
-    desk = plain(workspace, 4)
+    context = plain(workspace, 4)
     for _ in range(4):
-        call(workspace, desk, "read")
+        call(workspace, context, "read")
     text = (workspace.root / ".aex" / "policy.aex").read_text()
     (workspace.root / ".aex" / "policy.aex").write_text(text.replace("calls=4", "calls=40"))
     for _ in range(27):
-        call(workspace, desk, "read")
-    assert made(workspace, desk) == [
+        call(workspace, context, "read")
+    assert made(workspace, context) == [
         (3, "at 75% of calls=4"), (4, "at 100% of calls=4"), (30, "at 75% of calls=40"),
     ]  # fmt: skip
 
@@ -229,20 +229,20 @@ def test_a_destructive_call_stands_between_two_checkpoints(
     workspace: Workspace, tool: str, more: dict[str, Any], label: str
 ) -> None:
     """By a rule on commands, by the tool's name, by the tool's own word: one before it, one after it."""
-    desk = plain(workspace)
-    call(workspace, desk, "read")
-    call(workspace, desk, tool, **more)
-    assert made(workspace, desk) == [(1, f"before {label}"), (2, f"after {label}")]
-    order = [event.event for event in workspace.events(desk.task_id())][-4:]
+    context = plain(workspace)
+    call(workspace, context, "read")
+    call(workspace, context, tool, **more)
+    assert made(workspace, context) == [(1, f"before {label}"), (2, f"after {label}")]
+    order = [event.event for event in workspace.events(context.task_id())][-4:]
     assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
 
 
 def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspace) -> None:
     """A tool that says it reads is believed, and ordinary calls cost nothing."""
-    desk = plain(workspace)
-    call(workspace, desk, "delete.preview", effectful=False)
-    call(workspace, desk, "shell.exec", given={"command": "ls"})
-    assert made(workspace, desk) == []
+    context = plain(workspace)
+    call(workspace, context, "delete.preview", effectful=False)
+    call(workspace, context, "shell.exec", given={"command": "ls"})
+    assert made(workspace, context) == []
 
 
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
@@ -252,12 +252,12 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
     from adjourn.checkpoints.save import make  # noqa: PLC0415  # beside their only use
 
-    desk = plain(workspace)
-    call(workspace, desk, "read")
-    session = desk.session()
+    context = plain(workspace)
+    call(workspace, context, "read")
+    session = context.session()
     root = str(workspace.root)
     make(session.task, root, "a", budget=50, said=Said(resumption_point="deploy"), sitting=session)
-    session, (admitted,) = desk.admit([Call(tool="deploy.run", digest="1" * 64)])
+    session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
     make(session.task, root, "b", budget=50, said=Said(resumption_point="celebrate"), sitting=session)
     workspace.clock.move(seconds=60)
@@ -275,10 +275,10 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
 def test_a_page_that_cannot_be_written_keeps_no_call(workspace: Workspace) -> None:
     """The checkpoint is in the store; what is wrong is told."""
     notes: list[str] = []
-    desk = plain(workspace, on_event=lambda event, text: notes.append(f"{event}: {text}"))
+    context = plain(workspace, on_event=lambda event, text: notes.append(f"{event}: {text}"))
     (workspace.root / "tmp").write_text("")
-    call(workspace, desk, "deploy.run")
-    assert [trigger for _, trigger in made(workspace, desk)] == [
+    call(workspace, context, "deploy.run")
+    assert [trigger for _, trigger in made(workspace, context)] == [
         "before deploy.run: deploy",
         "after deploy.run: deploy",
     ]
@@ -289,18 +289,18 @@ def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(workspa
     """A broken file switches nothing off."""
     (workspace.root / ".aex" / "discipline.json").write_text("{")
     notes: list[str] = []
-    desk = plain(workspace, on_event=lambda _event, text: notes.append(text))
-    call(workspace, desk, "deploy.run")
+    context = plain(workspace, on_event=lambda _event, text: notes.append(text))
+    call(workspace, context, "deploy.run")
     assert "the usual rules count" in notes[0]
-    assert len(made(workspace, desk)) == 2
+    assert len(made(workspace, context)) == 2
 
 
 def test_minutes_that_are_spent_are_checkpointed(workspace: Workspace) -> None:
     """Other budgets than calls have no usual shares, but their end."""
     text = 'policy work v1\ngoal "do it"\nallow *\nbudget minutes=1\n'
     (workspace.root / ".aex" / "policy.aex").write_text(text)
-    desk = workspace.desk()
+    context = workspace.context()
     for _ in range(3):
         workspace.clock.move(seconds=40)
-        call(workspace, desk, "read")
-    assert [trigger for _, trigger in made(workspace, desk)] == ["at 100% of minutes=1"]
+        call(workspace, context, "read")
+    assert [trigger for _, trigger in made(workspace, context)] == ["at 100% of minutes=1"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.cli.shared.task_view import Holder, state, who
-from adjourn.tasks.ledger import Session
+from adjourn.tasks import OpenSession
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_holder_is_told_by_what_it_sits_through(
     pid: int, host: str, alive: bool | None, told: tuple[str, str]
 ) -> None:
     """A hook's visits have no process, and are idle when they are not heard of; a process is dead or out of sight."""
-    session = Session(
+    session = OpenSession(
         id="s",
         group="g",
         host=host,

@@ -11,7 +11,7 @@ import pytest
 from adjourn.cli import main as cli
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
-from adjourn.tasks.decision import Call
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Fact
 from support.workspace import Workspace
 
@@ -39,15 +39,15 @@ def write(workspace: Workspace, *lines: str) -> None:
     (workspace.root / ".aex" / "policy.aex").write_text(text)
 
 
-def call(tool: str, **given: Any) -> Call:
+def call(tool: str, **given: Any) -> ToolRequest:
     text = canonical(given)
-    return Call(tool=tool, digest=digest(text), arguments=text.decode(), given=given)
+    return ToolRequest(tool=tool, digest=digest(text), arguments=text.decode(), given=given)
 
 
 @pytest.fixture
 def worked(workspace: Workspace) -> Workspace:
     """A task with five calls that nothing blocked, and a report of tokens."""
-    desk = workspace.desk(task="t")
+    context = workspace.context(task="t")
     for each in (
         call("read"),
         call("read"),
@@ -56,10 +56,10 @@ def worked(workspace: Workspace) -> Workspace:
         call("write", path="b"),
     ):
         workspace.clock.move(seconds=60)
-        session, (admitted,) = desk.admit([each])
+        session, (admitted,) = context.admit([each])
         session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
     session.task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
-    workspace.leave(desk)
+    workspace.leave(context)
     return workspace
 
 
@@ -137,9 +137,9 @@ def test_status_of_a_task_without_them_has_none(
 ) -> None:
     """No empty lines for what no rule counts; tokens that were reported are told."""
     write(workspace, "allow read")
-    desk = workspace.desk(task="t")
-    workspace.work(desk, "read")
+    context = workspace.context(task="t")
+    workspace.work(context, "read")
     assert "spent" not in said(capfd, "status", "t")
     assert "rate" not in said(capfd, "status", "t")
-    desk.session().task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
+    context.session().task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
     assert "spent       1,500 tokens" in said(capfd, "status", "t")

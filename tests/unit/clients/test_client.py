@@ -1,4 +1,4 @@
-"""A client's desk: which store, which task, and how all processes of one client stay on the same one."""
+"""A client's context: which store, which task, and how all processes of one client stay on the same one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adjourn.clients.client import Desk
+from adjourn.clients.client import ClientContext
 from adjourn.errors import HeldError, InvalidError, RefusedError, StoreError, UsageError
 from adjourn.host import process
 from adjourn.host.process import Process, group_of
@@ -19,10 +19,10 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks.decision import Call, Forward
+from adjourn.tasks.decision import Forward, ToolRequest
 from support.workspace import Workspace
 
-READ = Call(tool="file.read", digest="1" * 64, effectful=False)
+READ = ToolRequest(tool="file.read", digest="1" * 64, effectful=False)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspa
 
 def test_the_proxies_of_one_client_share_a_task(workspace: Workspace) -> None:
     """The same client, the same task and the same budget; another client has another task."""
-    first, sister, stranger = workspace.desk("g1"), workspace.desk("g1"), workspace.desk("g2")
+    first, sister, stranger = workspace.context("g1"), workspace.context("g1"), workspace.context("g2")
     workspace.work(first, "file.read")
     workspace.work(sister, "tests.run")
     assert re.fullmatch(r"20260502-[0-9a-z]{8}", first.task_id())
@@ -46,15 +46,15 @@ def test_the_proxies_of_one_client_share_a_task(workspace: Workspace) -> None:
 
 def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
     """Whoever is first names the task; the others take that one."""
-    desks = [workspace.desk() for _ in range(6)]
-    start = threading.Barrier(len(desks))
+    contexts = [workspace.context() for _ in range(6)]
+    start = threading.Barrier(len(contexts))
     seen = []
 
-    def ask(desk: Desk) -> None:
+    def ask(context: ClientContext) -> None:
         start.wait()
-        seen.append(desk.task_id())
+        seen.append(context.task_id())
 
-    threads = [threading.Thread(target=ask, args=(desk,)) for desk in desks]
+    threads = [threading.Thread(target=ask, args=(context,)) for context in contexts]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -65,36 +65,36 @@ def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
 
 def test_a_task_can_be_given(workspace: Workspace) -> None:
     """An explicit task is the client's, whatever its sisters do, and leaves no name behind."""
-    desk = workspace.desk(task="release-7")
-    workspace.work(desk, "file.read")
-    assert desk.task_id() == "release-7"
+    context = workspace.context(task="release-7")
+    workspace.work(context, "file.read")
+    assert context.task_id() == "release-7"
     assert workspace.store.refs("client/") == {}
-    assert workspace.desk("g2", task="release-7").task_id() == "release-7"
+    assert workspace.context("g2", task="release-7").task_id() == "release-7"
 
 
 @pytest.mark.parametrize("task", ["../x", "-rf", "a b", "x" * 65, ".", "a/b"])
 def test_a_task_that_is_no_id_is_refused(memory_workspace: Workspace, task: str) -> None:
     """At once, before a store is opened."""
     with pytest.raises(InvalidError, match="not a task id"):
-        memory_workspace.desk(task=task)
+        memory_workspace.context(task=task)
 
 
 def test_a_client_in_another_workspace_is_another(memory_workspace: Workspace) -> None:
     """One client process may work in two workspaces over one store."""
     client = Process("box:b:n", 7, 9)
     assert group_of(client, "/a") == group_of(client, "/a") != group_of(client, "/b")
-    assert memory_workspace.desk().process == process.current()
-    assert Desk(memory_workspace.desk().setting).group == group_of(
+    assert memory_workspace.context().process == process.current()
+    assert ClientContext(memory_workspace.context().options).group == group_of(
         process.parent(), str(memory_workspace.root)
     )
 
 
 def test_looking_opens_no_session(memory_workspace: Workspace) -> None:
-    """A desk that was asked for its task and its rules has written no event."""
-    desk = memory_workspace.desk()
-    desk.task_id()
-    assert desk.policy.budget == 20
-    assert desk.sessions == []
+    """A context that was asked for its task and its rules has written no event."""
+    context = memory_workspace.context()
+    context.task_id()
+    assert context.policy.budget == 20
+    assert context.sessions == []
     assert memory_workspace.store.streams() == {}
 
 
@@ -103,66 +103,66 @@ def test_looking_opens_no_session(memory_workspace: Workspace) -> None:
 
 def two_tasks(workspace: Workspace) -> tuple[str, str]:
     """A finished task `old`, and the id of nothing."""
-    desk = workspace.desk("before", task="old")
-    workspace.work(desk, "file.read")
-    workspace.leave(desk)
+    context = workspace.context("before", task="old")
+    workspace.work(context, "file.read")
+    workspace.leave(context)
     return "old", "new"
 
 
 def test_a_client_moves(workspace: Workspace) -> None:
     """It sits down there, gets up here, and the name of its task follows."""
     old, _ = two_tasks(workspace)
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    here = desk.task_id()
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    here = context.task_id()
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
-    session = desk.move(old, [note])
-    assert (desk.task_id(), session.task.id) == (old, old)
+    session = context.move(old, [note])
+    assert (context.task_id(), session.task.id) == (old, old)
     assert workspace.facts(old, kinds.CheckpointResumed) == [note]
     assert workspace.facts(here, kinds.SessionClosed) == [kinds.SessionClosed(reason="moved", to=old)]
-    assert desk.sessions == [session]
-    assert workspace.desk().task_id() == old
-    workspace.work(desk, "file.read")
+    assert context.sessions == [session]
+    assert workspace.context().task_id() == old
+    workspace.work(context, "file.read")
     assert workspace.task(old).ledger.calls_used == 2
 
 
 def test_a_client_that_has_not_begun_moves_too(workspace: Workspace) -> None:
     """Where it never sat nothing is left behind."""
     old, _ = two_tasks(workspace)
-    desk = workspace.desk()
-    here = desk.task_id()
-    desk.move(old, [])
+    context = workspace.context()
+    here = context.task_id()
+    context.move(old, [])
     assert workspace.store.head(here) == EMPTY
-    assert desk.task_id() == old
+    assert context.task_id() == old
 
 
 def test_moving_to_where_one_is(workspace: Workspace) -> None:
     """Only the note is written."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
-    assert desk.move(desk.task_id(), [note]) is session
-    assert [event.event for event in workspace.events(desk.task_id())][-1] == "checkpoint.resumed"
-    assert workspace.facts(desk.task_id(), kinds.SessionClosed) == []
+    assert context.move(context.task_id(), [note]) is session
+    assert [event.event for event in workspace.events(context.task_id())][-1] == "checkpoint.resumed"
+    assert workspace.facts(context.task_id(), kinds.SessionClosed) == []
 
 
 def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> None:
     """When another client holds the task, this one stays where it is and goes on."""
-    other = workspace.desk("other", task="taken")
+    other = workspace.context("other", task="taken")
     workspace.work(other, "file.read")
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
     with pytest.raises(HeldError):
-        desk.move("taken", [])
-    assert desk.session() is session
+        context.move("taken", [])
+    assert context.session() is session
     other.session().close("client-eof")
-    assert desk.move("taken", []).task.id == "taken"
+    assert context.move("taken", []).task.id == "taken"
 
 
 def test_sisters_follow(workspace: Workspace) -> None:
     """A sister that sat at the old task goes on at the new one with its next call, which is counted there."""
     old, _ = two_tasks(workspace)
-    first, sister = workspace.desk(), workspace.desk()
+    first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
     workspace.work(sister, "file.read")
     here = first.task_id()
@@ -178,7 +178,7 @@ def test_sisters_follow(workspace: Workspace) -> None:
 def test_sisters_follow_one_that_never_sat(workspace: Workspace) -> None:
     """The proxy that is asked to resume need not be one that has worked yet."""
     old, _ = two_tasks(workspace)
-    first, sister = workspace.desk(), workspace.desk()
+    first, sister = workspace.context(), workspace.context()
     workspace.work(sister, "file.read")
     here = sister.task_id()
     first.move(old, [])
@@ -190,7 +190,7 @@ def test_sisters_follow_one_that_never_sat(workspace: Workspace) -> None:
 def test_sisters_that_come_later_join(workspace: Workspace) -> None:
     """A proxy that starts after the move is on the new task at once."""
     old, _ = two_tasks(workspace)
-    first, late = workspace.desk(), workspace.desk()
+    first, late = workspace.context(), workspace.context()
     late.task_id()
     workspace.work(first, "file.read")
     first.move(old, [])
@@ -200,7 +200,7 @@ def test_sisters_that_come_later_join(workspace: Workspace) -> None:
 def test_there_and_back(workspace: Workspace) -> None:
     """A client may return to the task it came from; its sisters return with it."""
     old, _ = two_tasks(workspace)
-    first, sister = workspace.desk(), workspace.desk()
+    first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
     workspace.work(sister, "file.read")
     here = first.task_id()
@@ -216,16 +216,16 @@ def test_there_and_back(workspace: Workspace) -> None:
 def test_a_call_can_be_for_a_certain_task(workspace: Workspace) -> None:
     """A call that was begun on a task before a move is finished there."""
     old, _ = two_tasks(workspace)
-    desk = workspace.desk()
-    session, _ = desk.admit([READ], old)
+    context = workspace.context()
+    session, _ = context.admit([READ], old)
     assert session.task.id == old
-    assert desk.task_id() != old
+    assert context.task_id() != old
 
 
 def test_sisters_that_were_given_a_task_stay(workspace: Workspace) -> None:
     """An explicit task is not left: not because a sister moved elsewhere, nor by resuming there."""
     old, _ = two_tasks(workspace)
-    given, sister = workspace.desk(task="given"), workspace.desk()
+    given, sister = workspace.context(task="given"), workspace.context()
     workspace.work(given, "file.read")
     workspace.work(sister, "file.read")
     sister.move(old, [])
@@ -258,7 +258,7 @@ def test_clients_that_are_dead_are_forgotten(workspace: Workspace) -> None:
     }
     for name, task in (kept | {f"client/{group_of(gone, '/w')}": "t6"}).items():
         workspace.store.swap(name, task, expect=None)
-    mine = workspace.desk("g1").task_id()
+    mine = workspace.context("g1").task_id()
     assert workspace.store.refs("client/") == kept | {"client/g1": mine}
 
 
@@ -309,46 +309,46 @@ def test_what_is_no_store_for_a_desk(tmp_path: Path, url: str) -> None:
 
 
 def test_a_store_that_does_not_open_is_tried_again(memory_workspace: Workspace) -> None:
-    """Once the cause is gone the same desk works."""
-    desk = memory_workspace.desk()
-    desk._store = None
+    """Once the cause is gone the same context works."""
+    context = memory_workspace.context()
+    context._store = None
     blocked = memory_workspace.root / "blocked"
     blocked.write_text("a file where a folder should be")
-    desk.setting = msgspec.structs.replace(desk.setting, store="blocked/x.db")
+    context.options = msgspec.structs.replace(context.options, store="blocked/x.db")
     for _ in range(2):
         with pytest.raises(StoreError):
-            desk.admit([READ])
+            context.admit([READ])
     blocked.unlink()
     blocked.mkdir()
-    _, (admitted,) = desk.admit([READ])
+    _, (admitted,) = context.admit([READ])
     assert admitted.decision == Forward()
-    desk.close("eof")
+    context.close("eof")
 
 
 def test_closing_ends_every_session(memory_workspace: Workspace) -> None:
     """All sessions are closed with the reason, and the store too; a later use opens it anew."""
-    desk = memory_workspace.desk()
-    desk._store = None
-    desk.admit([READ])
-    desk.admit([READ], "other")
-    tasks = {session.task.id for session in desk.sessions}
-    desk.close("eof")
-    assert desk.sessions == []
+    context = memory_workspace.context()
+    context._store = None
+    context.admit([READ])
+    context.admit([READ], "other")
+    tasks = {session.task.id for session in context.sessions}
+    context.close("eof")
+    assert context.sessions == []
     store = SqliteStore(str(memory_workspace.root / ".aex" / "adjourn.db"))
     assert store.streams().keys() == tasks
     assert store.refs("lease/") == {}
     store.close()
-    assert desk.store.streams().keys() == tasks
-    desk.close("eof")
+    assert context.store.streams().keys() == tasks
+    context.close("eof")
 
 
 def test_closing_over_a_broken_store_says_nothing(memory_workspace: Workspace) -> None:
     """What cannot be written then is found out by the next session."""
-    desk = memory_workspace.desk()
-    desk.admit([READ])
+    context = memory_workspace.context()
+    context.admit([READ])
     memory_workspace.store.close()
-    desk.close("eof")
-    assert desk.sessions == []
+    context.close("eof")
+    assert context.sessions == []
 
 
 @pytest.mark.parametrize(
@@ -369,9 +369,9 @@ def test_the_store_is_protected_wherever_it_is(
     memory_workspace: Workspace, store: str, places: tuple[str, ...]
 ) -> None:
     """In the workspace and outside, no gated call may touch it."""
-    desk = memory_workspace.desk()
-    desk.setting = msgspec.structs.replace(desk.setting, store=store.format(root=memory_workspace.root))
-    assert desk.protected == tuple(
+    context = memory_workspace.context()
+    context.options = msgspec.structs.replace(context.options, store=store.format(root=memory_workspace.root))
+    assert context.protected == tuple(
         place.format(beside=os.path.dirname(memory_workspace.root)) for place in places
     )
-    assert os.path.isabs(desk.setting.root)
+    assert os.path.isabs(context.options.root)

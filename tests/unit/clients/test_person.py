@@ -14,7 +14,7 @@ from adjourn.host import keys, process
 from adjourn.host.clock import now
 from adjourn.host.process import Process
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.lease import Sitting
+from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from support.policies import policy_of
@@ -53,7 +53,7 @@ def governed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     store = MemoryStore()
     if request.param == "session":
         task = Task(store, TASK, clock=now, secret=keys.secret())
-        Session(task, policy_of("use a"), Sitting(process.parent(), "workspace/0f0f0f0f")).open()
+        Session(task, policy_of("use a"), SessionIdentity(process.parent(), "workspace/0f0f0f0f")).open()
     else:
         store.swap(request.param.format(process.parent()), TASK, expect=None)
     return store

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from adjourn.clients.client import Desk, Setting
+from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical import digest
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.policy.protected.places import SIGNATURES
-from adjourn.tasks.decision import Block, Call, Decision, Forward
+from adjourn.tasks.decision import Block, Decision, Forward, ToolRequest
 from adjourn.tasks.task import Fact
 from support.workspace import Workspace
 
-READ = Call(tool="read", digest="1" * 64, effectful=False)
+READ = ToolRequest(tool="read", digest="1" * 64, effectful=False)
 
 
 class Reloading(Workspace):
-    """A machine whose policy is version 1, and what its desks said of it."""
+    """A machine whose policy is version 1, and what its contexts said of it."""
 
     def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
         self.edits = 0
@@ -41,8 +41,8 @@ class Reloading(Workspace):
             self.policy_file, ns=(self.edits, self.edits)
         )  # a coarse clock does not tell two edits apart
 
-    def desk(self, *args: Any, **options: Any) -> Desk:
-        return super().desk(*args, on_event=lambda event, text: self.told.append((event, text)), **options)
+    def context(self, *args: Any, **options: Any) -> ClientContext:
+        return super().context(*args, on_event=lambda event, text: self.told.append((event, text)), **options)
 
 
 @pytest.fixture
@@ -50,19 +50,19 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
     return Reloading(tmp_path, monkeypatch)
 
 
-def decided(desk: Desk, call: Call = READ) -> Decision:
-    return desk.admit([call])[1][0].decision
+def decided(context: ClientContext, call: ToolRequest = READ) -> Decision:
+    return context.admit([call])[1][0].decision
 
 
 def test_an_edit_counts_from_the_next_call(workspace: Reloading) -> None:
     """The event has the digest of the new text and its budget, and stands before the call's own."""
-    desk = workspace.desk()
-    assert isinstance(decided(desk), Forward)
+    context = workspace.context()
+    assert isinstance(decided(context), Forward)
     workspace.edit("allow write", "budget calls=7")
-    assert isinstance(decided(desk), Block)
-    events = workspace.events(desk.task_id())
+    assert isinstance(decided(context), Block)
+    events = workspace.events(context.task_id())
     assert [event.event for event in events[-2:]] == ["policy.changed", "tool.denied"]
-    (changed,) = workspace.facts(desk.task_id(), kinds.PolicyChanged)
+    (changed,) = workspace.facts(context.task_id(), kinds.PolicyChanged)
     assert changed == kinds.PolicyChanged(budget=7, policy=digest(workspace.policy_file.read_bytes()))
     assert workspace.store.get_blob(changed.policy) == workspace.policy_file.read_bytes()
     assert [event for event, _ in workspace.told] == ["policy.changed"]
@@ -71,66 +71,68 @@ def test_an_edit_counts_from_the_next_call(workspace: Reloading) -> None:
 def test_a_call_is_judged_by_the_rules_of_its_own_time(workspace: Reloading) -> None:
     """The first call after a scope was added is held against that scope, with the places that it leads to."""
     workspace.edit("allow write")
-    desk = workspace.desk()
-    call = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
-    assert isinstance(decided(desk, call), Forward)
+    context = workspace.context()
+    call = ToolRequest(tool="write", digest="1" * 64, given={"path": "src/a"})
+    assert isinstance(decided(context, call), Forward)
     workspace.edit("allow write:src/**")
-    assert isinstance(decided(desk, call), Forward)
-    assert isinstance(decided(desk, Call(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block)
+    assert isinstance(decided(context, call), Forward)
+    assert isinstance(
+        decided(context, ToolRequest(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block
+    )
 
 
 def test_a_file_that_was_touched_or_written_anew_is_not_edited(workspace: Reloading) -> None:
     """Only another text is another policy."""
-    desk = workspace.desk()
-    decided(desk)
+    context = workspace.context()
+    decided(context)
     workspace.edit("allow read", "allow write:src/**")
-    decided(desk)
-    assert workspace.facts(desk.task_id(), kinds.PolicyChanged) == []
+    decided(context)
+    assert workspace.facts(context.task_id(), kinds.PolicyChanged) == []
     assert workspace.told == []
 
 
 def test_an_edit_between_reading_and_the_first_call_is_seen(workspace: Reloading) -> None:
     """There is no moment in which an edit goes by unseen."""
-    desk = workspace.desk()
+    context = workspace.context()
     workspace.edit("deny read")
-    assert isinstance(decided(desk), Block)
+    assert isinstance(decided(context), Block)
 
 
 @pytest.mark.parametrize("broken", ["policy x v1\nallow\nnonsense\n", "", None])
 def test_a_broken_edit_changes_nothing_and_is_written_down(workspace: Reloading, broken: str | None) -> None:
     """Also where the file is gone. The next edit counts again, even one back to what it was."""
-    desk = workspace.desk()
-    decided(desk)
+    context = workspace.context()
+    decided(context)
     good = workspace.policy_file.read_text()
     if broken is None:
         workspace.policy_file.unlink()
     else:
         workspace.policy_file.write_text(broken)
-    assert isinstance(decided(desk), Forward)
-    (fact,) = workspace.facts(desk.task_id(), kinds.PolicyBroken)
+    assert isinstance(decided(context), Forward)
+    (fact,) = workspace.facts(context.task_id(), kinds.PolicyBroken)
     assert fact.message.startswith(".aex/policy.aex")
     assert "the earlier one still counts" in workspace.told[-1][1]
-    decided(desk)
+    decided(context)
     assert len(workspace.told) == 1  # said once
     workspace.policy_file.write_text(good)
-    assert isinstance(decided(desk), Forward)
+    assert isinstance(decided(context), Forward)
     assert [event for event, _ in workspace.told] == ["policy.broken", "policy.changed"]
 
 
 def test_a_broken_edit_before_the_first_call_is_written_down_too(workspace: Reloading) -> None:
     """The event waits for the session that the call opens."""
-    desk = workspace.desk()
+    context = workspace.context()
     workspace.policy_file.write_text("nonsense")
-    decided(desk)
-    assert len(workspace.facts(desk.task_id(), kinds.PolicyBroken)) == 1
+    decided(context)
+    assert len(workspace.facts(context.task_id(), kinds.PolicyBroken)) == 1
 
 
 def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
     workspace: Reloading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the store fails at the edit, the next call tries again, and is decided on under the new rules."""
-    desk = workspace.desk()
-    decided(desk)
+    context = workspace.context()
+    decided(context)
     workspace.edit("deny read")
 
     def broken(*_: object, **__: object) -> None:
@@ -139,46 +141,46 @@ def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
     with monkeypatch.context() as patch:
         patch.setattr(workspace.store, "append", broken)
         with pytest.raises(StoreError):
-            decided(desk)
+            decided(context)
         with pytest.raises(StoreError):
-            decided(desk)
-    assert isinstance(decided(desk), Block)
-    assert len(workspace.facts(desk.task_id(), kinds.PolicyChanged)) == 1
+            decided(context)
+    assert isinstance(decided(context), Block)
+    assert len(workspace.facts(context.task_id(), kinds.PolicyChanged)) == 1
 
 
 def test_every_session_of_the_desk_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
     """Also those of other tasks, whose calls come later."""
-    desk = workspace.desk()
-    desk.admit([READ], "other")
-    decided(desk)
+    context = workspace.context()
+    context.admit([READ], "other")
+    decided(context)
     workspace.edit("deny read")
-    assert isinstance(decided(desk), Block)
-    assert isinstance(desk.admit([READ], "other")[1][0].decision, Block)
+    assert isinstance(decided(context), Block)
+    assert isinstance(context.admit([READ], "other")[1][0].decision, Block)
     assert len(workspace.facts("other", kinds.PolicyChanged)) == 1
 
 
 def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
     """A change finds its session anew when others took it for dead."""
-    desk = workspace.desk()
-    decided(desk)
-    lost = kinds.SessionLost(calls=[], lost=desk.session().id, reason="expired")
-    workspace.task(desk.task_id()).commit(lambda _: [Fact(lost)])
+    context = workspace.context()
+    decided(context)
+    lost = kinds.SessionLost(calls=[], lost=context.session().id, reason="expired")
+    workspace.task(context.task_id()).commit(lambda _: [Fact(lost)])
     workspace.edit("deny read")
-    assert isinstance(decided(desk), Block)
+    assert isinstance(decided(context), Block)
 
 
 def test_an_edited_contract_changes_nothing(workspace: Reloading) -> None:
     """A contract stays as it was read when the session began, since an agent can edit it; a policy's edit still counts."""
     contract = workspace.root / "fix.aex"
     contract.write_text('task fix v0\ngoal "fix it"\nuse read\nreturn 1\n')
-    desk = workspace.desk(contract="fix.aex")
-    decided(desk)
+    context = workspace.context(contract="fix.aex")
+    decided(context)
     contract.write_text('task fix v0\ngoal "fix it"\nuse read\nuse write\nreturn 1\n')
-    write = Call(tool="write", digest="1" * 64, given={"path": "src/a"})
-    assert isinstance(decided(desk, write), Block)
+    write = ToolRequest(tool="write", digest="1" * 64, given={"path": "src/a"})
+    assert isinstance(decided(context, write), Block)
     workspace.edit("allow *")
-    assert isinstance(decided(desk, write), Block)
-    assert isinstance(decided(desk), Forward)
+    assert isinstance(decided(context, write), Block)
+    assert isinstance(decided(context), Forward)
 
 
 def test_the_policy_is_protected_wherever_it_is(workspace: Reloading, tmp_path: Path) -> None:
@@ -191,18 +193,22 @@ def test_the_policy_is_protected_wherever_it_is(workspace: Reloading, tmp_path: 
     root = os.path.realpath(workspace.root)
     link = str(tmp_path / "person" / "p.aex")
     for named, places in (("conf/real.aex", ("conf/real.aex",)), (link, (link, "conf/real.aex"))):
-        desk = Desk(Setting(root=root, contract=read_contract(root, named)), workspace.clock)
-        assert desk.protected == places
+        context = ClientContext(
+            ClientOptions(root=root, contract=read_contract(root, named)), workspace.clock
+        )
+        assert context.protected == places
 
 
-def _json_policies(workspace: Reloading) -> Desk:
-    """A desk under a JSON policy in a folder of its own, which extends another."""
+def _json_policies(workspace: Reloading) -> ClientContext:
+    """A context under a JSON policy in a folder of its own, which extends another."""
     folder = workspace.root / "conf"
     folder.mkdir()
     (folder / "own.json").write_text('{"extends": "base.json", "allow": ["write"]}')
     (folder / "base.json").write_text('{"allow": ["read"]}')
     root = os.path.realpath(workspace.root)
-    return Desk(Setting(root=root, contract=read_contract(root, "conf/own.json")), workspace.clock)
+    return ClientContext(
+        ClientOptions(root=root, contract=read_contract(root, "conf/own.json")), workspace.clock
+    )
 
 
 def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -> None:
@@ -212,26 +218,26 @@ def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -
 
 def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
     """As the policy's own file does; and what it newly extends is protected, too."""
-    desk = _json_policies(workspace)
-    write = Call(tool="write", digest="1" * 64)
-    assert isinstance(decided(desk, write), Forward)
+    context = _json_policies(workspace)
+    write = ToolRequest(tool="write", digest="1" * 64)
+    assert isinstance(decided(context, write), Forward)
     (workspace.root / "conf" / "base.json").write_text(
         '{"allow": ["read"], "deny": ["write"], "extends": "more.json"}'
     )
     (workspace.root / "conf" / "more.json").write_text("{}")
-    assert isinstance(decided(desk, write), Block)
-    assert desk.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
+    assert isinstance(decided(context, write), Block)
+    assert context.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
     (workspace.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
-    assert isinstance(decided(desk), Block)
+    assert isinstance(decided(context), Block)
 
 
 def test_signatures_are_protected_where_they_are_required(workspace: Reloading) -> None:
     """And from the call on from which they are."""
-    desk = workspace.desk()
-    assert SIGNATURES not in desk.protected
+    context = workspace.context()
+    assert SIGNATURES not in context.protected
     workspace.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
-    decided(desk)
-    assert desk.protected == (SIGNATURES,)
+    decided(context)
+    assert context.protected == (SIGNATURES,)
 
 
 def test_a_policy_edited_to_ask_for_a_signature_does_not_take_an_unsigned_contract(tmp_path: Path) -> None:

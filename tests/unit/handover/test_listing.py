@@ -55,9 +55,9 @@ def test_the_published_answer(workspace: Workspace) -> None:
     """Contracts, runs and checkpoints, in this order, each with the published fields in the published order."""
     put(workspace, "tasks/fix-test.aex")
     put(workspace, ".aex/runs/7.aex", TASK.replace("fix_test", "draft"))
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    workspace.save(desk, description="Read auth files, identified the bug")
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    workspace.save(context, description="Read auth files, identified the bug")
     assert [list(entry.items()) for entry in all_of(workspace)] == [
         [
             ("name", "fix_test"),
@@ -91,10 +91,10 @@ def test_the_order_is_by_name(memory_workspace: Workspace) -> None:
     """Within each kind."""
     for name in ("b", "a", "C"):
         put(memory_workspace, f"tasks/{name}.aex")
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
     for name in ("z", "y"):
-        memory_workspace.save(desk, name)
+        memory_workspace.save(context, name)
     assert paths(memory_workspace) == [
         "tasks/C.aex", "tasks/a.aex", "tasks/b.aex", ".aex/checkpoints/y/", ".aex/checkpoints/z/",
     ]  # fmt: skip
@@ -143,9 +143,9 @@ def test_checkpoints_that_git_brought_are_listed(memory_workspace: Workspace) ->
 
 def test_litter_of_a_crash_is_not_listed(memory_workspace: Workspace) -> None:
     """Temporary files of a write that was cut off change nothing."""
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
     before = all_of(memory_workspace)
     put(memory_workspace, ".aex/checkpoints/fix-auth/.checkpoint.json.7.abcd", "{")
     put(memory_workspace, ".aex/checkpoints/.checkpoint.json.7.abcd", "{")
@@ -154,9 +154,9 @@ def test_litter_of_a_crash_is_not_listed(memory_workspace: Workspace) -> None:
 
 def test_the_store_says_what_its_checkpoints_are(memory_workspace: Workspace) -> None:
     """With or without their folders."""
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk, description="true")
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context, description="true")
     path = memory_workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace('"description": "true"', '"description": "false"', 1))
     assert all_of(memory_workspace)[0]["goal"] == "true"
@@ -166,9 +166,9 @@ def test_the_store_says_what_its_checkpoints_are(memory_workspace: Workspace) ->
 
 def test_a_broken_checkpoint_hides_no_other(memory_workspace: Workspace) -> None:
     """A name in the store that leads nowhere is left out."""
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
     memory_workspace.store.swap("checkpoint/broken", "nowhere 1 abc", expect=None)
     assert paths(memory_workspace) == [".aex/checkpoints/fix-auth/"]
 

@@ -43,7 +43,7 @@ from adjourn.policy.contract import BrokenContractError
 from adjourn.store.base import EMPTY
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.approvals import settle_doubt
-from adjourn.tasks.decision import Block, Call
+from adjourn.tasks.decision import Block, ToolRequest
 from support.forging import EDITS, Forger
 from support.workspace import ANN, Workspace
 
@@ -73,11 +73,11 @@ def two(memory_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def saved(workspace: Workspace, *tools: str, name: str = "fix-auth") -> str:
     """A client works, saves and goes; returns the task."""
-    desk = workspace.desk("first")
-    desk.process = FAR
-    workspace.work(desk, *(tools or ("file.read", "tests.run", "network.fetch")))
-    made = workspace.save(desk, name)
-    workspace.leave(desk)
+    context = workspace.context("first")
+    context.process = FAR
+    workspace.work(context, *(tools or ("file.read", "tests.run", "network.fetch")))
+    made = workspace.save(context, name)
+    workspace.leave(context)
     return made.event.task
 
 
@@ -99,7 +99,7 @@ def trusting(there: Workspace, here: Workspace) -> None:
 def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
     """The published fields, in their order, then the task, the time and the goal."""
     task = saved(workspace)
-    answer = workspace.resume(workspace.desk("second"))
+    answer = workspace.resume(workspace.context("second"))
     assert list(answer.items()) == [
         ("name", "fix-auth"),
         ("description", "found it"),
@@ -125,11 +125,11 @@ def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
 def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     """Without a description and a limit the answer has neither."""
     memory_workspace.write_policy("use file.read")
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
-    session = desk.session()
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    session = context.session()
     create(session.task, "plain", sitting=session)
-    assert list(memory_workspace.resume(desk, "plain")) == [
+    assert list(memory_workspace.resume(context, "plain")) == [
         "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal",
     ]  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_tools_are_told_once_and_in_order(memory_workspace: Workspace) -> None:
         "file.read",
         "file.write",
     )
-    assert memory_workspace.resume(memory_workspace.desk("second"))["toolsCalled"] == [
+    assert memory_workspace.resume(memory_workspace.context("second"))["toolsCalled"] == [
         "tests.run",
         "file.read",
         "file.write",
@@ -155,13 +155,13 @@ def test_tools_are_told_once_and_in_order(memory_workspace: Workspace) -> None:
 
 def test_what_is_spent_is_the_tasks(workspace: Workspace) -> None:
     """An older checkpoint refunds nothing: neither another name, nor another session, nor both."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    workspace.save(desk, "early")
-    workspace.work(desk, *["file.read"] * 9)
-    workspace.save(desk, "late")
-    workspace.leave(desk)
-    second = workspace.desk("second")
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    workspace.save(context, "early")
+    workspace.work(context, *["file.read"] * 9)
+    workspace.save(context, "late")
+    workspace.leave(context)
+    second = workspace.context("second")
     early = workspace.resume(second, "early")
     assert (early["callsUsed"], early["budgetRemaining"]) == (10, 10)
     workspace.work(second, "file.write")
@@ -173,25 +173,25 @@ def test_no_budget_is_below_nothing(memory_workspace: Workspace) -> None:
     """A policy that was narrowed below what is spent leaves 0, and calls are refused."""
     saved(memory_workspace, *["file.read"] * 5)
     memory_workspace.write_policy("use file.read", "budget calls=3")
-    desk = memory_workspace.desk("second")
-    assert memory_workspace.resume(desk)["budgetRemaining"] == 0
-    _, (admitted,) = desk.admit([Call(tool="file.read", digest="1" * 64)])
+    context = memory_workspace.context("second")
+    assert memory_workspace.resume(context)["budgetRemaining"] == 0
+    _, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
     assert admitted.decision.reason == "budget_exhausted"
 
 
 def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
     """An effect that was cut off is named with its arguments and the advice to look; settled, it is not told again."""
-    desk = workspace.desk()
-    session, (admitted, _) = desk.admit(
+    context = workspace.context()
+    session, (admitted, _) = context.admit(
         [
-            Call(tool="file.write", digest="2" * 64, arguments='{"path":"a"}'),
-            Call(tool="file.read", digest="3" * 64, effectful=False),
+            ToolRequest(tool="file.write", digest="2" * 64, arguments='{"path":"a"}'),
+            ToolRequest(tool="file.read", digest="3" * 64, effectful=False),
         ]
     )
-    workspace.save(desk)
-    workspace.leave(desk)
-    answer = workspace.resume(workspace.desk("second"))
+    workspace.save(context)
+    workspace.leave(context)
+    answer = workspace.resume(workspace.context("second"))
     assert answer["inDoubt"] == [
         {
             "call": admitted.call,
@@ -204,25 +204,25 @@ def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
     assert answer["inDoubtCount"] == 1
     assert "adjourn settle" in answer["advice"]
     settle_doubt(session.task, admitted.call, happened=True, by=ANN)
-    assert not {"inDoubt", "inDoubtCount", "advice"} & workspace.resume(workspace.desk("second")).keys()
+    assert not {"inDoubt", "inDoubtCount", "advice"} & workspace.resume(workspace.context("second")).keys()
 
 
 def test_resuming_is_written_down(workspace: Workspace) -> None:
     """Which version was resumed, and whether the store or a folder had it."""
     task = saved(workspace)
     made = find(workspace.store, "fix-auth")
-    workspace.resume(workspace.desk("second"))
+    workspace.resume(workspace.context("second"))
     (resumed,) = workspace.facts(task, kinds.CheckpointResumed)
     assert resumed == kinds.CheckpointResumed(checkpoint=made.hash, name="fix-auth", source="store")
 
 
 def test_resuming_where_one_sits_goes_on(workspace: Workspace) -> None:
     """The task stays the same, the session too, and nothing is in doubt by it."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
-    workspace.save(desk)
-    assert workspace.resume(desk)["callsUsed"] == 1
-    assert desk.session() is session
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
+    workspace.save(context)
+    assert workspace.resume(context)["callsUsed"] == 1
+    assert context.session() is session
 
 
 # --- bounds
@@ -233,11 +233,11 @@ def shown(answer: dict[str, Any]) -> int:
     return len(msgspec.json.format(msgspec.json.encode(answer), indent=2))
 
 
-def pages(workspace: Workspace, desk: Any, name: str = "fix-auth") -> list[dict[str, Any]]:
-    found = [workspace.resume(desk, name)]
+def pages(workspace: Workspace, context: Any, name: str = "fix-auth") -> list[dict[str, Any]]:
+    found = [workspace.resume(context, name)]
     while "more" in found[-1]:
         assert len(found) < 200
-        found.append(workspace.resume(desk, name, more=found[-1]["more"]))
+        found.append(workspace.resume(context, name, more=found[-1]["more"]))
     return found
 
 
@@ -248,18 +248,18 @@ def told(entry: dict[str, Any]) -> tuple[str, str]:
 def test_a_long_history_is_told_in_pages(memory_workspace: Workspace) -> None:
     """Every page is at most 8 KB as the agent gets it; the newest comes first; all pages are all of it, exactly once."""
     memory_workspace.write_policy("use file.*", "deny network.*")
-    desk = memory_workspace.desk()
+    context = memory_workspace.context()
     for turn in range(60):
-        memory_workspace.work(desk, f"file.t{turn}", "file.read", "network.fetch")
-    memory_workspace.save(desk)
-    told_pages = pages(memory_workspace, desk)
+        memory_workspace.work(context, f"file.t{turn}", "file.read", "network.fetch")
+    memory_workspace.save(context)
+    told_pages = pages(memory_workspace, context)
     assert len(told_pages) > 2
     for page in told_pages:
         assert shown(page) <= ANSWER_BYTES
         assert page["auditSummary"]
     assert shown(told_pages[0]) > ANSWER_BYTES * 0.8
     entries = [entry for page in reversed(told_pages) for entry in page["auditSummary"]]
-    events = memory_workspace.events(desk.task_id())
+    events = memory_workspace.events(context.task_id())
     expected = [event for event in events if event.event in AUDITED]
     resumed = [entry for entry in entries if entry["event"] == "checkpoint.resumed"]
     assert len(resumed) == 1  # those of the later pages came after the first page
@@ -271,12 +271,12 @@ def test_a_long_history_is_told_in_pages(memory_workspace: Workspace) -> None:
 
 def test_a_page_has_an_entry_even_if_it_is_large(memory_workspace: Workspace) -> None:
     """Paging goes on whatever an entry weighs, and comes to an end."""
-    desk = memory_workspace.desk()
-    memory_workspace.work(desk, "file.read")
-    desk.session().note(kinds.UpstreamError(message="x" * 9000))
-    desk.session().note(kinds.UpstreamError(message="y" * 9000))
-    memory_workspace.save(desk, description="d" * 9000)
-    told_pages = pages(memory_workspace, desk)
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    context.session().note(kinds.UpstreamError(message="x" * 9000))
+    context.session().note(kinds.UpstreamError(message="y" * 9000))
+    memory_workspace.save(context, description="d" * 9000)
+    told_pages = pages(memory_workspace, context)
     messages = [
         entry["data"]["message"][0]
         for page in told_pages
@@ -292,14 +292,15 @@ def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None
     (memory_workspace.root / ".aex" / "policy.aex").write_text(
         policy.replace("use file.read", "use *").replace("=20", "=400")
     )
-    desk = memory_workspace.desk()
+    context = memory_workspace.context()
     calls = [
-        Call(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500) for number in range(300)
+        ToolRequest(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500)
+        for number in range(300)
     ]
-    desk.admit(calls)
-    memory_workspace.save(desk, description="d" * 10_000)
-    memory_workspace.leave(desk)
-    answer = memory_workspace.resume(memory_workspace.desk("second"))
+    context.admit(calls)
+    memory_workspace.save(context, description="d" * 10_000)
+    memory_workspace.leave(context)
+    answer = memory_workspace.resume(memory_workspace.context("second"))
     assert shown(answer) <= ANSWER_BYTES
     tools, doubts = answer["toolsCalled"], answer["inDoubt"]
     assert (len(tools) > 3, len(doubts) > 2) == (True, True)
@@ -319,14 +320,14 @@ def test_a_more_of_another_make_is_refused(memory_workspace: Workspace, more: st
     """It is the number of an event, and nothing else is taken for one."""
     saved(memory_workspace)
     with pytest.raises(InvalidError, match="unknown cursor"):
-        memory_workspace.resume(memory_workspace.desk("second"), more=more)
+        memory_workspace.resume(memory_workspace.context("second"), more=more)
 
 
 @pytest.mark.parametrize("more", ["0", "1", "7", "9" * 18])
 def test_any_number_is_a_place(memory_workspace: Workspace, more: str) -> None:
     """Before the first event there is nothing; beyond the last is the end."""
     saved(memory_workspace)
-    answer = memory_workspace.resume(memory_workspace.desk("second"), more=more)
+    answer = memory_workspace.resume(memory_workspace.context("second"), more=more)
     assert bool(answer["auditSummary"]) == (more not in "01")
     assert "more" not in answer
 
@@ -339,37 +340,37 @@ def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
     with pytest.raises(
         NotFoundError, match=r'no checkpoint is named "lost" \(make one with aex\.checkpoint\)'
     ):
-        workspace.resume(workspace.desk("second"), "lost")
+        workspace.resume(workspace.context("second"), "lost")
     for name in ("b", "a"):
         saved(workspace, name=name)
     with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(use one of: a, b\)'):
-        workspace.resume(workspace.desk("second"), "lost")
+        workspace.resume(workspace.context("second"), "lost")
 
 
 @pytest.mark.parametrize("name", ["../../etc", "", "a/b", "a\0b", "x" * 65])
 def test_a_name_that_is_none_is_refused(memory_workspace: Workspace, name: str) -> None:
     """Names of checkpoints are no paths."""
     with pytest.raises(InvalidError, match="not a checkpoint name"):
-        memory_workspace.resume(memory_workspace.desk(), name)
+        memory_workspace.resume(memory_workspace.context(), name)
 
 
 def test_the_store_suffices(workspace: Workspace) -> None:
     """A folder that was removed is not missed."""
     saved(workspace)
     shutil.rmtree(workspace.folder())
-    assert workspace.resume(workspace.desk("second"))["callsUsed"] == 2
+    assert workspace.resume(workspace.context("second"))["callsUsed"] == 2
 
 
 def test_a_held_task_is_refused(workspace: Workspace) -> None:
     """While another client works on the task it cannot be resumed, unless by a take-over; nothing changes by trying."""
-    desk = workspace.desk("first")
-    workspace.work(desk, "file.read")
-    workspace.save(desk)
-    before = workspace.events(desk.task_id())
+    context = workspace.context("first")
+    workspace.work(context, "file.read")
+    workspace.save(context)
+    before = workspace.events(context.task_id())
     with pytest.raises(HeldError, match="is held by tester"):
-        workspace.resume(workspace.desk("second"))
-    assert workspace.events(desk.task_id()) == before
-    assert workspace.resume(workspace.desk("third", take_over=True))["callsUsed"] == 1
+        workspace.resume(workspace.context("second"))
+    assert workspace.events(context.task_id()) == before
+    assert workspace.resume(workspace.context("third", take_over=True))["callsUsed"] == 1
 
 
 def test_an_edited_folder_changes_nothing(memory_workspace: Workspace, two: Workspace) -> None:
@@ -388,7 +389,7 @@ def test_an_edited_folder_changes_nothing(memory_workspace: Workspace, two: Work
             workspace.use()
             before = workspace.everything()
             with pytest.raises(AdjournError, match=reason):
-                resume(workspace.desk("second"), "fix-auth")
+                resume(workspace.context("second"), "fix-auth")
             assert workspace.everything() == before, what
 
 
@@ -398,10 +399,10 @@ def test_exporting_mends_an_edited_folder(workspace: Workspace) -> None:
     path = workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace('"callsUsed": 2', '"callsUsed": 0', 1))
     with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
-        workspace.resume(workspace.desk("second"))
+        workspace.resume(workspace.context("second"))
     assert "adjourn export" in refusal.value.remedy
     folder_writing.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
-    assert workspace.resume(workspace.desk("second"))["callsUsed"] == 2
+    assert workspace.resume(workspace.context("second"))["callsUsed"] == 2
 
 
 def test_nothing_of_an_edited_audit_log_is_used(memory_workspace: Workspace) -> None:
@@ -409,7 +410,7 @@ def test_nothing_of_an_edited_audit_log_is_used(memory_workspace: Workspace) -> 
     task = saved(memory_workspace)
     before = memory_workspace.entries(task)
     (memory_workspace.folder() / "audit.jsonl").write_text("lies\n")
-    assert memory_workspace.resume(memory_workspace.desk("second"))["callsUsed"] == 2
+    assert memory_workspace.resume(memory_workspace.context("second"))["callsUsed"] == 2
     assert memory_workspace.entries(task)[: len(before)] == before
 
 
@@ -420,11 +421,11 @@ def test_odd_files_are_refused(memory_workspace: Workspace) -> None:
     path.rename(memory_workspace.root / "kept")
     path.symlink_to(memory_workspace.root / "kept")
     with pytest.raises(InvalidError, match="cannot read"):
-        memory_workspace.resume(memory_workspace.desk("second"))
+        memory_workspace.resume(memory_workspace.context("second"))
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InvalidError, match="not a regular file"):
-        memory_workspace.resume(memory_workspace.desk("second"))
+        memory_workspace.resume(memory_workspace.context("second"))
 
 
 def test_a_copy_under_another_name_is_refused(memory_workspace: Workspace) -> None:
@@ -434,7 +435,7 @@ def test_a_copy_under_another_name_is_refused(memory_workspace: Workspace) -> No
     shutil.rmtree(memory_workspace.folder("other"))
     shutil.copytree(memory_workspace.folder(), memory_workspace.folder("other"))
     with pytest.raises(IntegrityError, match=r'checkpoints/other holds checkpoint "fix-auth"'):
-        memory_workspace.resume(memory_workspace.desk("second"), "other")
+        memory_workspace.resume(memory_workspace.context("second"), "other")
 
 
 # --- brought by git
@@ -448,11 +449,11 @@ def test_a_stranger_is_refused_by_key(memory_workspace: Workspace, two: Workspac
     carried(memory_workspace, two)
     two.use()
     with pytest.raises(RefusedError, match=f"is signed by {key}, which is not trusted here") as refusal:
-        two.resume(two.desk())
+        two.resume(two.context())
     assert "adjourn keys trust" in refusal.value.remedy
     assert two.everything() == ({}, {})
     trusting(two, memory_workspace)
-    answer = two.resume(two.desk())
+    answer = two.resume(two.context())
     assert (answer["task"], answer["callsUsed"], answer["budgetRemaining"]) == (task, 2, 18)
     assert two.facts(task, kinds.CheckpointResumed)[-1].source == "folder"
     assert verify_chain(two.entries(task)).valid
@@ -461,27 +462,27 @@ def test_a_stranger_is_refused_by_key(memory_workspace: Workspace, two: Workspac
 def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace, two: Workspace) -> None:
     """The other machine's session is over once its lease is not seen, and its open effects are in doubt."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    desk.admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
-    memory_workspace.save(desk)
+    context = memory_workspace.context()
+    context.process = FAR
+    context.admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
+    memory_workspace.save(context)
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
-    assert [doubt["tool"] for doubt in two.resume(two.desk())["inDoubt"]] == ["file.write"]
-    _, (admitted,) = two.desk().admit([Call(tool="file.write", digest="1" * 64, arguments="{}")])
+    assert [doubt["tool"] for doubt in two.resume(two.context())["inDoubt"]] == ["file.write"]
+    _, (admitted,) = two.context().admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
     assert "in doubt" in str(admitted.decision)
 
 
 def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Workspace) -> None:
     """Work that went on elsewhere comes back: the store takes in what is new, and goes on from there."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
+    context = memory_workspace.context()
+    context.process = FAR
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
-    other = two.desk("second")
+    other = two.context("second")
     other.process = FAR
     two.resume(other)
     two.work(other, "file.write", "tests.run")
@@ -489,7 +490,7 @@ def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Wor
     carried(two, memory_workspace)
     memory_workspace.clock.move(seconds=200)  # the lease of the first session has run out
     trusting(memory_workspace, two)
-    answer = memory_workspace.resume(memory_workspace.desk("third"))
+    answer = memory_workspace.resume(memory_workspace.context("third"))
     assert (answer["description"], answer["callsUsed"]) == ("mended", 3)
     assert answer["toolsCalled"] == ["file.read", "file.write", "tests.run"]
     task = answer["task"]
@@ -499,39 +500,39 @@ def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Wor
 
 def test_an_older_folder_refunds_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """Checking out an old version is resumed as that version, with today's budget; the name keeps its newest version."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    workspace.save(desk, description="old")
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    workspace.save(context, description="old")
     shutil.copytree(workspace.folder(), tmp_path / "old")
-    workspace.work(desk, *["file.read"] * 7)
-    new = workspace.save(desk, description="new")
+    workspace.work(context, *["file.read"] * 7)
+    new = workspace.save(context, description="new")
     shutil.copytree(workspace.folder(), tmp_path / "new")
     shutil.copytree(tmp_path / "old", workspace.folder(), dirs_exist_ok=True)
-    answer = workspace.resume(desk)
+    answer = workspace.resume(context)
     assert (answer["description"], answer["callsUsed"], answer["budgetRemaining"]) == ("old", 8, 12)
     assert find(workspace.store, "fix-auth") == new
     shutil.copytree(tmp_path / "new", workspace.folder(), dirs_exist_ok=True)
-    assert workspace.resume(desk)["description"] == "new"
+    assert workspace.resume(context)["description"] == "new"
 
 
 def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace, two: Workspace) -> None:
     """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk, "early")
-    memory_workspace.work(desk, *["file.write"] * 9)
-    memory_workspace.save(desk, "late")
-    memory_workspace.save(desk, "middle")
-    stranger = memory_workspace.desk("other")
+    context = memory_workspace.context()
+    context.process = FAR
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context, "early")
+    memory_workspace.work(context, *["file.write"] * 9)
+    memory_workspace.save(context, "late")
+    memory_workspace.save(context, "middle")
+    stranger = memory_workspace.context("other")
     memory_workspace.work(stranger, *["file.read"] * 3)
     memory_workspace.save(stranger, "another")
     for name in ("early", "late", "middle", "another"):
         carried(memory_workspace, two, name)
     (two.folder("middle") / "audit.jsonl").write_text("lies\n")
     trusting(two, memory_workspace)
-    answer = two.resume(two.desk(), "early")
+    answer = two.resume(two.context(), "early")
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (10, 10)
     assert answer["toolsCalled"] == ["file.read", "file.write"]
     assert list(two.store.streams()) == [answer["task"]]
@@ -541,31 +542,31 @@ def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace,
 def test_folders_of_strangers_are_left_alone(memory_workspace: Workspace, two: Workspace) -> None:
     """What an unknown key signed beyond the resumed checkpoint is not taken in."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk, "early")
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk, "late")
+    context = memory_workspace.context()
+    context.process = FAR
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context, "early")
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context, "late")
     carried(memory_workspace, two, "early")
     carried(memory_workspace, two, "late")
     forger = Forger(two.folder("late"))
     trusting(two, memory_workspace)
     forger.write(forger.extra.document)
-    assert two.resume(two.desk(), "early")["callsUsed"] == 1
+    assert two.resume(two.context(), "early")["callsUsed"] == 1
 
 
 def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Workspace) -> None:
     """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    memory_workspace.work(desk, "file.read")
-    made = memory_workspace.save(desk)
+    context = memory_workspace.context()
+    context.process = FAR
+    memory_workspace.work(context, "file.read")
+    made = memory_workspace.save(context)
     carried(memory_workspace, two)
-    memory_workspace.work(desk, "file.write")
+    memory_workspace.work(context, "file.write")
     trusting(two, memory_workspace)
-    other = two.desk("second")
+    other = two.context("second")
     two.resume(other)
     two.work(other, "tests.run")
     add(other.session(), AgentNote(facts=("only known there",)))
@@ -575,7 +576,7 @@ def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Works
     before = memory_workspace.everything()
     task, first = made.event.task, made.event.seq + 1
     with pytest.raises(ConflictError, match=f"task {task} has diverged: .* differ from event {first} on"):
-        memory_workspace.resume(memory_workspace.desk("third", take_over=True))
+        memory_workspace.resume(memory_workspace.context("third", take_over=True))
     assert memory_workspace.everything() == before
 
 
@@ -587,7 +588,7 @@ def test_a_forgery_is_refused_where_its_task_is_known(memory_workspace: Workspac
     before = memory_workspace.everything()
     forger.write(forger.extra.document | {"callsUsed": 1, "callsRefused": 0, "tools": {"file.read": 1}})
     with pytest.raises(AdjournError):
-        memory_workspace.resume(memory_workspace.desk("second"))
+        memory_workspace.resume(memory_workspace.context("second"))
     assert memory_workspace.everything() == before
 
 
@@ -597,10 +598,10 @@ def test_a_forgery_is_refused_where_its_task_is_known(memory_workspace: Workspac
 def test_a_person_can_vouch(memory_workspace: Workspace, two: Workspace) -> None:
     """An import lets just that history be resumed; the key stays unknown, and what it signs later is refused."""
     memory_workspace.use()
-    desk = memory_workspace.desk()
-    desk.process = FAR
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
+    context = memory_workspace.context()
+    context.process = FAR
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
     carried(memory_workspace, two)
     two.use()
     verified = folder_verification.verify(str(two.folder()))
@@ -610,14 +611,14 @@ def test_a_person_can_vouch(memory_workspace: Workspace, two: Workspace) -> None
     made = import_folder(two.store, verified, vouched=True).checkpoint
     assert find(two.store, "fix-auth") == made
     assert vouched_for(two.store, made) == made.event.seq
-    assert two.resume(two.desk())["callsUsed"] == 1
+    assert two.resume(two.context())["callsUsed"] == 1
     memory_workspace.use()
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
     carried(memory_workspace, two)
     two.use()
     with pytest.raises(RefusedError, match="is not trusted here"):
-        two.resume(two.desk())
+        two.resume(two.context())
 
 
 def test_a_vouched_history_is_not_another_one(memory_workspace: Workspace, two: Workspace) -> None:
@@ -632,7 +633,7 @@ def test_a_vouched_history_is_not_another_one(memory_workspace: Workspace, two: 
     forger.write(forger.extra.document)
     before = two.everything()
     with pytest.raises(ConflictError, match="differ from event 1 on"):
-        two.resume(two.desk())
+        two.resume(two.context())
     assert two.everything() == before
 
 
@@ -694,7 +695,7 @@ def test_the_published_format_is_not_resumed_by_itself(memory_workspace: Workspa
     """Nothing in it can be verified: a person must import it."""
     published(memory_workspace)
     with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
-        memory_workspace.resume(memory_workspace.desk())
+        memory_workspace.resume(memory_workspace.context())
     assert memory_workspace.everything()[0] == {}
 
 
@@ -709,7 +710,7 @@ def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
     assert workspace.store.get_blob(digest(stored)) == stored
     assert made.data.trigger == "import"
     folder_writing.write(workspace.store, made, str(workspace.root))
-    answer = workspace.resume(workspace.desk())
+    answer = workspace.resume(workspace.context())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]
     assert folder_verification.verify(str(place)).file.calls_used == 5
@@ -761,11 +762,11 @@ def contracted(workspace: Workspace) -> str:
     (workspace.root / "task.aex").write_text(
         'task read v0\ngoal "look"\nuse file.read\nbudget calls=4\nreturn 1\n'
     )
-    desk = workspace.desk("first", contract="task.aex")
-    desk.process = FAR
-    workspace.work(desk, "file.read")
-    made = workspace.save(desk)
-    workspace.leave(desk)
+    context = workspace.context("first", contract="task.aex")
+    context.process = FAR
+    workspace.work(context, "file.read")
+    made = workspace.save(context)
+    workspace.leave(context)
     return made.event.task
 
 
@@ -773,21 +774,25 @@ def test_a_contract_goes_with_its_task(workspace: Workspace) -> None:
     """A session under the workspace's wider policy is narrowed by the contract of the task it resumes."""
     contracted(workspace)
     (workspace.root / "task.aex").unlink()
-    desk = workspace.desk("second")
-    answer = workspace.resume(desk)
+    context = workspace.context("second")
+    answer = workspace.resume(context)
     assert (answer["goal"], answer["budgetRemaining"]) == ("look", 3)
-    _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "file.write")])
+    _, admitted = context.admit(
+        [ToolRequest(tool=tool, digest="1" * 64) for tool in ("file.read", "file.write")]
+    )
     assert [type(item.decision).__name__ for item in admitted] == ["Forward", "Block"]
-    assert desk.policy.budget == 4
+    assert context.policy.budget == 4
 
 
 def test_a_contract_widens_nothing(memory_workspace: Workspace) -> None:
     """What the policy here does not grant, the task's contract does not bring."""
     contracted(memory_workspace)
     memory_workspace.write_policy("use tests.run", "budget calls=2")
-    desk = memory_workspace.desk("second")
-    assert memory_workspace.resume(desk)["budgetRemaining"] == 1
-    _, admitted = desk.admit([Call(tool=tool, digest="1" * 64) for tool in ("file.read", "tests.run")])
+    context = memory_workspace.context("second")
+    assert memory_workspace.resume(context)["budgetRemaining"] == 1
+    _, admitted = context.admit(
+        [ToolRequest(tool=tool, digest="1" * 64) for tool in ("file.read", "tests.run")]
+    )
     assert [type(item.decision).__name__ for item in admitted] == ["Block", "Block"]
 
 
@@ -797,9 +802,9 @@ def test_a_contract_travels(memory_workspace: Workspace, two: Workspace) -> None
     contracted(memory_workspace)
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
-    desk = two.desk()
-    assert two.resume(desk)["budgetRemaining"] == 3
-    assert [rule.pattern for rule in desk.policy.allow] == ["file.read"]
+    context = two.context()
+    assert two.resume(context)["budgetRemaining"] == 3
+    assert [rule.pattern for rule in context.policy.allow] == ["file.read"]
 
 
 def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace) -> None:
@@ -809,21 +814,21 @@ def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace)
     memory_workspace.store.forget(digest(text))
     before = memory_workspace.events(task)
     with pytest.raises(IntegrityError, match="that the task was opened under is not in the store"):
-        memory_workspace.resume(memory_workspace.desk("second"))
+        memory_workspace.resume(memory_workspace.context("second"))
     assert memory_workspace.events(task) == before
-    assert memory_workspace.desk("third", contract="task.aex").session(
+    assert memory_workspace.context("third", contract="task.aex").session(
         task
     )  # who has the very text may go on
 
 
 def test_a_contract_with_an_error_is_not_resumed(memory_workspace: Workspace) -> None:
     """A text that this version finds broken permits nothing."""
-    desk = memory_workspace.desk("first")
-    desk.contract = msgspec.structs.replace(desk.contract, contract_text="task t v0\nuse (\n")
-    memory_workspace.work(desk, "file.read")
-    memory_workspace.save(desk)
-    memory_workspace.leave(desk)
+    context = memory_workspace.context("first")
+    context.contract = msgspec.structs.replace(context.contract, contract_text="task t v0\nuse (\n")
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
+    memory_workspace.leave(context)
     with pytest.raises(BrokenContractError) as refusal:
-        memory_workspace.resume(memory_workspace.desk("second"))
+        memory_workspace.resume(memory_workspace.context("second"))
     assert refusal.value.findings
-    assert memory_workspace.store.head(desk.task_id()) != EMPTY
+    assert memory_workspace.store.head(context.task_id()) != EMPTY

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adjourn.aex.match import tool_name_ok
 from adjourn.errors import InvalidError, UsageError
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import Answer, Request
+from adjourn.hooks.claude_code import Answer, HookRequest
 from adjourn.hooks.options import OPTIONS, parse
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "hook.md"
@@ -119,7 +119,7 @@ def test_too_long_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_where_a_search_looks(name: str, arguments: dict[str, Any], path: str | None) -> None:
     """A search without a folder looks through the working directory; a pattern may lead elsewhere."""
-    assert claude_code.arguments_of(Request(name, arguments)).get("path") == path
+    assert claude_code.arguments_of(HookRequest(name, arguments)).get("path") == path
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_codex_is_given_leave_by_silence() -> None:
 )
 def test_a_patch_names_its_files_in_its_text(patch: str, arguments: dict[str, Any]) -> None:
     """Every file it adds, updates, deletes or moves to; in another notation nobody knows where it leads."""
-    assert claude_code.arguments_of(Request("apply_patch", {"command": patch})) == arguments
+    assert claude_code.arguments_of(HookRequest("apply_patch", {"command": patch})) == arguments
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_patch_is_found_wherever_it_stands(
 ) -> None:
     """In lists and objects; beside something else nobody knows where it leads."""
     text = json.dumps(given).replace("{}", "*** Begin Patch\\n*** Add File: a\\n+x")
-    found = claude_code.arguments_of(Request("apply_patch", json.loads(text)))
+    found = claude_code.arguments_of(HookRequest("apply_patch", json.loads(text)))
     assert sorted(found.get("paths", [])) == (paths or [])
     assert ("patch" not in found) == known
 
@@ -207,7 +207,7 @@ def test_a_patch_is_found_wherever_it_stands(
 def test_a_patch_that_is_written_loosely_names_its_files_too(header: str) -> None:
     """A reader of patches may take blanks and letters as they come."""
     assert claude_code.arguments_of(
-        Request("apply_patch", {"command": f"*** Begin Patch\n{header}\n@@"})
+        HookRequest("apply_patch", {"command": f"*** Begin Patch\n{header}\n@@"})
     ) == {"paths": ["a"]}
 
 

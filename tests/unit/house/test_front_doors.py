@@ -89,15 +89,7 @@ EXCEPTIONS: Final = {
     ("store.passwords", "without_user"): _START,
     ("store.postgres_link", "connect"): "opens a connection outside of a store, to examine a server",
     ("store.postgres_link", "describe"): "says what is wrong with a server, beside `connect`",
-    ("tasks.decision", "Call"): _CLASH,
-    ("tasks.decision", "Replay"): _CLASH,
-    ("tasks.ledger", "Call"): _CLASH,
-    ("tasks.ledger", "Session"): _CLASH,
-    ("tasks.methods", "refusal"): _CLASH,
-    ("tasks.session", "Session"): _CLASH,
-    ("tasks.session", "refusal"): _CLASH,
     ("tasks.task", "Task"): _START,
-    ("tasks.what_if", "Replay"): _CLASH,
     ("text.terminal", "visible_lines"): _START,
 }
 """(Module, name) → why others take the name from the module that defines it. Remove what is no longer needed."""

@@ -46,8 +46,8 @@ from adjourn.setup import undo
 from adjourn.setup.places import home
 from adjourn.setup.plan import SettingsChange
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.decision import Forward, Replay
-from adjourn.tasks.lease import Sitting
+from adjourn.tasks.decision import Forward, RecordedAnswer
+from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from support.kills import Kill, Killed, each_step
@@ -65,7 +65,7 @@ def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspa
 
 def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
     workspace.clock.move(seconds=60)
-    session = workspace.work(workspace.desk(group), "file.read")
+    session = workspace.work(workspace.context(group), "file.read")
     return make(session.task, str(workspace.root), name, budget=20, sitting=session)
 
 
@@ -98,7 +98,7 @@ class DyingStore(MemoryStore):
 def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.VerifiedFolder]:
     """A task in which an invoice was paid, and the folder of its checkpoint."""
     task = Task(workspace.store, "t1", clock=workspace.clock, secret=keys.secret())
-    session = Session(task, PAYMENTS_POLICY, Sitting(HERE, "g1"))
+    session = Session(task, PAYMENTS_POLICY, SessionIdentity(HERE, "g1"))
     session.open()
     finish(session, admit_one(session, pay()))
     add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
@@ -110,7 +110,9 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
 def decided_elsewhere(workspace: Workspace, store: MemoryStore) -> object:
     """What is said in another store when the invoice is to be paid once more."""
     session = Session(
-        Task(store, "t1", clock=workspace.clock, secret=keys.secret()), PAYMENTS_POLICY, Sitting(HERE, "g1")
+        Task(store, "t1", clock=workspace.clock, secret=keys.secret()),
+        PAYMENTS_POLICY,
+        SessionIdentity(HERE, "g1"),
     )
     session.open()
     return admit_one(session, pay()).decision
@@ -144,7 +146,7 @@ def test_a_kill_while_a_folder_is_taken_in_repeats_no_effect(
 def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     """A folder of before an effect, checked out from version control, does not make the effect possible again."""
     task = Task(memory_workspace.store, "t1", clock=memory_workspace.clock, secret=keys.secret())
-    session = Session(task, PAYMENTS_POLICY, Sitting(HERE, "g1"))
+    session = Session(task, PAYMENTS_POLICY, SessionIdentity(HERE, "g1"))
     session.open()
     finish(session, admit_one(session, pay()), "error")
     make(task, str(memory_workspace.root), "work", budget=None, sitting=session)
@@ -155,7 +157,7 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     shutil.copytree(memory_workspace.root / "old", memory_workspace.folder("work"), dirs_exist_ok=True)
     assert locate(memory_workspace.store, str(memory_workspace.root), "work")[1] == "folder"
     assert memory_workspace.store.refs("once/") == before
-    assert isinstance(admit_one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, RecordedAnswer)
 
 
 def test_taking_in_a_history_waits_for_its_writer(
@@ -363,7 +365,7 @@ def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
 
     mark(memory_workspace, "a", "g1")
     other = find(memory_workspace.store, "a").event.task
-    memory_workspace.leave(memory_workspace.desk("g1"))
+    memory_workspace.leave(memory_workspace.context("g1"))
     memory_workspace.clock.move(seconds=3600)
     before = {path.name: path.read_bytes() for path in (memory_workspace.root / "tmp").iterdir()}
     mark(memory_workspace, "b", "g2")
@@ -401,7 +403,7 @@ def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
 
     mark(memory_workspace, "a", "g1")
     memory_workspace.clock.move(seconds=3600)
-    session = memory_workspace.work(memory_workspace.desk("g2"), "file.read")
+    session = memory_workspace.work(memory_workspace.context("g2"), "file.read")
     made = create(session.task, "b", sitting=session)
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.clients.client import Desk, Setting
+from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log.canonical import MAX_SAFE_INTEGER
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
 from adjourn.policy.arguments import paths_of, places
@@ -31,7 +31,7 @@ from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.pipes import Wire
 from adjourn.proxy.requests import ServerRequests
-from adjourn.tasks.decision import Call, Forward, decide
+from adjourn.tasks.decision import Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Admitted
@@ -121,8 +121,8 @@ class Kept(Wire):
         self.answered.append(data)
 
 
-class Decided(Desk):
-    """A desk that decides by the rules, on an empty ledger, and writes nothing down."""
+class Decided(ClientContext):
+    """A context that decides by the rules, on an empty ledger, and writes nothing down."""
 
     secret = b"\1" * 32
     ledger = Ledger(task="t")
@@ -132,7 +132,7 @@ class Decided(Desk):
         nothing = SimpleNamespace(ledger=self.ledger)
         return SimpleNamespace(note=lambda *_data: None, settle=lambda *_data, **_more: None, task=nothing)
 
-    def admit(self, calls: Sequence[Call], task: str = "") -> Any:
+    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> Any:
         del task
         admitted = []
         for call in calls:
@@ -147,9 +147,9 @@ def gate_of(folder: Path) -> tuple[Gate, Kept]:
     (folder / ".aex" / "policy.aex").write_text("\n".join(("policy p v1", 'goal "a test"', *RULES, "")))
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
-    wire, desk = Kept(report), Decided(Setting(root=root, contract=read_contract(root)))
-    connection = Connection(wire, desk, errors="tool")
-    meta = MetaTools(desk, report, errors="tool", style="dotted")
+    wire, context = Kept(report), Decided(ClientOptions(root=root, contract=read_contract(root)))
+    connection = Connection(wire, context, errors="tool")
+    meta = MetaTools(context, report, errors="tool", style="dotted")
     forwarder = Forwarder(connection, meta)
     asker = Asker(connection, forwarder, seconds=0, wake=lambda: None)
     gate = Gate(connection, meta, asker, forwarder, ServerRequests(connection), wake=lambda: None)

@@ -50,12 +50,12 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return Workspace(tmp_path, monkeypatch)
 
 
-def add(workspace: Workspace, desk: Any, **said: Any) -> agent_notes.NoteResult:
-    return agent_notes.add(desk.session(), agent_notes.read_note(said))
+def add(workspace: Workspace, context: Any, **said: Any) -> agent_notes.NoteResult:
+    return agent_notes.add(context.session(), agent_notes.read_note(said))
 
 
-def ask(desk: Any, **said: Any) -> dict[str, Any]:
-    return agent_notes.ask(desk.session(), agent_notes.read_question(said)).question
+def ask(context: Any, **said: Any) -> dict[str, Any]:
+    return agent_notes.ask(context.session(), agent_notes.read_question(said)).question
 
 
 def section(workspace: Workspace, task: str, name: str) -> list[dict[str, Any]]:
@@ -69,15 +69,15 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
     workspace: Workspace,
 ) -> None:
     """Decisions and learnings are in the record, the rest in the checkpoint that it names; the client is the author."""
-    desk = workspace.desk()
-    record, added = add(workspace, desk, **EVERYTHING)
-    task = desk.task_id()
+    context = workspace.context()
+    record, added = add(workspace, context, **EVERYTHING)
+    task = context.task_id()
     assert added == dict.fromkeys(EVERYTHING, 1)
     assert (record["id"], record["task"]["id"], record["task"]["goal"]) == (task, task, "do it")
     assert record["task"]["status"] == "in-progress"
     author = record["lastModifiedBy"]
     assert (author["id"], author["type"]) == ("tester", "agent")
-    assert author["sessionId"] == desk.session().id
+    assert author["sessionId"] == context.session().id
     mind = CognitiveStore(workspace.store, task).get_checkpoint(record["checkpointId"])
     assert mind is not None
     assert [fact["content"] for fact in mind["epistemicState"]["facts"]] == EVERYTHING["facts"]
@@ -91,59 +91,59 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
 
 def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) -> None:
     """The same note again adds nothing, whatever its case and blanks; a fact confirms the assumption of its words."""
-    desk = workspace.desk()
-    first = add(workspace, desk, **EVERYTHING)
-    again = add(workspace, desk, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
+    context = workspace.context()
+    first = add(workspace, context, **EVERYTHING)
+    again = add(workspace, context, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
     assert again == (first.record, {})
-    assert add(workspace, desk, facts=["the tests are quick"]).added == {"facts": 1}
-    assert "validatedAt" in section(workspace, desk.task_id(), "assumptions")[0]
+    assert add(workspace, context, facts=["the tests are quick"]).added == {"facts": 1}
+    assert "validatedAt" in section(workspace, context.task_id(), "assumptions")[0]
 
 
 def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(
     workspace: Workspace,
 ) -> None:
     """The state of mind was written and the record was not: the next note names it all."""
-    desk = workspace.desk()
-    add(workspace, desk, facts=["one"])
-    agent_notes._remember(desk.session().task, AgentNote(facts=("two",)), {})
-    assert len(section(workspace, desk.task_id(), "facts")) == 1
-    add(workspace, desk, learnings=[{"content": "three"}])
-    assert len(section(workspace, desk.task_id(), "facts")) == 2
+    context = workspace.context()
+    add(workspace, context, facts=["one"])
+    agent_notes._remember(context.session().task, AgentNote(facts=("two",)), {})
+    assert len(section(workspace, context.task_id(), "facts")) == 1
+    add(workspace, context, learnings=[{"content": "three"}])
+    assert len(section(workspace, context.task_id(), "facts")) == 2
 
 
 def test_a_note_is_taken_however_often_a_sister_was_faster(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty times in a row another process changes the state of mind just before: the note is there in the end, and so are those."""
-    desk = workspace.desk()
-    add(workspace, desk, facts=["the first"])
+    context = workspace.context()
+    add(workspace, context, facts=["the first"])
     change, left = CognitiveStore.change, iter(range(20))
 
     def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
         for number in left:
             said = [Statement("FACT", f"sister {number}")]
-            sister = CognitiveStore(workspace.store, desk.task_id(), triggers=())
+            sister = CognitiveStore(workspace.store, context.task_id(), triggers=())
             change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
             break
         return change(mind, edit)
 
     monkeypatch.setattr(CognitiveStore, "change", after_a_sister)
-    add(workspace, desk, facts=["the last"])
-    facts = [fact["content"] for fact in section(workspace, desk.task_id(), "facts")]
+    add(workspace, context, facts=["the last"])
+    facts = [fact["content"] for fact in section(workspace, context.task_id(), "facts")]
     assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]
 
 
 def test_secrets_and_what_cannot_be_seen_are_not_kept(workspace: Workspace) -> None:
     """A token in any text is replaced, control characters go, and a text of nothing else is refused."""
-    desk = workspace.desk()
+    context = workspace.context()
     token = "ghp_" + "a1" * 12
-    add(workspace, desk, facts=[f"it is {token}\x1b[2J"], decisions=[{"decision": "x", "because": token}])
-    ask(desk, question=f"use {token}?", options=[token, "no"])
+    add(workspace, context, facts=[f"it is {token}\x1b[2J"], decisions=[{"decision": "x", "because": token}])
+    ask(context, question=f"use {token}?", options=[token, "no"])
     for stream in workspace.store.streams():
         assert not any(token.encode() in entry.data for entry in workspace.store.read(stream))
-    assert section(workspace, desk.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
+    assert section(workspace, context.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
     with pytest.raises(InvalidError, match=r"facts\[0\]"):
-        add(workspace, desk, facts=["\u200b\x00 "])
+        add(workspace, context, facts=["\u200b\x00 "])
 
 
 ODD: list[dict[str, Any]] = [
@@ -161,7 +161,7 @@ def test_what_is_no_note_is_refused_and_nothing_is_written(
 ) -> None:
     """Wrong types, unknown names, too much, or nothing: `InvalidError`, and there is no record."""
     with pytest.raises(InvalidError):
-        add(workspace, workspace.desk(), **arguments)
+        add(workspace, workspace.context(), **arguments)
     assert not workspace.store.refs("record/")
 
 
@@ -191,28 +191,28 @@ def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]
 
 def test_there_is_a_bound_on_what_notes_add(workspace: Workspace) -> None:
     """One more than is kept is refused, whichever kind it is, and the record stays as it was."""
-    desk = workspace.desk()
+    context = workspace.context()
     for start in range(0, MAX_KEPT, MAX_AT_ONCE):
         numbers = range(start, start + MAX_AT_ONCE)
         add(
             workspace,
-            desk,
+            context,
             facts=[f"fact {n}" for n in numbers],
             learnings=[{"content": f"{n}"} for n in numbers],
         )
-    before = CRStore(workspace.store).of_task(desk.task_id())
+    before = CRStore(workspace.store).of_task(context.task_id())
     for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
         with pytest.raises(InvalidError, match="1001"):
-            add(workspace, desk, **more)
-    assert CRStore(workspace.store).of_task(desk.task_id()) == before
+            add(workspace, context, **more)
+    assert CRStore(workspace.store).of_task(context.task_id()) == before
 
 
 def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> None:
     """Another client took the task over: a note and a question of the first are refused, and leave no version."""
-    first = workspace.desk("g1", task="t")
+    first = workspace.context("g1", task="t")
     add(workspace, first, facts=["one"])
     session = first.session()
-    workspace.desk("g2", task="t", take_over=True).session()
+    workspace.context("g2", task="t", take_over=True).session()
     before = CRStore(workspace.store).of_task("t")
     for write in (
         lambda: agent_notes.add(session, AgentNote(facts=("two",))),
@@ -228,16 +228,16 @@ def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> N
 
 def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(workspace: Workspace) -> None:
     """The same words find the open question, then the answered one; a skipped one may be asked anew under another id."""
-    desk = workspace.desk()
-    first = ask(desk, question="Keep it?", options=["yes", "no"], priority="blocking")
-    assert ask(desk, question="keep it?") == first
+    context = workspace.context()
+    first = ask(context, question="Keep it?", options=["yes", "no"], priority="blocking")
+    assert ask(context, question="keep it?") == first
     records = CRStore(workspace.store)
-    records.answer_question(desk.task_id(), first["id"], "no", ANN)
-    answered = ask(desk, question="Keep it?")
+    records.answer_question(context.task_id(), first["id"], "no", ANN)
+    answered = ask(context, question="Keep it?")
     assert (answered["id"], answered["status"], answered["answer"]) == (first["id"], "answered", "no")
-    other = ask(desk, question="And this?")
-    records.skip_question(desk.task_id(), other["id"], "later", ANN)
-    anew = ask(desk, question="And this?")
+    other = ask(context, question="And this?")
+    records.skip_question(context.task_id(), other["id"], "later", ANN)
+    anew = ask(context, question="And this?")
     assert (anew["status"], anew["id"] != other["id"]) == ("open", True)
     assert anew["id"].startswith(other["id"])
 
@@ -250,7 +250,7 @@ def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(work
 def test_what_is_no_question_is_refused(workspace: Workspace, arguments: dict[str, Any]) -> None:
     """An agent cannot bring its own answer, nor leave the question out."""
     with pytest.raises(InvalidError):
-        ask(workspace.desk(), **arguments)
+        ask(workspace.context(), **arguments)
     assert not workspace.store.refs("record/")
 
 
@@ -286,12 +286,12 @@ def test_the_schemas_say_what_is_read() -> None:
 
 def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Workspace) -> None:
     """Newest page first, oldest item first in each; an item larger than an answer is shown in part."""
-    desk = workspace.desk()
+    context = workspace.context()
     for start in range(0, 300, 100):
-        add(workspace, desk, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
+        add(workspace, context, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
     pages, request = [], SectionRequest(section="facts")
     while True:
-        page = describe_record(workspace.store, desk.task_id(), request)
+        page = describe_record(workspace.store, context.task_id(), request)
         assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
@@ -301,21 +301,21 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
     assert [n for page in reversed(pages) for n in page] == list(range(300))
     records = CRStore(workspace.store)
     records.update(
-        desk.task_id(),
+        context.task_id(),
         {"learnings": [{"id": "l", "type": "insight", "source": "success", "content": "x" * 60_000,
                         "learnedBy": tree_of(ANN), "learnedAt": 1, "affects": []}]},
         ANN,
     )  # fmt: skip
-    [item] = section(workspace, desk.task_id(), "learnings")
+    [item] = section(workspace, context.task_id(), "learnings")
     assert (item["id"], item["cut"].endswith("…")) == ("l", True)
 
 
 def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) -> None:
     """The counts of sections that have something; without a record, how to begin one."""
-    desk = workspace.desk()
-    assert "adjourn.note" in describe_record(workspace.store, desk.task_id(), SectionRequest())["message"]
-    record = add(workspace, desk, **EVERYTHING).record
-    answer = describe_record(workspace.store, desk.task_id(), SectionRequest())
+    context = workspace.context()
+    assert "adjourn.note" in describe_record(workspace.store, context.task_id(), SectionRequest())["message"]
+    record = add(workspace, context, **EVERYTHING).record
+    answer = describe_record(workspace.store, context.task_id(), SectionRequest())
     assert answer["contentHash"] == record["contentHash"]
     assert answer["sections"] == {
         "decisions": 1, "learnings": 1, "facts": 1, "assumptions": 1, "openQuestions": 1, "goals": 2,
@@ -344,17 +344,17 @@ def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
 # --- checkpoints and resuming
 
 
-def brief_of(workspace: Workspace, desk: Any) -> dict[str, Any]:
-    return resume(desk, "fix-auth").to_json()
+def brief_of(workspace: Workspace, context: Any) -> dict[str, Any]:
+    return resume(context, "fix-auth").to_json()
 
 
 def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(workspace: Workspace) -> None:
     """Its event, document and folder have the hash, and all verify; without a record there is no such member."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    assert "record" not in document(workspace.store, workspace.save(desk))
-    record = add(workspace, desk, **EVERYTHING).record
-    made = workspace.save(desk)
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    assert "record" not in document(workspace.store, workspace.save(context))
+    record = add(workspace, context, **EVERYTHING).record
+    made = workspace.save(context)
     assert made.data.record == document(workspace.store, made)["record"] == record["contentHash"]
     assert verify_task(workspace.store, made.event.task).valid
     verified = folder_verification.verify(str(workspace.folder()))
@@ -367,13 +367,13 @@ def test_a_checkpoint_names_the_version_of_the_record_and_it_is_signed(workspace
 
 def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(workspace: Workspace) -> None:
     """With the record as it is now; however much was noted, the whole answer fits, and a later page has no brief."""
-    desk = workspace.desk()
-    session = workspace.work(desk, "file.read")
-    add(workspace, desk, **EVERYTHING)
-    workspace.save(desk)
-    add(workspace, desk, learnings=[{"content": "after the checkpoint", "type": "warning"}])
-    workspace.leave(desk)
-    answer = brief_of(workspace, workspace.desk("g2"))
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
+    add(workspace, context, **EVERYTHING)
+    workspace.save(context)
+    add(workspace, context, learnings=[{"content": "after the checkpoint", "type": "warning"}])
+    workspace.leave(context)
+    answer = brief_of(workspace, workspace.context("g2"))
     for text in (
         "p.py is generated",
         "the parser is in p.py",
@@ -383,7 +383,7 @@ def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(workspace:
     ):
         assert f"{text}" in answer["brief"]
     assert "chain verified: yes" in answer["brief"]
-    again = workspace.desk("g3", task=session.task.id, take_over=True)
+    again = workspace.context("g3", task=session.task.id, take_over=True)
     add(workspace, again, learnings=[{"content": f"{n} " + "ü" * 500, "type": "warning"} for n in range(50)])
     answer = brief_of(workspace, again)
     assert "cut here" in answer["brief"]
@@ -393,11 +393,11 @@ def test_who_resumes_gets_the_brief_and_the_answer_stays_in_its_bound(workspace:
 
 def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     """Questions that expired and resume points that timed out are told as that before anybody has decided on anything; nothing is written."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    question = ask(desk, question="Which port?")["id"]
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    question = ask(context, question="Which port?")["id"]
     store = CRStore(workspace.store, clock=workspace.clock)
-    record = store.resolve(desk.task_id())
+    record = store.resolve(context.task_id())
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
         "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": workspace.clock(),
@@ -411,7 +411,7 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     }
     said = {"questionsForUser": [*record["questionsForUser"], expiring], "resumePoints": [point]}
     written = store.update(record["id"], said, ANN)
-    made = workspace.save(desk)
+    made = workspace.save(context)
     brief = record_brief(workspace.store, made, workspace.clock(), 4000)
     assert "waits for the approval of a person" in brief
     later = record_brief(workspace.store, made, workspace.clock() + 900_000, 4000)
@@ -423,18 +423,18 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
 
 def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> None:
     """The steps were begun, whichever line of versions says so: they are to be looked at, not begun again."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    add(workspace, desk, learnings=[{"content": "x"}])
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    add(workspace, context, learnings=[{"content": "x"}])
     store = CRStore(workspace.store, clock=workspace.clock)
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
         "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
     }  # fmt: skip
-    name = desk.task_id()
+    name = context.task_id()
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
-    made = workspace.save(desk)
+    made = workspace.save(context)
     assert "## VERIFY FIRST" not in record_brief(workspace.store, made, workspace.clock(), 4000)
     fork = store.fork(approved["contentHash"], {}, ANN)
     store.consume_resume_point(fork["id"], "go", ANN)
@@ -443,10 +443,10 @@ def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> N
 
 def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> None:
     """The checkpoint names a version that this store has not: the brief says so, and how to bring it."""
-    desk = workspace.desk()
-    workspace.work(desk, "file.read")
-    add(workspace, desk, **EVERYTHING)
-    made = workspace.save(desk)
+    context = workspace.context()
+    workspace.work(context, "file.read")
+    add(workspace, context, **EVERYTHING)
+    made = workspace.save(context)
     workspace.store = type(workspace.store)()
     text = record_brief(workspace.store, made, workspace.clock(), 4000)
     assert made.data.record in text

@@ -22,7 +22,7 @@ from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import decision
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Forward
-from adjourn.tasks.lease import lose_dead
+from adjourn.tasks.lease import expire_dead_sessions
 from adjourn.tasks.session import Admitted, Session
 from support.policies import policy_of
 from support.task_sessions import SharedTask, admit_one, block_reason
@@ -56,8 +56,8 @@ def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doors:
     return Doors()
 
 
-def call(given: Any = GIVEN, tool: str = "payments.charge", **more: Any) -> decision.Call:
-    return decision.Call(
+def call(given: Any = GIVEN, tool: str = "payments.charge", **more: Any) -> decision.ToolRequest:
+    return decision.ToolRequest(
         tool=tool, digest=arguments_digest(given), given=given, arguments='{"invoice":"A-7"}', **more
     )
 
@@ -193,7 +193,7 @@ def test_what_a_library_left_in_doubt_is_asked_about(doors: Doors) -> None:
 def test_a_person_settles_what_a_library_left(doors: Doors, happened: bool) -> None:
     """`adjourn settle` lists it like a call of a session; both doors go by it."""
     claim = doors.claim()
-    lose_dead(doors.task())
+    expire_dead_sessions(doors.task())
     settle_doubt(doors.task(), claim.effect["id"], happened=happened, by=PERSON)
     session = doors.opened(policy=PLAIN)
     if happened:

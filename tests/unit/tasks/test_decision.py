@@ -15,17 +15,16 @@ from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
-    Call,
-    Claim,
     Continue,
     Decision,
     Forward,
-    Replay,
+    OnceClaim,
+    RecordedAnswer,
+    ToolRequest,
     budgets_used,
     decide,
 )
-from adjourn.tasks.ledger import Approval, Ledger, rate_key
-from adjourn.tasks.ledger import Call as OpenCall
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, rate_key
 from support.clock import NOON
 from support.events import TASK
 from support.policies import policy_of
@@ -68,12 +67,12 @@ def approval(tool: str = "deploy", *, seconds: int = 60, **changes: Any) -> dict
     return {"approvals": {"q1": Approval(**(members | changes))}}
 
 
-def call(tool: str, **changes: Any) -> Call:
-    return Call(**({"tool": tool, "digest": ONE} | changes))
+def call(tool: str, **changes: Any) -> ToolRequest:
+    return ToolRequest(**({"tool": tool, "digest": ONE} | changes))
 
 
 CONFIRM = Ask("confirm deploy (p.aex:11)")
-TABLE: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
+TABLE: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
     ("an allowed tool goes forward", call("read_file"), {}, {}, Forward()),
     ("a denied tool is blocked", call("rm"), {}, {}, "deny_list"),
     ("a tool that no rule allows is blocked", call("unheard_of"), {}, {}, "not_allowed"),
@@ -131,7 +130,9 @@ TABLE: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
 @pytest.mark.parametrize(
     ("wanted", "facts", "options", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_the_decision(wanted: Call, facts: dict[str, Any], options: dict[str, Any], expected: object) -> None:
+def test_the_decision(
+    wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object
+) -> None:
     """Each row's first word says what is decided; a text expects a block for that reason."""
     decision = decide(POLICY, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
     assert (decision.reason if isinstance(decision, Block) else decision) == expected
@@ -154,7 +155,7 @@ def test_a_spent_budget_says_how_much_was_spent() -> None:
     assert isinstance(decision, Block)
     assert (
         decision.message
-        == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
+        == f"ToolRequest budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
     )
     assert decision.rule == "budget calls=3 (p.aex:14)"
 
@@ -213,7 +214,7 @@ def pays(*counts: int) -> dict[str, Any]:
 
 
 def claim(state: Any, answer: str = "") -> dict[str, Any]:
-    return {"claim": Claim("k", state, "s1.1", answer)}
+    return {"claim": OnceClaim("k", state, "s1.1", answer)}
 
 
 WRITE, EXEC = {"tool": "file.write"}, {"tool": "shell.exec"}
@@ -221,7 +222,7 @@ BY_ANN = "confirm deploy by ann within 10m else deny (p.aex:16)"
 ELSE_ALLOW = "confirm ship within 10m else allow (p.aex:17)"
 DOUBTED_PAY = "it repeats call s1.1, whose effect is in doubt"
 TEN_MINUTES = 600_000
-ROWS: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
+ROWS: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
     ("a path in the scope is allowed", call(**WRITE, paths=("src/a.py",)), {}, {}, Forward()),
     ("a path beside the scope is not", call(**WRITE, paths=("src/a.py", "doc/b")), {}, {}, "not_allowed"),
     ("a call without paths is in no scope", call(**WRITE), {}, {}, "deny_list"),
@@ -243,11 +244,11 @@ ROWS: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
     ("tokens that are spent block", call("read_file"), {"tokens": 2_000_000}, {}, "budget_exhausted"),
     ("money that is spent blocks", call("read_file"), {"micro_usd": 2_500_000}, {}, "budget_exhausted"),
     ("a free effect goes forward", call("pay"), {}, claim("free"), Forward(limits=(PAY,))),
-    ("an effect that has no name is refused", call("pay"), {}, {"claim": Claim(missing="invoice")}, "once_unnamed"),
+    ("an effect that has no name is refused", call("pay"), {}, {"claim": OnceClaim(missing="invoice")}, "once_unnamed"),
     ("an effect under way is waited for", call("pay"), {}, claim("open"), "busy"),
-    ("an effect that happened is answered as before", call("pay"), {}, claim("done", TWO), Replay("s1.1", "k", TWO)),
-    ("even when the rate is spent", call("pay"), pays(1, 2), claim("done", TWO), Replay("s1.1", "k", TWO)),
-    ("even when the budget is", call("pay"), {"calls_used": 9}, claim("done", TWO), Replay("s1.1", "k", TWO)),
+    ("an effect that happened is answered as before", call("pay"), {}, claim("done", TWO), RecordedAnswer("s1.1", "k", TWO)),
+    ("even when the rate is spent", call("pay"), pays(1, 2), claim("done", TWO), RecordedAnswer("s1.1", "k", TWO)),
+    ("even when the budget is", call("pay"), {"calls_used": 9}, claim("done", TWO), RecordedAnswer("s1.1", "k", TWO)),
     ("an effect that left no answer is refused", call("pay"), {}, claim("done"), "once_done"),
     ("an effect in doubt is asked about", call("pay"), {}, claim("doubt"), Ask(DOUBTED_PAY, "s1.1")),
     ("a yes lets it repeat", call("pay"), approval("pay", doubt="s1.1"), claim("doubt"), Forward(approval="q1", limits=(PAY,))),
@@ -276,7 +277,7 @@ ROWS: list[tuple[str, Call, dict[str, Any], dict[str, Any], object]] = [
     ("wanted", "facts", "options", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
 def test_the_decision_in_version_1(
-    wanted: Call, facts: dict[str, Any], options: dict[str, Any], expected: object
+    wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object
 ) -> None:
     """As in the table above; `ask` expects a question, whatever it says."""
     decision = decide(V1, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
@@ -326,7 +327,7 @@ OBSERVED = Policy(
 TOOLS = ["read_file", "file.write", "shell.exec", "pay", "deploy", "ship", "test", "unheard.of"]
 
 calls = st.builds(
-    Call,
+    ToolRequest,
     tool=st.sampled_from(TOOLS),
     digest=st.sampled_from([ONE, TWO]),
     effectful=st.booleans(),
@@ -346,7 +347,7 @@ ledgers = st.builds(
     approvals=st.sampled_from([{}, approval()["approvals"], approval("pay", doubt="s1.1")["approvals"]]),
 )
 claims = st.none() | st.builds(
-    Claim,
+    OnceClaim,
     st.just("k"),
     st.sampled_from(["free", "open", "done"]),
     st.just("s1.1"),
@@ -357,7 +358,7 @@ claims = st.none() | st.builds(
 @settings(max_examples=150)
 @given(calls, ledgers, claims, st.booleans())
 def test_what_only_observes_blocks_nothing(
-    wanted: Call, ledger: Ledger, known: Claim | None, auto_confirm: bool
+    wanted: ToolRequest, ledger: Ledger, known: OnceClaim | None, auto_confirm: bool
 ) -> None:
     """Whatever is spent, denied, done or asked about: the call passes, and what would have been decided is told."""
     options: dict[str, Any] = {"now": NOON, "auto_confirm": auto_confirm, "claim": known}

@@ -15,7 +15,7 @@ from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import idempotency
 from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.decision import Ask, Call, Forward, Replay
+from adjourn.tasks.decision import Ask, Forward, RecordedAnswer, ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from support.payments import ANSWER, PAYMENTS_POLICY, finish, pay, settled
 from support.policies import policy_of
@@ -34,7 +34,7 @@ def test_the_second_call_is_answered_with_what_the_first_answered(session: Sessi
     first = admit_one(session, pay())
     finish(session, first)
     second = admit_one(session, pay(amount=2))
-    assert isinstance(second.decision, Replay)
+    assert isinstance(second.decision, RecordedAnswer)
     assert (second.decision.call, second.decision.answer) == (first.call, digest(ANSWER))
     assert session.task.store.get_blob(second.decision.answer) == ANSWER
     assert (session.task.ledger.calls_used, session.task.ledger.calls_refused) == (1, 0)
@@ -44,15 +44,17 @@ def test_another_session_is_answered_so_too(shared_task: SharedTask, session: Se
     """What happened in one session has happened in the next, under whatever client."""
     finish(session, admit_one(session, pay()))
     session.close("eof")
-    assert isinstance(admit_one(shared_task.opened("g2", policy=PAYMENTS_POLICY), pay()).decision, Replay)
+    assert isinstance(
+        admit_one(shared_task.opened("g2", policy=PAYMENTS_POLICY), pay()).decision, RecordedAnswer
+    )
 
 
 def test_another_effect_is_another(session: Session) -> None:
     """Only the argument that the rule names tells effects apart; the tools of one rule share their effects."""
     finish(session, admit_one(session, pay("A-7")))
     assert isinstance(admit_one(session, pay("A-8")).decision, Forward)
-    assert isinstance(admit_one(session, pay("A-7", tool="payments.refund")).decision, Replay)
-    assert isinstance(admit_one(session, Call(tool="echo", digest="1" * 64)).decision, Forward)
+    assert isinstance(admit_one(session, pay("A-7", tool="payments.refund")).decision, RecordedAnswer)
+    assert isinstance(admit_one(session, ToolRequest(tool="echo", digest="1" * 64)).decision, Forward)
 
 
 @pytest.mark.parametrize("invoice", [None, "", [], 2**53, -(2**70), ["a", 2**53], {"n": 2**53 + 1}])
@@ -67,9 +69,9 @@ def test_an_effect_without_a_name_is_refused(session: Session, invoice: Any) -> 
 def test_any_other_value_names_one(session: Session, invoice: Any) -> None:
     """Numbers, lists and truth values are names, too."""
     given = {"invoice": {"number": invoice}}
-    call = Call(tool="payments.charge", digest="1" * 64, given=given)
+    call = ToolRequest(tool="payments.charge", digest="1" * 64, given=given)
     finish(session, admit_one(session, call))
-    assert isinstance(admit_one(session, call).decision, Replay)
+    assert isinstance(admit_one(session, call).decision, RecordedAnswer)
 
 
 def test_an_effect_under_way_is_not_begun_again(session: Session) -> None:
@@ -105,7 +107,7 @@ def test_a_late_answer_settles_the_doubt(session: Session) -> None:
     first = admit_one(session, pay())
     finish(session, first, "no-answer")
     finish(session, first)
-    assert isinstance(admit_one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, RecordedAnswer)
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -128,7 +130,7 @@ def test_a_call_that_waits_for_input_is_under_way(session: Session) -> None:
     assert block_reason(admit_one(session, pay(amount=2))) == "busy"
     assert admit_one(session, pay(state=state)).call == first.call
     finish(session, first)
-    assert isinstance(admit_one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, RecordedAnswer)
 
 
 def test_an_answer_too_long_to_keep_is_still_the_end_of_it(session: Session) -> None:
@@ -175,7 +177,7 @@ def test_a_person_can_say_yes_to_what_the_ledger_does_not_hold_in_doubt(session:
     again = admit_one(session, pay())
     assert isinstance(again.decision, Forward)
     finish(session, again)
-    assert isinstance(admit_one(session, pay()).decision, Replay)
+    assert isinstance(admit_one(session, pay()).decision, RecordedAnswer)
 
 
 def test_a_session_that_died_leaves_its_effect_in_doubt(shared_task: SharedTask) -> None:
@@ -193,13 +195,13 @@ def test_every_rule_that_names_the_tool_counts(shared_task: SharedTask) -> None:
     rules = ("allow *", "once pay by invoice", "once pay by order")
     session = shared_task.opened(policy=policy_of(*rules, version="v1"))
 
-    def call(invoice: str, order: str) -> Call:
+    def call(invoice: str, order: str) -> ToolRequest:
         given = {"invoice": invoice, "order": order}
-        return Call(tool="pay", digest=arguments_digest(given), given=given)
+        return ToolRequest(tool="pay", digest=arguments_digest(given), given=given)
 
     finish(session, admit_one(session, call("1", "1")))
-    assert isinstance(admit_one(session, call("1", "2")).decision, Replay)
-    assert isinstance(admit_one(session, call("2", "1")).decision, Replay)
+    assert isinstance(admit_one(session, call("1", "2")).decision, RecordedAnswer)
+    assert isinstance(admit_one(session, call("2", "1")).decision, RecordedAnswer)
     assert isinstance(admit_one(session, call("2", "2")).decision, Forward)
 
 
@@ -207,11 +209,11 @@ def test_what_only_observes_lets_it_happen_again_and_knows_the_last(shared_task:
     """The replay is written down as what would have been, and the claim goes on being right."""
     observing = policy_of("mode observe", "allow pay", "once pay by invoice", version="v1")
     session = shared_task.opened(policy=observing)
-    call = Call(tool="pay", digest="1" * 64, given={"invoice": "1"})
+    call = ToolRequest(tool="pay", digest="1" * 64, given={"invoice": "1"})
     finish(session, admit_one(session, call))
     again = admit_one(session, call)
     assert isinstance(again.decision, Forward)
-    assert isinstance(again.decision.observed, Replay)
+    assert isinstance(again.decision.observed, RecordedAnswer)
     assert shared_task.last(kinds.PolicyObserved).decision == "replay"
     finish(session, again, "error")
     assert isinstance(admit_one(session, call).decision, Forward)
@@ -241,7 +243,9 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
     for what, number, outcome, kept in does:
         if what == "call":
             given = {"invoice": f"i{number % 3}", "order": f"o{number % 2}"}
-            admitted = admit_one(session, Call(tool="pay", digest=arguments_digest(given), given=given))
+            admitted = admit_one(
+                session, ToolRequest(tool="pay", digest=arguments_digest(given), given=given)
+            )
             made += [admitted] if admitted.call else []
             if admitted.approval is not None and kept:
                 answer(session.task, admitted.approval.id, yes=True, via="terminal", by=ANN)

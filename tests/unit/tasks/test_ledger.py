@@ -12,7 +12,7 @@ from adjourn.errors import IntegrityError
 from adjourn.log import kinds, merkle
 from adjourn.log.event import timestamp
 from adjourn.tasks import ledger as module
-from adjourn.tasks.ledger import Approval, Call, Ledger, Session
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
 from support.clock import NOON
 from support.events import TASK, chained
 from support.ledger_facts import (
@@ -35,8 +35,8 @@ from support.strategies import histories
 DEFINED = kinds.ToolDefined(definition=ONE, server="s", tool="deploy"), "s1"
 
 
-def the_call(call: str, at: int, session: str = "s1", *, effectful: bool = True) -> Call:
-    return Call(
+def the_call(call: str, at: int, session: str = "s1", *, effectful: bool = True) -> OpenCall:
+    return OpenCall(
         call=call,
         tool="deploy",
         digest=TWO,
@@ -60,7 +60,7 @@ def the_question(approval: str = "q1", at: int = 0, **changes: Any) -> Approval:
     return Approval(**(members | changes))
 
 
-THE_SESSION = Session(
+THE_SESSION = OpenSession(
     id="s1", group="g1", host="box:b:n", pid=3, started=7, since=timestamp(NOON), client="cc"
 )
 LOST = kinds.SessionLost(calls=["c1"], lost="s1", reason="dead"), "s2"

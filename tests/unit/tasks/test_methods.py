@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from adjourn.aex.rule import CLOSED
-from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, refusal, rule_name
+from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, UNGATED, is_vendors, judge, method_refusal, rule_name
 from support.policies import policy_of
 
 PACKAGE = Path(mcp_types.__file__).parent
@@ -53,7 +53,7 @@ def test_no_rule_stops_what_a_session_needs(method: str) -> None:
 )
 def test_a_method_of_a_vendor_follows_the_rules(rules: list[str], reason: str) -> None:
     """It is closed unless an allow names it; deny and confirm hold above that."""
-    block = refusal(policy_of(*rules), "x/y", OF_SERVER, auto_confirm=False)
+    block = method_refusal(policy_of(*rules), "x/y", OF_SERVER, auto_confirm=False)
     assert (block.reason if block else "") == reason
     assert rule_name("x/y") == "mcp.x.y"
 
@@ -62,8 +62,8 @@ def test_automatic_confirmation_passes_what_no_person_is_named_for() -> None:
     """`by human` asks for a person, whom the flag does not replace."""
     asks = policy_of("use *", "confirm before mcp.roots.list")
     named = policy_of("use *", "confirm before mcp.roots.list by human", version="v1")
-    assert refusal(asks, "roots/list", OF_SERVER, auto_confirm=True) is None
-    assert refusal(named, "roots/list", OF_SERVER, auto_confirm=True) is not None
+    assert method_refusal(asks, "roots/list", OF_SERVER, auto_confirm=True) is None
+    assert method_refusal(named, "roots/list", OF_SERVER, auto_confirm=True) is not None
 
 
 def test_rules_tell_a_method_of_a_vendor_by_its_name() -> None:

@@ -18,17 +18,17 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, timestamp
 from adjourn.store.base import NO_REFS, Entry, Head
 from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Call, Continue, Decision, Forward
-from adjourn.tasks.lease import LEASE_MILLISECONDS, MovedError
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Continue, Decision, Forward, ToolRequest
+from adjourn.tasks.lease import LEASE_MILLISECONDS, TaskSwitchedError
 from adjourn.tasks.session import Admitted, Session
 from support.policies import policy_of
 from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
 
 ONE, TWO, STATE = "1" * 64, "2" * 64, "5" * 64
 ANN = Actor("ann", "human")
-READ = Call(tool="read_file", digest=ONE, effectful=False)
-WRITE = Call(tool="write_file", digest=ONE, arguments='{"path":"a"}')
-DEPLOY = Call(tool="deploy", digest=ONE, arguments='{"to":"prod"}')
+READ = ToolRequest(tool="read_file", digest=ONE, effectful=False)
+WRITE = ToolRequest(tool="write_file", digest=ONE, arguments='{"path":"a"}')
+DEPLOY = ToolRequest(tool="deploy", digest=ONE, arguments='{"to":"prod"}')
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_a_client_that_moved_is_followed(shared_task: SharedTask) -> None:
     """When one process of a client goes on with another task, its sisters are told so."""
     first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.close("resumed", to="t2")
-    with pytest.raises(MovedError, match="went on with task t2"):
+    with pytest.raises(TaskSwitchedError, match="went on with task t2"):
         second.admit([READ])
     assert "tool.allowed" not in shared_task.kinds()
 
@@ -262,14 +262,16 @@ def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> N
 def test_a_call_that_only_reads_keeps_no_arguments(shared_task: SharedTask) -> None:
     """The text of arguments is kept for effects only."""
     session = shared_task.opened()
-    admit_one(session, Call(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
+    admit_one(session, ToolRequest(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
     assert shared_task.last(kinds.ToolAllowed).arguments == ""
 
 
 def test_refusals_are_written_down(shared_task: SharedTask) -> None:
     """A denied call and one that nothing allows leave their reason and rule, and spend nothing."""
     session = shared_task.opened()
-    denied, closed = session.admit([Call(tool="rm", digest=ONE), Call(tool="unheard_of", digest=ONE)])
+    denied, closed = session.admit(
+        [ToolRequest(tool="rm", digest=ONE), ToolRequest(tool="unheard_of", digest=ONE)]
+    )
     assert (block_reason(denied), block_reason(closed)) == ("deny_list", "not_allowed")
     data = [kinds.data_of(event) for event in shared_task.events()[-2:]]
     assert data == [
@@ -365,7 +367,7 @@ def test_ids_stay_unique_when_a_commit_is_repeated(shared_task: SharedTask) -> N
 def test_a_batch_respects_the_budget(shared_task: SharedTask) -> None:
     """Calls that are decided together see each other's cost."""
     session = shared_task.opened(policy=policy_of("use a", "deny b", "budget calls=2"))
-    batch = [Call(tool=tool, digest=ONE, effectful=False) for tool in "abaaa"]
+    batch = [ToolRequest(tool=tool, digest=ONE, effectful=False) for tool in "abaaa"]
     admitted = session.admit(batch)
     assert [type(item.decision).__name__ for item in admitted] == [
         "Forward",
@@ -388,10 +390,10 @@ def test_only_forwarded_calls_are_counted(shared_task: SharedTask) -> None:
     session = shared_task.opened(
         policy=policy_of("use a", "use deploy", "deny rm", "confirm before deploy", "budget calls=2")
     )
-    session.admit([Call(tool="rm", digest=ONE), Call(tool="nope", digest=ONE), DEPLOY])
-    session.admit([Call(tool="aex.list_tasks", digest=ONE, named_only=True)])
+    session.admit([ToolRequest(tool="rm", digest=ONE), ToolRequest(tool="nope", digest=ONE), DEPLOY])
+    session.admit([ToolRequest(tool="aex.list_tasks", digest=ONE, named_only=True)])
     assert session.task.ledger.calls_used == 0
-    admitted = admit_one(session, Call(tool="a", digest=ONE, effectful=False))
+    admitted = admit_one(session, ToolRequest(tool="a", digest=ONE, effectful=False))
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="error")])
     assert session.task.ledger.calls_used == 1
 
@@ -407,7 +409,7 @@ def test_a_budget_of_one_is_spent_once_however_many_race(shared_task: SharedTask
 
         def race(session: Session, barrier: threading.Barrier, results: list[Admitted]) -> None:
             barrier.wait()
-            results.append(admit_one(session, Call(tool="a", digest=ONE)))
+            results.append(admit_one(session, ToolRequest(tool="a", digest=ONE)))
 
         threads = [threading.Thread(target=race, args=(session, barrier, results)) for session in sessions]
         for thread in threads:
@@ -424,19 +426,19 @@ def test_the_slower_one_decides_anew(shared_task: SharedTask) -> None:
     policy = policy_of("use a", "budget calls=1")
     first, second = shared_task.opened(policy=policy), shared_task.opened(policy=policy)
     second.task.refresh()
-    assert admit_one(first, Call(tool="a", digest=ONE)).decision == Forward()
+    assert admit_one(first, ToolRequest(tool="a", digest=ONE)).decision == Forward()
     assert second.task.ledger.calls_used == 0
-    assert block_reason(admit_one(second, Call(tool="a", digest=ONE))) == "budget_exhausted"
+    assert block_reason(admit_one(second, ToolRequest(tool="a", digest=ONE))) == "budget_exhausted"
 
 
 def test_resuming_refunds_nothing(shared_task: SharedTask) -> None:
     """A new session of the task has what is left, not the whole budget."""
     policy = policy_of("use a", "budget calls=2")
     first = shared_task.opened(policy=policy)
-    first.admit([Call(tool="a", digest=ONE, effectful=False)] * 2)
+    first.admit([ToolRequest(tool="a", digest=ONE, effectful=False)] * 2)
     first.close("eof")
     assert (
-        block_reason(admit_one(shared_task.opened("g2", policy=policy), Call(tool="a", digest=ONE)))
+        block_reason(admit_one(shared_task.opened("g2", policy=policy), ToolRequest(tool="a", digest=ONE)))
         == "budget_exhausted"
     )
 
@@ -444,14 +446,14 @@ def test_resuming_refunds_nothing(shared_task: SharedTask) -> None:
 # --- paused calls
 
 
-def paused(session: Session, call: Call = READ) -> str:
+def paused(session: Session, call: ToolRequest = READ) -> str:
     admitted = admit_one(session, call)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="input-required", state=STATE)])
     return admitted.call
 
 
-def back(call: Call = READ) -> Call:
-    return Call(tool=call.tool, digest=call.digest, effectful=call.effectful, state=STATE)
+def back(call: ToolRequest = READ) -> ToolRequest:
+    return ToolRequest(tool=call.tool, digest=call.digest, effectful=call.effectful, state=STATE)
 
 
 def test_a_paused_call_goes_on_uncounted(shared_task: SharedTask) -> None:
@@ -479,7 +481,7 @@ def test_a_request_state_serves_only_its_own_call(shared_task: SharedTask) -> No
     """With another tool or other arguments the state is worth nothing: a new call, counted."""
     session = shared_task.opened()
     paused(session)
-    admitted = admit_one(session, Call(tool="read_file", digest=TWO, effectful=False, state=STATE))
+    admitted = admit_one(session, ToolRequest(tool="read_file", digest=TWO, effectful=False, state=STATE))
     assert admitted.decision == Forward()
     assert session.task.ledger.calls_used == 2
 
@@ -487,7 +489,7 @@ def test_a_request_state_serves_only_its_own_call(shared_task: SharedTask) -> No
 # --- questions and answers
 
 
-def question(session: Session, call: Call = DEPLOY) -> str:
+def question(session: Session, call: ToolRequest = DEPLOY) -> str:
     admitted = admit_one(session, call)
     assert isinstance(admitted.decision, Ask)
     assert admitted.approval is not None
@@ -530,7 +532,7 @@ def test_a_yes_is_for_these_arguments(shared_task: SharedTask) -> None:
     """Other arguments, or another tool, ask for themselves."""
     session = shared_task.opened()
     say(session, question(session), yes=True)
-    assert isinstance(admit_one(session, Call(tool="deploy", digest=TWO)).decision, Ask)
+    assert isinstance(admit_one(session, ToolRequest(tool="deploy", digest=TWO)).decision, Ask)
     assert admit_one(session, WRITE).decision == Forward()
     assert isinstance(admit_one(session, DEPLOY).decision, Forward)
 
@@ -614,7 +616,7 @@ def test_auto_confirm_is_written_down(shared_task: SharedTask) -> None:
 # --- doubts
 
 
-def doubtful(session: Session, call: Call = WRITE) -> str:
+def doubtful(session: Session, call: ToolRequest = WRITE) -> str:
     admitted = admit_one(session, call)
     session.settle([kinds.ToolSettled(call=admitted.call, outcome="no-answer")])
     return admitted.call
@@ -629,7 +631,7 @@ def test_repeating_a_call_in_doubt_asks_a_person(shared_task: SharedTask, auto_c
     assert isinstance(admitted.decision, Ask)
     assert admitted.decision.doubt == call
     assert shared_task.last(kinds.ConfirmRequired).doubt == call
-    assert admit_one(session, Call(tool="write_file", digest=TWO)).decision == Forward()
+    assert admit_one(session, ToolRequest(tool="write_file", digest=TWO)).decision == Forward()
 
 
 def test_a_yes_to_repeating_settles_the_doubt(shared_task: SharedTask) -> None:
@@ -680,14 +682,17 @@ def test_what_no_rule_names_leaves_no_trace(shared_task: SharedTask) -> None:
     """An ungated request is forwarded, and is not written down."""
     session = shared_task.opened()
     before = shared_task.kinds()
-    assert admit_one(session, Call(tool="aex.list_tasks", digest=ONE, named_only=True)).decision == Forward()
+    assert (
+        admit_one(session, ToolRequest(tool="aex.list_tasks", digest=ONE, named_only=True)).decision
+        == Forward()
+    )
     assert shared_task.kinds() == before
 
 
 def test_what_a_rule_asks_about_is_written_but_not_counted(shared_task: SharedTask) -> None:
     """A confirmed meta-tool is in the chain, as uncounted and without effect."""
     session = shared_task.opened(policy=policy_of("use a", "confirm before aex.resume", "budget calls=0"))
-    resume = Call(tool="aex.resume", digest=ONE, named_only=True)
+    resume = ToolRequest(tool="aex.resume", digest=ONE, named_only=True)
     say(session, question(session, resume), yes=True)
     assert isinstance(admit_one(session, resume).decision, Forward)
     allowed = shared_task.last(kinds.ToolAllowed)

@@ -10,8 +10,8 @@ from adjourn.aex import Policy
 from adjourn.log import kinds
 from adjourn.log.canonical import canonical, digest
 from adjourn.log.event import timestamp
-from adjourn.tasks.decision import Call
-from adjourn.tasks.what_if import Replay
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.what_if import WhatIf
 from support.clock import NOON
 from support.events import TASK, chained
 from support.policies import policy_of
@@ -26,18 +26,18 @@ def allowed(tool: str, given: Any = None, *, shown: str | None = None, **more: A
     )
 
 
-def placed(call: Call) -> Call:
+def placed(call: ToolRequest) -> ToolRequest:
     path = call.given.get("path")
     return msgspec.structs.replace(call, paths=(path,)) if isinstance(path, str) else call
 
 
-def replayed(policy: Policy, *facts: kinds.Data, step: int = 1000) -> Replay:
-    replay = Replay(policy, placed)
+def replayed(policy: Policy, *facts: kinds.Data, step: int = 1000) -> WhatIf:
+    replay = WhatIf(policy, placed)
     replay.take(TASK, [event for event, _, _ in chained([(fact, "s1") for fact in facts], step=step)])
     return replay
 
 
-def rows(replay: Replay) -> set[tuple[str, str, int]]:
+def rows(replay: WhatIf) -> set[tuple[str, str, int]]:
     return {(row.decision, row.rule, row.calls) for row in replay.stopped}
 
 
@@ -118,7 +118,7 @@ def test_a_policy_that_observes_is_judged_as_if_it_did_not() -> None:
 
 def test_odd_events_stop_nothing() -> None:
     """An imported event at no time, or with arguments that are no object, is counted as one that cannot be told."""
-    replay = Replay(POLICY, placed)
+    replay = WhatIf(POLICY, placed)
     (event, _, _) = chained([(allowed("read"), "s1")])[0]
     replay.take(TASK, [msgspec.structs.replace(event, timestamp="never")])
     assert (replay.judged, dict(replay.untold)) == (0, {"read": 1})

@@ -18,7 +18,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.task import Fact, Task
+from adjourn.tasks import Fact, Task
 from adjourn.verification.verify import verify_store, verify_task
 
 NOON = 1_777_735_812_345

@@ -18,7 +18,7 @@ from adjourn.log.canonical import digest
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.task import Fact, Task
+from adjourn.tasks import Fact, Task
 from adjourn.verification.report import CODES
 from adjourn.verification.task_check import CHUNK
 from adjourn.verification.verify import verify_store, verify_task

@@ -16,8 +16,7 @@ from adjourn.cli.shared.output import Spinner, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
 from adjourn.policy.arguments import places
-from adjourn.tasks import following
-from adjourn.tasks.what_if import Replay
+from adjourn.tasks import WhatIf, following
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from adjourn.aex import Policy
     from adjourn.log import Event
     from adjourn.store import Store
-    from adjourn.tasks import Stopped
-    from adjourn.tasks.decision import Call
+    from adjourn.tasks import Stopped, ToolRequest
 
 _WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
 MAX_TOOLS = 4
@@ -54,15 +52,15 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     return 0
 
 
-def _replayed(policy: Policy, context: CommandContext) -> Replay:
+def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
 
     root = os.path.realpath(context.root)
 
-    def placed(call: Call) -> Call:
+    def placed(call: ToolRequest) -> ToolRequest:
         paths, matcher = places(policy, call.tool, call.given, root)
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
-    result = Replay(policy, placed)
+    result = WhatIf(policy, placed)
     with Spinner("judging the recorded calls"):
         for task in sorted(context.store.streams()):
             result.take(task, _events(context.store, task))

@@ -25,7 +25,7 @@ import click
 from adjourn.cli.shared.context import person
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
-from adjourn.tasks import Task, lose_dead, settle_doubt, tasks_of
+from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -200,7 +200,7 @@ class Story:
         self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
         self._say(f"  as with: adjourn settle {call} {'--done' if happened else '--not-done'}")
         with self._task() as task:  # the command itself wants a terminal
-            lose_dead(task)
+            expire_dead_sessions(task)
             settle_doubt(task, call, happened=happened, by=person(), note="git log says so")
 
     def _verify(self) -> None:

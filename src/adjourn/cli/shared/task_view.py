@@ -20,20 +20,21 @@ from adjourn.tasks import (
     Approval,
     KeptHeads,
     Ledger,
+    OpenCall,
+    OpenSession,
     Task,
+    describe_holder,
     is_alive,
     rate_of,
     rate_used,
-    seat,
     tasks_of,
 )
-from adjourn.tasks.ledger import Call, Session
 
 
 class Holder(NamedTuple):
     """A sitting that has not closed. `alive` is None where its machine cannot be seen and its lease has run out."""
 
-    session: Session
+    session: OpenSession
     alive: bool | None
 
 
@@ -44,7 +45,7 @@ def holders(context: CommandContext, ledger: Ledger) -> list[Holder]:
     ]
 
 
-def doubts(ledger: Ledger, sitting: list[Holder]) -> list[Call]:
+def doubts(ledger: Ledger, sitting: list[Holder]) -> list[OpenCall]:
     """Calls in doubt, and those that the next session will find in doubt, because theirs is over without having closed."""
     over = {holder.session.id for holder in sitting if not holder.alive}
     cut_off = [call for call in ledger.open_calls.values() if call.effectful and call.session in over]
@@ -183,8 +184,8 @@ def budget(ledger: Ledger) -> str:
     return str(ledger.calls_used) if ledger.budget is None else f"{ledger.calls_used} of {ledger.budget}"
 
 
-def who(session: Session) -> str:
-    return f"{session.client or 'a client'}, {seat(session)}"
+def who(session: OpenSession) -> str:
+    return f"{session.client or 'a client'}, {describe_holder(session)}"
 
 
 def state(one: Holder) -> str:

@@ -12,10 +12,10 @@ from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.tasks import lose_dead, settle_doubt
+from adjourn.tasks import expire_dead_sessions, settle_doubt
 
 if TYPE_CHECKING:
-    from adjourn.tasks.ledger import Call
+    from adjourn.tasks import OpenCall
 
 
 @click.command(
@@ -45,7 +45,7 @@ def settle(
         raise UsageError("did its effect happen?", "say --done or --not-done")
     task, found = _one(known, call)
     writable = context.writable(task)
-    lose_dead(writable)
+    expire_dead_sessions(writable)
     settle_doubt(writable, found.call, happened=done, by=person(), note=note)
     outcome = "done" if done else "not-done"
     if as_json:
@@ -54,7 +54,7 @@ def settle(
         say(f"settled as {outcome}: {found.call} {safe(found.tool)} {safe(found.arguments)}".rstrip())
 
 
-def _in_doubt(context: CommandContext) -> list[tuple[str, Call]]:
+def _in_doubt(context: CommandContext) -> list[tuple[str, OpenCall]]:
 
     found = []
     for name, task in each_task(context):
@@ -63,7 +63,7 @@ def _in_doubt(context: CommandContext) -> list[tuple[str, Call]]:
     return found
 
 
-def _one(known: list[tuple[str, Call]], start: str) -> tuple[str, Call]:
+def _one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
     found = [pair for pair in known if pair[1].call == start] or [
         pair for pair in known if pair[1].call.startswith(start)
     ]
@@ -75,7 +75,7 @@ def _one(known: list[tuple[str, Call]], start: str) -> tuple[str, Call]:
     return found[0]
 
 
-def _list(known: list[tuple[str, Call]], now: int, *, as_json: bool) -> None:
+def _list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
 
     if as_json:
         say_json({"inDoubt": [msgspec.to_builtins(one) | {"task": task} for task, one in known]})

@@ -19,9 +19,17 @@ from adjourn.host import group_of, keys, now, process
 from adjourn.log import decode, digest, kinds
 from adjourn.log.canonical import canonical
 from adjourn.store import Head, Store
-from adjourn.tasks import Block, Fact, Ledger, Sitting, Task, following, is_alive
-from adjourn.tasks.decision import Call
-from adjourn.tasks.session import Session
+from adjourn.tasks import (
+    Block,
+    Fact,
+    Ledger,
+    Session,
+    SessionIdentity,
+    Task,
+    ToolRequest,
+    following,
+    is_alive,
+)
 
 MAX_TEXT = 2_000
 _TAIL = 1_000
@@ -34,12 +42,14 @@ class SessionJournal:
     def __init__(self, store: Store, found: SessionState, *, client: str = "") -> None:
         self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
         policy, text = _permissions(found)
-        sitting = Sitting(process.current(), group_of(process.current(), found.repo_path), client[:100])
+        sitting = SessionIdentity(
+            process.current(), group_of(process.current(), found.repo_path), client[:100]
+        )
         self.session = Session(self.task, policy, sitting, policy_text=text)
 
     def open(self) -> None:
         """Sit down. Raises `HeldError` while another server that lives has the session."""
-        anchors.check(self.task, self.session.sitting.root)
+        anchors.check(self.task, self.session.identity.root)
         self.session.open()
 
     def admit(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
@@ -47,7 +57,7 @@ class SessionJournal:
 
         No call is put down as one with an effect: what a killed server left half done is seen from git, and finished.
         """
-        call = Call(tool=tool, digest=digest(canonical(_plain(arguments))), effectful=False)
+        call = ToolRequest(tool=tool, digest=digest(canonical(_plain(arguments))), effectful=False)
         admitted = self.session.admit([call])[0]
         decision = admitted.decision
         if isinstance(decision, Block):

@@ -199,7 +199,7 @@ def test_a_session_that_another_client_works_on_is_named_and_not_taken(url: str)
                 "no_active_session",
                 [started["session_id"]],
             )
-            assert "worked on by others" in held["message"]
+            assert "other clients hold" in held["message"]
             assert (await call(first, "get_session_status"))["session_id"] == started["session_id"]
 
     anyio.run(talk)

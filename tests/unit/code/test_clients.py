@@ -29,11 +29,11 @@ def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> No
     is told, and can have it back in the same way."""
     first, second = ClientConnection(), ClientConnection()
     started = sessions.start(first, WANTED, ".")["session_id"]
-    with pytest.raises(FlowError, match="worked on by others"):
+    with pytest.raises(FlowError, match="other clients hold"):
         sessions.status(second, ".")
     with first.calling():
         first.heard = time.monotonic() - SILENCE - 1
-        with pytest.raises(FlowError, match="worked on by others"):
+        with pytest.raises(FlowError, match="other clients hold"):
             sessions.status(second, ".")
     first.heard = time.monotonic() - SILENCE - 1
     assert sessions.status(second, ".")["checkpoint_session_id"] == started

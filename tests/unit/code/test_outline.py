@@ -201,11 +201,11 @@ def test_structure_refuses_what_it_cannot_parse(tmp_path: Path) -> None:
     """An unknown language, a binary file and a path outside are errors that say so."""
     write(tmp_path, {"r/data.bin": b"\0\1", "r/a.txt": "x", "out.py": "x = 1"})
     repository = CodeRepository(str(tmp_path / "r"))
-    with pytest.raises(InvalidError, match="no grammar reads 'klingon'"):
+    with pytest.raises(InvalidError, match="no grammar for language 'klingon'"):
         analyze_structure(repository, code="x", language="klingon")
     with pytest.raises(InvalidError, match="binary"):
         analyze_structure(repository, "data.bin")
-    with pytest.raises(InvalidError, match="no grammar"):
+    with pytest.raises(InvalidError, match="has no grammar"):
         analyze_structure(repository, "a.txt")
     with pytest.raises(RefusedError, match="outside"):
         analyze_structure(repository, "../out.py")

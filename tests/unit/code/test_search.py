@@ -88,9 +88,9 @@ def test_a_leading_dash_is_a_pattern(repository: CodeRepository) -> None:
     [
         ("(", {}, "unclosed group"),
         ("a", {"file_type": "klingon"}, "unrecognized file type"),
-        ("", {}, "not a pattern"),
-        ("a\0b", {}, "not a pattern"),
-        ([], {}, "no pattern"),
+        ("", {}, "invalid pattern"),
+        ("a\0b", {}, "invalid pattern"),
+        ([], {}, "patterns is empty"),
     ],
 )
 def test_errors_are_told_in_the_words_of_ripgrep(

@@ -242,7 +242,7 @@ def test_doctor_says_what_cannot_be_searched_with() -> None:
     )
     told = {one.code: one for one in findings(bare)}
     assert [code for code, one in told.items() if one.severity == "error"] == ["code-ripgrep"]
-    assert "go: not installed are tree-sitter-go" in told["code-grammars"].message
+    assert "go: packages not installed: tree-sitter-go" in told["code-grammars"].message
     assert told.keys() == {"code-ripgrep", "code-grammars", "code-watching", "code-ctags"}
     assert all(one.help for one in told.values())
 

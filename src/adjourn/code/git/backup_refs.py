@@ -1,4 +1,4 @@
-"""Work that is about to be reverted or dropped, kept under `refs/adjourn/kept/<session>/<n>`.
+"""Backup refs: work that is about to be reverted or dropped, under `refs/adjourn/kept/<session>/<n>`.
 
 Owns: making such refs, and listing those of a session. Must never: change the work tree, the index, or a branch.
 """
@@ -27,7 +27,7 @@ _AUTHOR = {
 
 
 class BackupRef(msgspec.Struct):
-    """Where work was put. `restore` is the command that brings it back."""
+    """A backup of work. `restore` is the command that restores it."""
 
     ref: str
     why: str
@@ -36,7 +36,7 @@ class BackupRef(msgspec.Struct):
 
 
 def back_up_files(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
-    """Keep files as they are in the work tree now, byte by byte. One that is not there is kept as gone."""
+    """Back up files of the work tree, byte for byte. A missing file is recorded as deleted."""
     with tempfile.TemporaryDirectory(prefix="adjourn-") as folder:
         environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         git.run("read-tree", "HEAD", environment=environment)
@@ -46,23 +46,23 @@ def back_up_files(git: Git, session: str, paths: Sequence[str], why: str) -> Bac
 
 
 def back_up_index(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
-    """Keep the index, of which `paths` are not as they were committed last."""
+    """Back up the git index, in which `paths` differ from HEAD."""
     return _back_up_tree(git, session, git.line("write-tree"), why, paths)
 
 
 def back_up_branch(git: Git, session: str, name: str, why: str) -> BackupRef:
-    """Keep a branch's commits."""
+    """Back up a branch's commits."""
     ref = _next(git, session, git.commit(f"refs/heads/{name}"))
     return BackupRef(ref, why, [], _BRANCH.format(ref=ref))
 
 
 def drop(git: Git, held: BackupRef) -> None:
-    """Give up what was kept, because it is back where it was."""
+    """Delete a backup whose content was restored."""
     git.run("update-ref", "-d", held.ref)
 
 
 def list_backups(git: Git, session: str) -> list[BackupRef]:
-    """Everything that is kept of a session."""
+    """All backups of a session, the oldest first."""
     return [_found(git, ref) for ref in _refs(git, session)]
 
 
@@ -75,7 +75,7 @@ def _found(git: Git, ref: str) -> BackupRef:
 
 
 def _entries(git: Git, paths: Sequence[str]) -> bytes:
-    """Lines of an index: neither filters nor settings of line ends have a say in what is kept."""
+    """Lines of an index file; no filter and no line-ending setting applies to the backup."""
     modes = {path: _mode(git.path_of(path)) for path in paths}
     plain = [path for path, mode in modes.items() if mode.startswith("100")]
     quoted = "\n".join('"' + "".join(f"\\{byte:03o}" for byte in as_bytes(path)) + '"' for path in plain)
@@ -96,7 +96,7 @@ def _entries(git: Git, paths: Sequence[str]) -> bytes:
 
 
 def _mode(path: str) -> str:
-    """What git would call a file; "0" for what it has no name for, or is not there."""
+    """The git mode of a file; "0" for a missing file or a type that git does not track."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -109,12 +109,12 @@ def _mode(path: str) -> str:
 
 
 def is_submodule(path: str) -> bool:
-    """Whether a repository of its own is there."""
+    """Whether the path is a repository of its own."""
     return os.path.isdir(path) and not os.path.islink(path) and os.path.lexists(os.path.join(path, ".git"))
 
 
 def exists(path: str) -> bool:
-    """Whether git would have something to say of what is at a place."""
+    """Whether the path exists as something that git can track."""
     return _mode(path) != "0"
 
 

@@ -1,4 +1,4 @@
-"""The branch of a session: its name, making it, going to another one.
+"""The branch of a session: naming, creating, checking out and deleting it.
 
 Owns: the naming, `start_branch`, `check_out`, `delete`. Must never: overwrite what is not committed.
 """
@@ -17,7 +17,7 @@ FALLBACKS = ("main", "master", "develop")
 
 
 class BranchError(AdjournError):
-    """A branch cannot be made or left; a person has to look."""
+    """A branch cannot be created or left; the user must intervene."""
 
 
 class BranchName(NamedTuple):
@@ -30,32 +30,32 @@ def branch_name(session: str, base: str) -> str:
 
 
 def parse(branch: str) -> BranchName | None:
-    """Session and base (as it is written in the name) of a task branch; None for another branch."""
+    """Session and base (as written in the name) of a task branch; None for any other branch."""
     found = _NAME.fullmatch(branch)
     return BranchName(found["session"], found["base"] or "") if found else None
 
 
 def base_of(git: Git, branch: str) -> str:
-    """The branch that a task branch came from: the one whose name is written like that, the nearest of several. "" for none."""
+    """The base of a task branch: the branch that its name encodes, the nearest of several; "" for none."""
     parsed = parse(branch)
     if parsed is None:
         return ""
     others = [name for name in git.branches() if not name.startswith(PREFIX)]
     if parsed.base:
         found = [name for name in others if name.replace("/", "__") == parsed.base]
-    else:  # made before the name told it
+    else:  # older names do not encode the base
         found = [name for name in FALLBACKS if name in others]
     return min(found, key=lambda base: count(git, base, branch), default="")
 
 
 def start_branch(git: Git, session: str) -> tuple[str, str]:
-    """Make the session's branch of the one that is checked out, and go there; what is not committed comes along.
+    """Create the session's branch from the current one, and check it out; uncommitted changes are carried over.
 
-    Returns the branch and its base. A branch that a killed server had just made is taken as it is. Raises `BranchError`.
+    Returns the branch and its base. A branch that a killed server had just created is reused. Raises `BranchError`.
     """
     here = git.branch()
     if not here:
-        raise BranchError("HEAD is detached: there is no branch to come back to", "check out a branch")
+        raise BranchError("HEAD is detached: no branch to return to", "check out a branch")
     if not git.commit():
         raise BranchError(f"branch {here} has no commit yet", "make a first commit")
     parsed = parse(here)
@@ -64,7 +64,7 @@ def start_branch(git: Git, session: str) -> tuple[str, str]:
             return here, base
         raise BranchError(
             f"{here} is the branch of another session",
-            "merge or delete it with cleanup_stale_branches, or check out the branch to work from",
+            "merge or delete it with cleanup_stale_branches, or check out another branch",
         )
     branch = branch_name(session, here)
     try:
@@ -73,23 +73,23 @@ def start_branch(git: Git, session: str) -> tuple[str, str]:
         else:
             git.run("checkout", "--quiet", "--no-track", "-b", branch, seconds=WITH_HOOKS)
     except GitError as error:
-        raise BranchError(f"branch {branch} cannot be made: {error.message}", error.remedy) from error
+        raise BranchError(f"cannot create branch {branch}: {error.message}", error.remedy) from error
     return branch, here
 
 
 def check_out(git: Git, branch: str) -> None:
-    """Check out a branch; what is not committed comes along, or nothing is done. Raises `BranchError`."""
+    """Check out a branch and carry uncommitted changes over, or change nothing. Raises `BranchError`."""
     try:
         git.run("checkout", "--quiet", "--no-overwrite-ignore", branch, "--", seconds=WITH_HOOKS)
     except GitError as error:
         raise BranchError(
-            f"{branch} cannot be checked out: {error.message}",
-            "commit or stash what is in the way, then submit again",
+            f"cannot check out {branch}: {error.message}",
+            "commit or stash the conflicting changes, then submit again",
         ) from error
 
 
 def delete(git: Git, branch: str) -> None:
-    """Delete a branch, merged or not: the caller has kept what it should."""
+    """Delete a branch, merged or not; the caller must have backed up its commits."""
     git.run("branch", "-D", "--", branch)
 
 

@@ -1,7 +1,7 @@
-"""What a session changed: listed, shown, discarded, committed.
+"""The files that a session changed: listing, showing, discarding and committing them.
 
-Owns: which files count as changes, and acting on those that were decided on. Must never: touch a file that nobody decided on, nor revert
-one that is not first kept under a ref.
+Owns: which files count as changes, and acting on decisions about them. Must never: touch a file without a decision, nor revert
+one that is not backed up under a ref first.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ MAX_DIFF = 60_000
 MAX_SHOWN = 8 << 20
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=dirty")
 MAX_NOTED = 5_000
-"""Files that were changed before a session began and are remembered one by one."""
+"""Number of files changed before a session that are recorded one by one."""
 MAX_HASHED = 64 << 20
 MAX_KEPT_FILE = 10 << 20
 MAX_KEPT = 200 << 20
-"""How much of what was there before a session is kept at its start. What a session discards is kept whole, whatever its size."""
+"""Bytes of earlier changes that are backed up when a session starts. What a session discards is always backed up whole."""
 _OURS = (".code-intel/", ".aex/adjourn.db", ".aex/checkpoints/", ".aex/runs/")
 _TYPES = {"A": "added", "D": "deleted"}
 ChangeType = Literal["added", "modified", "deleted"]
 
 
 class CommitError(AdjournError):
-    """git made no commit: a hook of the user said no, or nobody has said who commits."""
+    """git made no commit: a hook rejected it, or no author is configured."""
 
 
 class DiscardError(AdjournError):
-    """A file cannot be brought back without losing another one."""
+    """A file cannot be restored without losing another one."""
 
 
 class FileChange(msgspec.Struct, kw_only=True):
-    """A file that is not as it was in the base. `before`: it was changed before the session began, and not since."""
+    """A file that differs from the base. `before`: it changed before the session started, and not since."""
 
     path: str
     change_type: ChangeType
@@ -53,13 +53,13 @@ class FileChange(msgspec.Struct, kw_only=True):
 
 
 def dirty_files(git: Git) -> dict[str, str]:
-    """Path → digest of what is there, of every file that is not as it was committed last."""
+    """Path → content digest of every file that differs from HEAD."""
     paths = _against(git, "HEAD") | dict.fromkeys(_untracked(git), "A")
     return {path: content_id(git, path) for path in list(paths)[:MAX_NOTED]}
 
 
 def small_enough_to_back_up(git: Git, paths: Iterable[str]) -> list[str]:
-    """Those of the files that can be kept without a long wait; a large file that nobody decides on is not touched anyway."""
+    """The files small enough to back up quickly. A larger file is never touched without a decision."""
     kept_paths, total = [], 0
     for path in paths:
         try:
@@ -75,7 +75,7 @@ def small_enough_to_back_up(git: Git, paths: Iterable[str]) -> list[str]:
 
 
 def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange]:
-    """Every change since `base` (a commit), committed or not, without those of this program's own files."""
+    """Every change since the commit `base`, committed or not, without this program's own files."""
     untracked = dict.fromkeys(_untracked(git), "A")
     found = _against(git, base) | untracked
     waiting = _against(git, "HEAD") | untracked
@@ -90,7 +90,7 @@ def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange
 
 
 def with_diff(git: Git, base: str, change: FileChange) -> FileChange:
-    """The change with its difference to `base`, cut where it is long; that of a very large file is left out."""
+    """The change with its diff to `base`, truncated to `MAX_DIFF` bytes; a very large file has none."""
     untracked = change.change_type == "added" and not git.fields("ls-files", "-z", "--", change.path)
     against = (
         ("--no-index", "--", "/dev/null", f"./{change.path}") if untracked else (base, "--", change.path)
@@ -104,7 +104,7 @@ def with_diff(git: Git, base: str, change: FileChange) -> FileChange:
 
 
 def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> backup_refs.BackupRef | None:
-    """Bring files back to what they were in `base`: what they are now is kept under a ref first. Raises `DiscardError`."""
+    """Restore files to their content in `base`, after backing them up under a ref. Raises `DiscardError`."""
     if not changes:
         return None
     paths = [change.path for change in changes]
@@ -122,23 +122,23 @@ def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) ->
 
 
 def _check_room(git: Git, discarded: Sequence[str]) -> None:
-    """Bringing a file back must not delete what nobody discards: git clears whatever is in its place."""
+    """Check that restoring deletes no other file: git clears whatever is in the way."""
     gone = set(discarded)
     for path in discarded:
         if backup_refs.is_submodule(git.path_of(path)):
             raise DiscardError(
-                f"{path} is a repository of its own, and is not brought back here",
+                f"cannot restore {path}: it is a submodule",
                 f"run `git submodule update -- {path}`, or keep it",
             )
         other = next((other for other in _in_place_of(git, path) if other not in gone), None)
         if other is not None:
             raise DiscardError(
-                f"{path} cannot come back while {other} is in its place", "discard both, or keep both"
+                f"cannot restore {path}: {other} is in its place", "discard both, or keep both"
             )
 
 
 def _in_place_of(git: Git, path: str) -> Iterator[str]:
-    """Files that are where a file would have to be: a folder of its name, or a file with the name of its folder."""
+    """Files in the way of a file: those in a folder of its name, or a file with the name of its folder."""
     parts = path.split("/")
     above = ("/".join(parts[:count]) for count in range(1, len(parts)))
     yield from (
@@ -151,7 +151,7 @@ def _in_place_of(git: Git, path: str) -> Iterator[str]:
 
 
 def commit(git: Git, paths: Sequence[str], message: str) -> str:
-    """Commit these files as they are now, and nothing else that may be staged. "" when they are all as committed last."""
+    """Commit these files, and nothing else that may be staged. Returns the commit; "" if none of them differs from HEAD."""
     waiting = set(_against(git, "HEAD")) | set(_untracked(git))
     wanted = [path for path in paths if path in waiting]
     if not wanted:
@@ -169,14 +169,12 @@ def commit(git: Git, paths: Sequence[str], message: str) -> str:
         git.with_paths("commit", "--quiet", "--only", "-m", text, paths=wanted, seconds=WITH_HOOKS)
     except GitError as error:
         said = f"{error.message}\n{error.output}".strip()
-        raise CommitError(
-            f"nothing was committed: {said}", "mend what it names, then submit again"
-        ) from error
+        raise CommitError(f"git made no commit: {said}", "fix what git reports, then submit again") from error
     return git.commit()
 
 
 def content_id(git: Git, path: str) -> str:
-    """What tells a file's content from another one; "" for one that is not there."""
+    """An id of a file's content; "" for a missing file."""
     full = git.path_of(path)
     try:
         status = os.lstat(full)
@@ -193,18 +191,18 @@ def content_id(git: Git, path: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a file is one that this program writes for itself."""
+    """Whether this program writes the file for its own use."""
     return path.startswith(_OURS)
 
 
 def _against(git: Git, base: str) -> dict[str, str]:
-    """Path → letter, of tracked files that are not as they are in `base`."""
+    """Path → status letter of tracked files that differ from `base`."""
     fields = git.fields(*_DIFF, "--name-status", "-z", base, "--")
     return dict(zip(fields[1::2], fields[::2], strict=True))
 
 
 def _untracked(git: Git) -> list[str]:
-    """Files that git does not know. A repository in the repository (a linked work tree, say) is not one."""
+    """Untracked files, without nested repositories (such as a linked work tree)."""
     found = git.fields("ls-files", "--others", "--exclude-standard", "-z")
     return [path for path in found if not path.endswith("/") and not is_ours(path)]
 

@@ -1,7 +1,7 @@
 """Running git.
 
-Owns: which commands run what the repository names, settings that make git answer the same everywhere, its time-out, its errors in words,
-and how names that are not UTF-8 are written. Must never: change a configuration, or ask anything of a terminal.
+Owns: which commands may run the repository's programs, settings for stable output, time-outs, error messages,
+and the text form of names that are not UTF-8. Must never: change a configuration, or prompt on a terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _USERS = (
     "GIT_EXEC_PATH",
     "GIT_CEILING_DIRECTORIES",
 )
-"""What of the caller's variables holds where hooks run; any other of git's may name another repository, or change what is printed."""
+"""The caller's variables that are passed on where hooks run; any other git variable could name another repository or change the output."""
 _ALWAYS = (
     "-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "-c", "submodule.recurse=false",
     "-c", "merge.autoStash=false", "--literal-pathspecs",
@@ -40,12 +40,12 @@ _WITHOUT_FILES = frozenset({
     "branch", "commit-tree", "diff-tree", "for-each-ref", "log", "merge-base", "read-tree", "rev-list", "rev-parse",
     "symbolic-ref", "update-ref", "write-tree",
 })  # fmt: skip
-"""The commands that look into no file of the work tree, so that no filter has to be switched off for them."""
+"""The commands that read no file of the work tree, so that no filter has to be disabled for them."""
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def as_text(name: bytes) -> str:
-    r"""A name as text: itself, or with `\xNN` for the bytes that are no UTF-8 (and then for backslashes). `as_bytes` is the way back."""
+    r"""A name as text, with `\xNN` for bytes that are not UTF-8 (and then for backslashes). `as_bytes` reverses it."""
     with suppress(UnicodeDecodeError):
         text = name.decode()
         if not _ESCAPED.search(text):
@@ -60,7 +60,7 @@ def as_bytes(name: str) -> bytes:
 
 
 class GitError(AdjournError):
-    """git refused. `message` has its own words, `output` what it printed beside them."""
+    """A git command failed. `message` holds git's error, `output` its standard output."""
 
     def __init__(self, message: str, remedy: str = "", output: str = "") -> None:
         super().__init__(message, remedy)
@@ -82,7 +82,7 @@ class Git:
         settings: Iterable[str] = (),
         fine: int = 0,
     ) -> bytes:
-        """What a command prints. Every text is as `as_text` writes it. Raises `GitError` where the exit code is above `fine`."""
+        """Run a command and return its output. Raises `GitError` if the exit code is above `fine`."""
         words, variables = self._command(arguments[0], environment or {})
         command = GitCommand([*words, *_ALWAYS, *settings], variables)
         code, printed, said = self._done(command, arguments, given, seconds)
@@ -90,12 +90,13 @@ class Git:
             told, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
             raise GitError(
                 f"git {arguments[0]}: {(told or text or 'failed')[:2000]}",
-                "see the message of git",
+                "fix what git reports, then retry",
                 text[:8000],
             )
         if len(printed) > MAX_OUTPUT:
             raise InvalidError(
-                f"git {arguments[0]} printed {len(printed)} bytes", "the repository has too many changes"
+                f"git {arguments[0]} printed {len(printed)} bytes (limit {MAX_OUTPUT})",
+                "commit or discard some changes first",
             )
         return printed
 
@@ -131,12 +132,13 @@ class Git:
             except subprocess.TimeoutExpired as error:
                 _end(process)
                 raise GitError(
-                    f"git {arguments[0]} took longer than {seconds:.0f} s", "see what it waits for"
+                    f"git {arguments[0]} timed out after {seconds:.0f} s",
+                    "check for a lock, a prompt or a slow hook, then retry",
                 ) from error
         return process.returncode, printed, said
 
     def line(self, *arguments: str) -> str:
-        """The one line that a command prints."""
+        """The single line that a command prints."""
         return as_text(self.run(*arguments).strip())
 
     def lines(self, *arguments: str) -> list[str]:
@@ -154,18 +156,18 @@ class Git:
         return True
 
     def with_paths(self, *arguments: str, paths: Iterable[str], seconds: float = SECONDS) -> bytes:
-        """A command that takes any number of paths, each as it is."""
+        """Run a command on any number of literal paths."""
         listed = b"\0".join(as_bytes(path) for path in paths)
         return self.run(
             *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", given=listed, seconds=seconds
         )
 
     def path_of(self, path: str) -> str:
-        """Where a path that git names is."""
+        """The absolute path of a path that git names."""
         return os.path.join(self.root, os.fsdecode(as_bytes(path)))
 
     def named(self, full: str) -> str:
-        """How git names what is at a place."""
+        """The git name of an absolute path."""
         return as_text(os.fsencode(os.path.relpath(full, self.root)))
 
     # --- looking
@@ -178,14 +180,14 @@ class Git:
             return ""
 
     def commit(self, name: str = "HEAD") -> str:
-        """The commit that a name stands for; "" where there is none."""
+        """The commit that a name refers to; "" for none."""
         try:
             return self.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except GitError:
             return ""
 
     def branches(self, pattern: str = "") -> list[str]:
-        """Local branches, of which the name begins with `pattern`."""
+        """Local branches whose name starts with `pattern`."""
         found = self.lines("for-each-ref", "--format=%(refname:strip=2)", "refs/heads/")
         return [name for name in found if name.startswith(pattern)]
 
@@ -195,7 +197,7 @@ class Git:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it started: politely, so that it takes its lock files away."""
+    """Terminate git and its children: SIGTERM first, so that git removes its lock files."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,6 +1,6 @@
-"""Merging a session's branch into the one it came from.
+"""Merges a session's branch into its base branch.
 
-Owns: `merge`, `abort_interrupted`. Must never: leave a merge half done, touch one that is not the session's, or lose what is staged or not committed.
+Owns: `merge`, `abort_interrupted`. Must never: leave a merge unfinished, touch another merge in progress, or lose staged or uncommitted changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IN_PROGRESS = (_MERGE_HEAD, "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 class MergeError(BranchError):
-    """A merge did not go through, and was undone. `conflicts` are the files that both sides changed."""
+    """A merge failed and was undone. `conflicts` lists the files that both sides changed."""
 
     def __init__(self, message: str, remedy: str, conflicts: Sequence[str] = ()) -> None:
         super().__init__(message, remedy)
@@ -27,14 +27,14 @@ class MergeError(BranchError):
 
 
 def merge(git: Git, branch: str, base: str) -> bool:
-    """Merge a task branch into its base, and check that out. False when there was nothing to merge.
+    """Merge a task branch into its base, and check the base out. Returns False if there was nothing to merge.
 
-    A merge that does not go through is undone, and the branch that was checked out is checked out again: `MergeError`.
+    Raises `MergeError` after undoing a failed merge and checking out the previous branch again.
     """
     here = git.branch()
     _check_ready(git, here, branch, base)
     for held in backup_refs.list_backups(git, _session(branch)):
-        if held.why == _STAGED:  # by a merge that was cut off
+        if held.why == _STAGED:  # left by an interrupted merge
             _restage(git, held)
     if here != base:
         check_out(git, base)
@@ -52,47 +52,45 @@ def merge(git: Git, branch: str, base: str) -> bool:
 
 
 def abort_interrupted(git: Git, session: str, branch: str) -> backup_refs.BackupRef | None:
-    """Undo a merge of this branch that was cut off: what it had come to is kept."""
+    """Abort an interrupted merge of this branch, after backing up its result so far."""
     if git.commit(_MERGE_HEAD) != git.commit(f"refs/heads/{branch}"):
         return None
     changed = git.fields(
         "diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--"
     )
-    held = backup_refs.back_up_files(git, session, changed, "half a merge that was undone")
+    held = backup_refs.back_up_files(git, session, changed, "an interrupted merge")
     git.run("merge", "--abort")
     return held
 
 
 def _check_ready(git: Git, here: str, branch: str, base: str) -> None:
     if not here:
-        raise MergeError("HEAD is detached: there is no branch to come back to", "check out a branch")
+        raise MergeError("HEAD is detached: no branch to return to", "check out a branch")
     if not git.commit(f"refs/heads/{base}"):
-        raise MergeError(
-            f"{base}, the base of {branch}, does not exist any more", "make it, then submit again"
-        )
+        raise MergeError(f"{base}, the base of {branch}, no longer exists", "create it, then submit again")
     if other := next((name for name in _IN_PROGRESS if git.commit(name)), ""):
         what = other.removesuffix("_HEAD").lower().replace("_", "-")
         raise MergeError(
-            f"a {what} that is not of this session is under way here, and is left alone",
-            f"finish it, or give it up with `git {what} --abort`, then submit again",
+            f"another {what} is in progress in this work tree",
+            f"finish it, or abort it with `git {what} --abort`, then submit again",
         )
 
 
 def _check_untracked(git: Git, branch: str) -> None:
-    """Files that git ignores it overwrites. Raise `MergeError` where the branch brings one that is there."""
+    """Raise `MergeError` if the branch adds a file that exists untracked: git overwrites ignored files."""
     added = git.fields(
         "diff", "--name-only", "--no-renames", "--diff-filter=A", "-z", "HEAD", f"refs/heads/{branch}"
     )
     there = [path for path in added if os.path.lexists(git.path_of(path))]
     if there:
         raise MergeError(
-            f"{branch} brings {', '.join(there[:10])}, which is there and not under git",
-            "move it away, then submit again",
+            f"merging {branch} would overwrite untracked files: {', '.join(there[:10])}",
+            "move them away, then submit again",
         )
 
 
 def _merge(git: Git, branch: str, base: str) -> None:
-    """A merge commit, or `MergeError` with everything as it was."""
+    """Make a merge commit, or raise `MergeError` with nothing changed."""
     try:
         git.run(
             "merge", "--no-ff", "--commit", "--no-squash", "--no-edit", "-m", f"Merge {branch}", f"refs/heads/{branch}",
@@ -108,17 +106,17 @@ def _merge(git: Git, branch: str, base: str) -> None:
         git.run("merge", "--abort")
     what = f"conflicts in {', '.join(conflicts)}" if conflicts else why
     raise MergeError(
-        f"{branch} was not merged into {base}: {what}. The merge was undone",
-        f"merge {base} into {branch}, resolve it there and commit, then submit again",
+        f"cannot merge {branch} into {base} (the merge was undone): {what}",
+        f"merge {base} into {branch}, resolve the conflicts there and commit, then submit again",
         conflicts,
     )
 
 
 @contextmanager
 def _unstaged(git: Git, branch: str) -> Iterator[None]:
-    """Take out of the index what is staged and not touched by a merge, and put it back: git merges into no other index.
+    """Unstage files that the merge does not touch, and stage them again afterwards: git merges only into a clean index.
 
-    Meanwhile it is kept under a ref, which is dropped only when all is back.
+    Meanwhile a ref backs the index up; it is deleted only after everything is staged again.
     """
     merged = set(git.fields("diff", "--name-only", "--no-renames", "-z", "HEAD", f"refs/heads/{branch}"))
     staged = git.fields(

@@ -1,4 +1,4 @@
-"""What sessions that are over left behind: their branches, listed, merged or deleted.
+"""Branches of finished sessions: listing, merging and deleting them.
 
 Owns: `find_stale`, `clean_up`. Must never: drop commits without a ref that keeps them, or touch the branch of a session that is worked on.
 """
@@ -19,7 +19,7 @@ Action = Literal["delete", "merge"]
 
 
 class StaleBranch(msgspec.Struct):
-    """A branch of a session that is over. `base_branch` is None where its name does not tell."""
+    """A branch of a finished session. `base_branch` is None if its name does not encode one."""
 
     name: str
     session_id: str
@@ -29,7 +29,7 @@ class StaleBranch(msgspec.Struct):
 
 
 class CleanupResult(msgspec.Struct, omit_defaults=True):
-    """What cleaning up did."""
+    """The result of a cleanup."""
 
     deleted_branches: list[str] = []
     merged_branches: list[str] = []
@@ -39,7 +39,7 @@ class CleanupResult(msgspec.Struct, omit_defaults=True):
 
 
 def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> list[StaleBranch]:
-    """Task branches that no work tree but this one has checked out, and that belong to none of the sessions `excluded_sessions`."""
+    """Task branches that no other work tree has checked out, and that belong to none of `excluded_sessions`."""
     elsewhere = _checked_out_elsewhere(git)
     found = []
     for branch in git.branches(PREFIX):
@@ -56,7 +56,7 @@ def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> lis
 def clean_up(
     git: Git, session: str, action: Action, excluded_sessions: frozenset[str] = frozenset()
 ) -> CleanupResult:
-    """Merge or delete every stale branch. One that cannot be merged stays; the commits of one that is deleted are kept under a ref."""
+    """Merge or delete every stale branch. A branch that cannot be merged stays; a deleted branch is backed up under a ref."""
     done = CleanupResult()
     branches = find_stale(git, excluded_sessions)
     here = git.branch()
@@ -75,7 +75,7 @@ def _clean_up(git: Git, session: str, action: Action, found: StaleBranch, done: 
     here = git.branch()
     base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
     if not base:
-        raise BranchError(f"{found.name}: the branch that it came from is gone", "merge or delete it by hand")
+        raise BranchError(f"the base branch of {found.name} no longer exists", "merge or delete it by hand")
     if action == "merge":
         if merge(git, found.name, base):
             done.merged_branches.append(found.name)

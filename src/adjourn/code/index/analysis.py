@@ -1,6 +1,6 @@
-"""Everything the index keeps about one file, from its bytes alone.
+"""Everything that the index stores about one file, computed from its bytes alone.
 
-Owns: `Analysis` and `analyse`, a pure function: files of equal bytes and language are analysed once. Must never: read a file.
+Owns: `Analysis` and `analyse`, a pure function: files of equal bytes and language are analyzed once. Must never: read a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SNIFFED = 8_192
 
 
 class Analysis(msgspec.Struct, frozen=True, array_like=True):
-    """`engine` says who told the symbols: a grammar, Universal Ctags, nobody (`words`); `skipped`: not even words."""
+    """`engine` is the source of the symbols: `grammar`, `ctags`, `words` (no symbols) or `skipped` (not indexed)."""
 
     engine: str
     lines: int
@@ -33,19 +33,19 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
 
 
 def dialect(language: str, workspace: str) -> str:
-    """A language as it is understood here: another engine makes another analysis."""
+    """A language with the engine that analyzes it here: another engine gives another analysis."""
     if language != TEXT:
         return f"{language}+grammar" if has_grammar(language) else language
     return f"{language}+ctags" if ctags.program(workspace) else language
 
 
 def fingerprint(data: bytes, language: str) -> bytes:
-    """The key of an analysis: what was analysed, and as what."""
+    """The key of an analysis: a hash of the bytes and the dialect."""
     return hashlib.sha256(b"%s\0%s" % (language.encode(), data)).digest()[:16]
 
 
 def as_utf8(data: bytes) -> bytes | None:
-    """A text file's bytes in UTF-8 with the same lines; None where it is binary."""
+    """A text file's bytes in UTF-8 with the same lines; None for a binary file."""
     for mark, name in (
         (codecs.BOM_UTF8, ""),
         (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -57,7 +57,7 @@ def as_utf8(data: bytes) -> bytes | None:
 
 
 def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Analysis:
-    """What a file contains. `tags` are Universal Ctags' symbols, used where the language has no grammar."""
+    """Analyze a file. `tags` are Universal Ctags' symbols, used if the language has no grammar."""
     text = as_utf8(data)
     if text is None or len(text) > MAX_PARSED:
         return Analysis(SKIPPED, 0, [], [], "", [])

@@ -1,6 +1,6 @@
-"""Reading the index: pieces of code by the words they have.
+"""Searches the index for chunks of code by their words.
 
-Owns: ranking by words (BM25) and the weights of it. Must never: write.
+Owns: ranking by words (BM25) and its weights. Must never: write.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from adjourn.code.index.lookup import UNDER, IndexedFile
 
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
 _HALF = 12.0
-"""The BM25 value that is told as a score of one half."""
+"""The BM25 value that maps to a score of 0.5."""
 _MAX_TERMS = 32
 _PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
 _CHUNK = (
@@ -47,7 +47,7 @@ _COMMON = frozenset({
 
 
 class ChunkHit(NamedTuple):
-    """A piece of code of a file. `score` is between 0 and 1."""
+    """A chunk of a file. `score` is between 0 and 1."""
 
     place: IndexedFile
     id: int
@@ -62,7 +62,7 @@ class ChunkHit(NamedTuple):
 
 
 def search(index: CodeIndex, terms: Sequence[str], limit: int, under: str = "") -> list[ChunkHit]:
-    """The pieces, in a folder or file, that have the rarest of some words most often, best first."""
+    """The chunks in a folder or file that match the words, best BM25 score first."""
     different = list(dict.fromkeys(terms))
     telling = [term for term in different if term not in _COMMON] or different
     match = " OR ".join(f'"{term}"' for term in telling[:_MAX_TERMS])
@@ -73,14 +73,14 @@ def search(index: CodeIndex, terms: Sequence[str], limit: int, under: str = "") 
 
 
 def by_id(index: CodeIndex, numbers: Sequence[int], under: str = "") -> list[ChunkHit]:
-    """Those of some pieces that are in a folder or file of this work tree; with the first path of each."""
+    """Chunks by id, limited to a folder or file of this work tree, each with its first path."""
     listed = ", ".join(str(int(number)) for number in numbers)
     found = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
     return list({hit.id: hit for hit in reversed(list(found))}.values())
 
 
 def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | None:
-    """The piece of a file that has a name, the one nearest to a line where there are several."""
+    """The chunk of a file with a name; of several, the nearest to a line."""
     row = index.database.one(_NAMED, (index.tree, path, name, line))
     return _hit(row) if row else None
 

@@ -1,6 +1,6 @@
-"""A repository that is being looked at: its files, its index, and the thread that keeps the index up to date.
+"""An open repository: its files, its index, and the thread that keeps the index up to date.
 
-Owns: `Codebase`, the background thread, and what a reply says of the index. Must never: let a caller wait for indexing.
+Owns: `Codebase`, the background thread, and the index state in replies. Must never: make a caller wait for indexing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def can_watch() -> bool:
 
 
 class Codebase:
-    """A work tree with its index. Without `start` the index is only what an earlier one has left, or `sync` makes."""
+    """A work tree with its index. Without `start`, the index holds what an earlier process left, or what `sync` adds."""
 
     def __init__(self, path: str = ".") -> None:
         self.repository = CodeRepository(path)
@@ -58,7 +58,7 @@ class Codebase:
         self.close()
 
     def start(self, *, watch: bool = True) -> None:
-        """Bring the index up to date in the background, now and whenever files change (or, unwatched, after a question)."""
+        """Update the index in the background, now and whenever files change (without a watcher: after each query)."""
         if self.index is None or self._threads:
             return
         self._wake.set()
@@ -79,7 +79,7 @@ class Codebase:
             self.index = None
 
     def request_update(self) -> None:
-        """Somebody asks: have the index compared with the files soon, unless that was just done."""
+        """Schedule an update of the index, unless one just ran."""
         if time.monotonic() - self._last_sync > NUDGE_SECONDS:
             self._wake.set()
 
@@ -89,7 +89,7 @@ class Codebase:
         return dict(self._lookups)
 
     def state(self) -> dict[str, Any]:
-        """What a reply says of the index: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`."""
+        """The index state in replies: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`."""
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
         complete = self.index.synced() is not None
@@ -102,13 +102,13 @@ class Codebase:
         return {"state": "ready" if complete else "empty"}
 
     def complete(self) -> bool:
-        """Whether every file has been in the index at some time: then what it does not have was not there."""
+        """Whether the index has covered every file once."""
         return self.index is not None and self.index.synced() is not None
 
     def sync(self, deadline: Deadline | None = None, *, force: bool = False) -> SyncReport:
-        """Bring the index up to date and wait for it."""
+        """Update the index and wait until done."""
         if self.index is None:
-            raise AdjournError(f"there is no index: {self._reason}", "make the folder writable")
+            raise AdjournError(f"the index is unavailable: {self._reason}", "make .code-intel/ writable")
         self._busy = True
         try:
             return self.index.sync(deadline, force=force)
@@ -132,7 +132,7 @@ class Codebase:
                 return
             except _LaterError:
                 continue
-            except Exception as error:  # the thread must live: the next change is another chance
+            except Exception as error:  # the thread must survive: the next change retries
                 self._reason = f"the last update failed: {error}"
 
     def _update(self, deadline: Deadline) -> None:
@@ -148,7 +148,7 @@ class Codebase:
         self._progress = (0, 0)
 
     def embed(self, deadline: Deadline) -> None:
-        """Make the vectors that are missing, where there is a model, and have them used."""
+        """Compute missing vectors if a model is installed, and load them."""
         if self.index is None or not vectors.available():
             return
         contents = self.index.contents()
@@ -191,4 +191,4 @@ class Codebase:
 
 
 class _LaterError(Exception):
-    """Files may have changed: vectors can wait."""
+    """Files may have changed: the index update goes first."""

@@ -37,7 +37,7 @@ class _Tag(msgspec.Struct):
 
 @cache
 def program(workspace: str) -> str | None:
-    """Where Universal Ctags is, outside of the workspace; another ctags does not count."""
+    """The path of Universal Ctags, outside the workspace; None if not installed. Other ctags programs do not count."""
     found = find("ctags", workspace) or find("universal-ctags", workspace)
     if found is None:
         return None
@@ -51,7 +51,7 @@ def program(workspace: str) -> str | None:
 
 
 def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
-    """Symbols by path. Nothing where there is no ctags, or it fails: a file without symbols is still searched."""
+    """Symbols by path; empty if ctags is missing or fails: a file without symbols is still searched."""
     executable = program(cwd)
     wanted = [path for path in paths if "\n" not in path]
     if executable is None or not wanted:

@@ -1,6 +1,6 @@
-"""The index file: opened, made, and made anew where it is of no use.
+"""The index file: opened, created, and rebuilt if it is damaged or of another schema.
 
-Owns: connections, the schema's version, transactions. Must never: keep anything that cannot be made again.
+Owns: connections, the schema's version, transactions. Must never: hold anything that cannot be rebuilt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from adjourn.errors import RefusedError, StoreError
 
 SCHEMA = 2
-"""Goes up when the tables change, or when the same bytes would be analysed otherwise: then the index is made anew."""
+"""Incremented when the tables change, or when the same bytes would be analyzed differently; the index is then rebuilt."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30
 # Vectors are kept when all else is forgotten: they took longest, and their keys say what they are of.
@@ -44,14 +44,14 @@ class Database:
     def _opened(self) -> sqlite3.Connection:
         if os.path.lexists(self.path) and not stat.S_ISREG(os.lstat(self.path).st_mode):
             raise RefusedError(
-                f"{self.path} is not a regular file", "remove it; adjourn follows no link here"
+                f"{self.path} is not a regular file", "remove it; adjourn does not follow links here"
             )
         try:
             return self._made(_connect(self.path))
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-        # What is damaged is thrown away: all of it can be made again.
+        # A damaged index is deleted: all of it can be rebuilt.
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(self.path + ending)
@@ -88,7 +88,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        """All of it or none of it."""
+        """A write transaction: commits, or rolls back on an error."""
         with self._lock:
             cursor = self._writer.cursor()
             try:
@@ -103,7 +103,7 @@ class Database:
                 raise _failure(self.path, error) from error
 
     def empty(self) -> None:
-        """Forget everything but the vectors, and the numbers of work trees: other processes go on with theirs."""
+        """Delete everything but the vectors and the work-tree ids, which other processes still use."""
         with self.transaction() as cursor:
             cursor.execute("UPDATE tree SET synced = NULL")
             for table in _TABLES:
@@ -143,4 +143,6 @@ def _drop(connection: sqlite3.Connection) -> None:
 
 
 def _failure(path: str, error: sqlite3.Error) -> StoreError:
-    return StoreError(f"the index {path} cannot be used: {error}", "delete it if it lasts; it is made again")
+    return StoreError(
+        f"the index {path} cannot be used: {error}", "if this persists, delete the file; adjourn rebuilds it"
+    )

@@ -43,6 +43,6 @@ def load(name: str) -> tuple[Language, Query]:
 
 
 def missing() -> list[str]:
-    """The packages that the table of languages names and that are not installed."""
+    """The grammar packages that are not installed."""
     modules = {"tree_sitter", *(language.module for language in LANGUAGES)}
     return sorted(module.replace("_", "-") for module in modules if importlib.util.find_spec(module) is None)

@@ -1,6 +1,6 @@
-"""The index of one work tree: brought up to date, and its state.
+"""The index of one work tree: updating it, and its statistics.
 
-Owns: `CodeIndex`, what is out of date, and the order of the work. Must never: make a reader wait for it.
+Owns: `CodeIndex`, what is out of date, and the order of updates. Must never: block a reader.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SPARE = 2_000
 
 
 class SyncReport(msgspec.Struct, frozen=True):
-    """What bringing the index up to date did, in files. `partial`: stopped before the end."""
+    """The result of an update, in files. `partial`: stopped before the end."""
 
     added: int = 0
     modified: int = 0
@@ -47,11 +47,11 @@ class SyncReport(msgspec.Struct, frozen=True):
 
 
 _Status = tuple[int, int]
-"""A file's time in nanoseconds and its size: what tells whether it may have changed."""
+"""A file's time in nanoseconds and its size; a difference means that it may have changed."""
 
 
 class CodeIndex:
-    """What is known of a repository's files, for one of its work trees."""
+    """The index of a repository's files, for one of its work trees."""
 
     def __init__(self, repository: CodeRepository) -> None:
         self.repository = repository
@@ -80,7 +80,7 @@ class CodeIndex:
         return {"files": files, "distinct_contents": contents, "languages": languages}
 
     def sync(self, deadline: Deadline | None = None, *, force: bool = False) -> SyncReport:
-        """Compare every file with the index and take in what changed. `force` begins anew."""
+        """Compare every file with the index and index the changed ones. `force` rebuilds the index."""
         deadline = deadline or Deadline()
         began = time.monotonic()
         with self._syncing, _sync_lock(self._folder, deadline):
@@ -96,7 +96,7 @@ class CodeIndex:
         return msgspec.structs.replace(report, duration_ms=int((time.monotonic() - began) * 1000))
 
     def refresh(self, paths: Sequence[str]) -> SyncReport:
-        """Take in a few files that are known to have changed, without looking at the others."""
+        """Index a few files that are known to have changed, without checking the others."""
         with self._syncing:
             recorded: dict[str, _Status] = {}
             for path in paths:
@@ -108,7 +108,7 @@ class CodeIndex:
             return self._update_files(list(paths), recorded, Deadline(), whole=False)
 
     def contents(self) -> tuple[Any, ...]:
-        """Something that is another when the files' contents are."""
+        """A value that changes when the indexed contents do."""
         counted = "SELECT count(*), total(content), max(content) FROM file WHERE tree = ?"
         return self.database.all(counted, (self.tree,))[0]
 
@@ -125,7 +125,7 @@ class CodeIndex:
         return {path: (mtime, size) for path, mtime, size in rows}
 
     def _is_mostly_unused(self) -> bool:
-        """Whether most of the index is of contents that no work tree has any more: then it is made anew."""
+        """Whether no work tree uses most of the indexed contents any more; the index is then rebuilt."""
         self._forget_trees()
         row = self.database.one(
             "SELECT (SELECT count(*) FROM content), (SELECT count(DISTINCT content) FROM file)"
@@ -170,7 +170,7 @@ class CodeIndex:
 
 
 class _Update:
-    """Files that changed: those whose bytes are known cost a row, the others are analysed."""
+    """Indexes changed files: known contents need only a row, others are analyzed."""
 
     def __init__(self, index: CodeIndex, changed: list[str], errors: list[str], deadline: Deadline) -> None:
         self._index = index
@@ -180,7 +180,7 @@ class _Update:
         self._done: list[str] = []
 
     def run(self, gone: list[str]) -> list[str]:
-        """The paths that were taken in."""
+        """Index the changed files, and return the paths that were indexed."""
         database, tree = self._index.database, self._index.tree
         seen = [one for path in self._changed if (one := self._look(path))]
         have = writing.known(database, {one.hash for one in seen})
@@ -219,7 +219,7 @@ class _Update:
             try:
                 data = _read(os.path.join(root, path))
             except OSError:
-                continue  # it is gone again; the next look will tell
+                continue  # it was deleted meanwhile; the next sync notices
             if fingerprint(data, dialect(language, root)) == key:
                 yield key, AnalysisRequest(data, language, tags.get(path))
 
@@ -254,7 +254,7 @@ def _file_status(path: str) -> _Status | None:
 
 
 def _read(path: str) -> bytes:
-    """A file's bytes, through no link. Of one that is too long to be analysed, its beginning, which is all that is needed."""
+    """A file's bytes, not following links; of a file too long to analyze, only its beginning."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         return file.read(MAX_PARSED + 1)
@@ -262,7 +262,7 @@ def _read(path: str) -> bytes:
 
 @contextmanager
 def _sync_lock(folder: str, deadline: Deadline) -> Iterator[None]:
-    """One process at a time brings an index up to date; the lock ends with the process."""
+    """Hold the lock under which one process at a time updates an index; it is released with the process."""
     handle = os.open(
         os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
     )

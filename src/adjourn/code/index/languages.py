@@ -1,4 +1,4 @@
-"""The languages that are understood, and how a file's is told.
+"""The supported languages, and the language of a file.
 
 Owns: the table of languages and `language_of`. Must never: load a grammar.
 """
@@ -55,7 +55,7 @@ LANGUAGES = (
     Language("bash", (".sh", ".bash"), "tree_sitter_bash", ("bash",)),
 )
 TEXT = "text"
-"""A file that can be read but has no grammar here."""
+"""A text file without a grammar."""
 
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
 _BY_NAME = {language.name: language for language in LANGUAGES}
@@ -68,7 +68,7 @@ _FAMILIES = {"typescript": ("typescript", "tsx"), "c": ("c", "cpp"), "cpp": ("cp
 
 
 def language_of(path: str) -> str:
-    """The name of a file's language by its extension; `text` where it says nothing."""
+    """The name of a file's language by its extension; `text` for an unknown extension."""
     language = _BY_EXTENSION.get(os.path.splitext(path)[1].lower())
     return language.name if language else TEXT
 
@@ -81,7 +81,7 @@ def by_name(name: str) -> Language | None:
 
 @cache
 def matching_languages(name: str | None) -> frozenset[str] | None:
-    """Every language that a caller's word for one covers: `typescript` covers tsx, and C and C++ share headers.
+    """Every language that a given name covers: `typescript` covers tsx, and C and C++ share headers.
 
     None covers all of them. A name that the table does not know stands for itself: Universal Ctags may know it.
     """

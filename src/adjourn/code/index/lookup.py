@@ -1,6 +1,6 @@
 """Reading the index: names, definitions, and the files that have a word.
 
-Owns: the queries. Must never: write, or say anything of a file whose bytes have changed since.
+Owns: the queries. Must never: write, or answer from a file whose bytes have changed since.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match
 
 
 class IndexedFile(NamedTuple):
-    """A file as the index saw it."""
+    """A file as the index recorded it."""
 
     path: str
     mtime: int
@@ -56,7 +56,7 @@ class Definition(NamedTuple):
 
 
 def is_current(index: CodeIndex, place: IndexedFile) -> bool:
-    """Whether a file still is as it was when it was analysed: by its time and size, or its bytes where its time says nothing."""
+    """Whether a file is unchanged since its analysis: by time and size, or by its bytes if its time is `FRESH`."""
     if place.mtime == FRESH:
         return read_current(index, place) is not None
     try:
@@ -67,7 +67,7 @@ def is_current(index: CodeIndex, place: IndexedFile) -> bool:
 
 
 def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
-    """The bytes of a file, unless they may not be those that were analysed."""
+    """The bytes of a file; None if they may differ from the analyzed ones."""
     try:
         handle = os.open(
             f"{index.repository.root}/{place.path}",
@@ -88,7 +88,7 @@ def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
 
 
 def names_like(index: CodeIndex, part: str) -> list[str]:
-    """Names of symbols that contain a text, whatever the case; the nearest first."""
+    """Names of symbols that contain a text, ignoring case; the closest match first."""
     folded = part.casefold()
     if len(part) >= _TRIGRAM:
         quoted = part.replace('"', '""')
@@ -111,7 +111,7 @@ def names_like(index: CodeIndex, part: str) -> list[str]:
 
 
 def definitions(index: CodeIndex, names: Sequence[str], under: str) -> list[Definition]:
-    """Where symbols of these names are defined."""
+    """The definitions of symbols with these names."""
     found: list[Definition] = []
     for start in range(0, len(names), _PARAMETERS):
         part = names[start : start + _PARAMETERS]
@@ -130,7 +130,7 @@ def symbols_under(index: CodeIndex, under: str, limit: int) -> list[Definition]:
 
 
 def mentioning(index: CodeIndex, terms: Sequence[str], under: str) -> list[IndexedFile]:
-    """Files that have all of some words, in order of their paths."""
+    """Files that contain all the words, sorted by path."""
     if not terms:
         return []
     match = " AND ".join(f'"{term}"' for term in terms)
@@ -149,7 +149,7 @@ def skipped(index: CodeIndex, under: str) -> list[str]:
 
 
 def marks(index: CodeIndex, contents: Sequence[int]) -> dict[int, bytes]:
-    """Where contents comment, quote, import: packed, since few of many are looked at."""
+    """The packed region marks of contents."""
     found: dict[int, bytes] = {}
     for start in range(0, len(contents), _PARAMETERS):
         part = contents[start : start + _PARAMETERS]

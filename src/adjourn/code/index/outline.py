@@ -68,7 +68,7 @@ class Symbol(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Region(msgspec.Struct, frozen=True, array_like=True):
-    """A stretch of bytes that is a comment, string, import, type or export."""
+    """A byte range that is a comment, string, import, type or export."""
 
     kind: str
     start: int
@@ -84,7 +84,7 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Definition(NamedTuple):
-    """A definition before its place among the others is known. `name` of "" only contains."""
+    """A definition before nesting is resolved. A `name` of "" is only a container."""
 
     start: int
     end: int
@@ -97,7 +97,7 @@ class _Definition(NamedTuple):
 
 
 def outline(data: bytes, language: str) -> Outline | None:
-    """The outline of a file's bytes (UTF-8), or None where it would take longer than a hostile file deserves."""
+    """The outline of a file's bytes (UTF-8), or None if parsing would take too long."""
     from tree_sitter import QueryCursor  # noqa: PLC0415  # an extra
 
     _, query = load(language)
@@ -127,7 +127,7 @@ def outline(data: bytes, language: str) -> Outline | None:
 
 
 def parse(data: bytes, language: str) -> Node | None:
-    """The root of a file's syntax tree; None when time is up."""
+    """The root of a file's syntax tree; None after `PARSE_SECONDS`."""
     from tree_sitter import Parser  # noqa: PLC0415  # an extra
 
     deadline = time.monotonic() + PARSE_SECONDS
@@ -142,7 +142,7 @@ def parse(data: bytes, language: str) -> Node | None:
 
 
 def _is_hostile(root: Node) -> bool:
-    """Whether a tree is nested, or broken, as no one writes: a query's time grows with the square of both."""
+    """Whether a tree is nested or broken beyond any real code: query time grows with the square of both."""
     cursor = root.walk()
     count = root.descendant_count
     for place in range(count - 1, 0, -max(count // _SAMPLES, 1)):
@@ -161,7 +161,7 @@ def _is_hostile(root: Node) -> bool:
 def _keep(
     best: dict[int, _Definition], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str
 ) -> None:
-    """Of several patterns that match one name, the earlier says more about it."""
+    """Keep, of several patterns that match one name, the earliest: it is the most specific."""
     node, kind = captures[label][0], label.removeprefix("definition.")
     for named in captures.get("name", ()):
         place = named.start_byte
@@ -200,7 +200,7 @@ def _nested(data: bytes, found: list[_Definition]) -> list[Symbol]:
 
 
 def _owners(one: _Definition, parents: list[_Definition]) -> list[_Definition]:
-    """What a definition belongs to. A field is its class's, whichever method assigns it."""
+    """The enclosing definitions. A field belongs to its class, whichever method assigns it."""
     if one.kind == _FIELD:
         last = max((i for i, parent in enumerate(parents) if parent.kind in CLASSES), default=len(parents))
         return parents[: last + 1]
@@ -244,7 +244,7 @@ def _signature(data: bytes, node: Node) -> str:
 
 
 def _doc(data: bytes, node: Node) -> str:
-    """A docstring, or the comments just above."""
+    """The docstring, or the comments directly above."""
     body = node.child_by_field_name("body")
     first = _first(body)
     if first is not None and first.type == "expression_statement":
@@ -270,7 +270,7 @@ def _first(node: Node | None) -> Node | None:
 
 
 def _plain(text: str) -> str:
-    """A comment or docstring without its marks."""
+    """The text of a comment or docstring without its delimiters."""
     lines = [line.strip().strip("/*#!\"'").strip() for line in text[: 4 * MAX_DOC].split("\n")]
     return "\n".join(line for line in lines if line)[:MAX_DOC]
 
@@ -326,7 +326,7 @@ class RegionMarks:
         return cls(places, data[size:])
 
     def at(self, place: int) -> frozenset[str]:
-        """The kinds of region that a place is in."""
+        """The kinds of region that an offset is in."""
         last = bisect_right(self._places, place) - 1
         return _KINDS[self._masks[last]] if last >= 0 else _KINDS[0]
 
@@ -357,7 +357,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
 
 
 def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
-    """Definitions and the head of the module; blocks of 50 lines where nothing is defined."""
+    """Chunks of a file: its definitions and the head of the module, or blocks of 50 lines if nothing is defined."""
     text_symbols = [s for s in found.symbols if s.kind in _WHOLE] if found else []
     if not text_symbols:
         return _blocks(data)

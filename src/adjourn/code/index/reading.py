@@ -1,6 +1,6 @@
-"""One file looked at now: for what the index does not have, or has as it was before.
+"""Reads one file now: for files that the index lacks, or has in an older version.
 
-Owns: `SourceFile` and `open_source`. Must never: look at a file outside the work tree.
+Owns: `SourceFile` and `open_source`. Must never: read a file outside the work tree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EMPTY = Outline([], [])
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A text file's bytes in UTF-8 and what they contain. `parsed` is False where no grammar has read them."""
+    """A text file's bytes in UTF-8 and their outline. `parsed` is False if no grammar has parsed them."""
 
     path: str
     language: str
@@ -37,7 +37,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def open_source(repository: CodeRepository, path: str) -> SourceFile:
-    """A file of at most 2 MiB. `InvalidError` where it is binary or longer."""
+    """Read a file of at most 2 MiB. Raises `InvalidError` if it is binary or longer."""
     return of_bytes(path, repository.read(path, MAX_PARSED), language_of(path))
 
 

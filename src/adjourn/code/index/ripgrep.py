@@ -1,4 +1,4 @@
-"""Running ripgrep.
+"""Runs ripgrep.
 
 Owns: finding `rg`, its command line, and its answers told apart: matches, "nothing found", and errors with its own reason. Must never:
 let a pattern or a path be read as an option, hold more of a line than is shown, or leave a process behind.
@@ -41,7 +41,7 @@ _ALWAYS = ("--no-config", "--no-require-git", "--no-messages")
 
 @cache
 def program(workspace: str) -> str | None:
-    """Where rg is: beside this Python (its wheel), else on PATH outside of the workspace."""
+    """The path of rg: beside this Python (its wheel), else on PATH outside the workspace; None if not installed."""
     bundled = os.path.join(sysconfig.get_path("scripts"), "rg")
     return bundled if os.access(bundled, os.X_OK) else find("rg", workspace)
 
@@ -49,7 +49,7 @@ def program(workspace: str) -> str | None:
 def records(
     arguments: Sequence[str], *, cwd: str, deadline: Deadline, enough: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
-    """The JSON records of a search, as they come: when there are enough, only the summary. Ends at the deadline.
+    """Yield the JSON records of a search as they arrive; after `enough`, only the summary. Ends at the deadline.
 
     Of one file at most `MAX_OF_A_FILE` lines are told: rg keeps a file's records in memory until it is through with it.
 
@@ -69,16 +69,16 @@ def records(
             return
         if (code := process.wait()) < 0:
             raise InvalidError(
-                "ripgrep used too much memory", "search for something less frequent, or in a folder"
+                "ripgrep exceeded its memory limit", "use a rarer pattern, or search in one folder"
             )
         if code == _FAILED:
             if not complete:
-                raise InvalidError(f"ripgrep: {reason()}", "mend the pattern, file type or glob")
+                raise InvalidError(f"ripgrep: {reason()}", "fix the pattern, file type or glob")
             yield {"type": "warnings", "data": reason().splitlines()}
 
 
 def count(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> int:
-    """How many lines match, without telling them: much quicker than reading them all."""
+    """The number of matching lines; much faster than reading them."""
     total = 0
     with _running(["--count", "--no-filename", *_ALWAYS, *arguments], cwd) as (process, _):
         assert process.stdout is not None
@@ -90,12 +90,12 @@ def count(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> int:
 
 
 def files(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
-    """The paths that rg would search, relative to `cwd`: what is ignored, hidden or a link is left out."""
+    """The paths that rg would search, relative to `cwd`, without ignored and hidden files and links."""
     return _paths(["--files", *arguments], cwd, deadline)
 
 
 def files_with(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
-    """The paths of files in which a pattern is found."""
+    """The paths of files that match a pattern."""
     return _paths(["--files-with-matches", *arguments], cwd, deadline)
 
 
@@ -110,7 +110,7 @@ def _paths(arguments: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
             if deadline.expired():
                 return found
         if process.wait() == _FAILED and (said := reason()):
-            raise InvalidError(f"ripgrep: {said}", "mend the glob or the file type")
+            raise InvalidError(f"ripgrep: {said}", "fix the glob or the file type")
     return found
 
 
@@ -174,7 +174,7 @@ def _lines(
 
 
 def _last(pipe: IO[bytes], deadline: Deadline) -> bytes:
-    """The last line of all: rg's own count of what is not looked at. Nothing when there is too much of that."""
+    """The last line of output: rg's summary. Empty if too much output precedes it."""
     tail = b""
     passed = 0
     while block := pipe.read1(MAX_RECORD):  # type: ignore[attr-defined]
@@ -187,7 +187,7 @@ def _last(pipe: IO[bytes], deadline: Deadline) -> bytes:
 
 
 def _long(head: bytes, pipe: IO[bytes]) -> dict[str, Any]:
-    """What can be told of a record without keeping it: where the line is, and its first matches."""
+    """A record without its text: the location of the line, and its first matches."""
     found = b""
     window = head
     block = head

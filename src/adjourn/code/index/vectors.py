@@ -1,6 +1,6 @@
-"""Vectors of meaning, an extra: made in the background, and used for questions when every chunk has one.
+"""Embedding vectors (an extra): computed in the background, and used for queries once every chunk has one.
 
-Owns: the model, `embed`, `load` and `fuse`. Must never: be waited for, or fetch a model; the package carries its own.
+Owns: the model, `embed`, `load` and `fuse`. Must never: block a query, or download a model; the package contains it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adjourn.code.model.deadline import Deadline
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 50
-"""So many are taken of what is nearest in meaning."""
+"""Number of nearest chunks that are ranked."""
 _BATCH = 8
 _BLOCK = 8_192
 _SPARE_UNDER = 20
@@ -50,7 +50,7 @@ def _libraries() -> tuple[Any, Any]:
 
 
 def embed(index: CodeIndex, deadline: Deadline) -> int:
-    """Make vectors of what has none, of the files touched last first. How many were made before the deadline."""
+    """Compute missing vectors, most recently changed files first. Returns how many were made before the deadline."""
     numpy, model = _libraries()
     have = {row[0] for row in index.database.all("SELECT hash FROM vector WHERE model = ?", (MODEL,))}
     wanted = {_key(head): head for (head,) in index.database.all(_WANTED, (index.tree,)) if head}
@@ -67,14 +67,14 @@ def embed(index: CodeIndex, deadline: Deadline) -> int:
 
 
 class ChunkVectors(NamedTuple):
-    """The vectors of a work tree's chunks in memory: a row for each of `keys`, which says of which text it is."""
+    """The vectors of a work tree's chunks in memory: one row for each of `keys`, which maps chunk id to text hash."""
 
     keys: dict[int, bytes]
     rows: Any
 
 
 def load(index: CodeIndex) -> ChunkVectors:
-    """All vectors that there are of a work tree."""
+    """Load all vectors of a work tree."""
     numpy, _ = _libraries()
     have = dict(index.database.all("SELECT hash, vector FROM vector WHERE model = ?", (MODEL,)))
     keys = {
@@ -89,7 +89,7 @@ def load(index: CodeIndex) -> ChunkVectors:
 def fuse(
     index: CodeIndex, meaning: ChunkVectors, question: str, found: Sequence[ChunkHit], under: str = ""
 ) -> list[ChunkHit]:
-    """What words have found, and what is nearest in meaning, in one order. `score` is then how near."""
+    """Merge word hits and nearest vectors into one ranking. `score` becomes the similarity."""
     near = nearest(meaning, question, CANDIDATES * (_SPARE_UNDER if under else 1))
     words_alone = {hit.id for hit in found}
     more = chunks.by_id(index, [number for number in near if number not in words_alone], under)
@@ -104,7 +104,7 @@ def fuse(
 
 
 def nearest(meaning: ChunkVectors, question: str, many: int) -> dict[int, float]:
-    """The chunks nearest to a question with how near they are, the nearest first."""
+    """Chunk id → similarity of the chunks nearest to a question, the nearest first."""
     numpy, model = _libraries()
     wanted = model.query(question)
     parts = [

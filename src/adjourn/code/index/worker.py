@@ -1,6 +1,6 @@
-"""Analysing files in another process: `python -m adjourn.code.index.worker`.
+"""Analyzes files in another process: `python -m adjourn.code.index.worker`.
 
-Owns: the worker's loop and its end of the pipe. Must never: write anything but answers to its output, or outlive whoever started it:
+Owns: the worker's loop and its end of the pipe. Must never: write anything but answers to its output, or outlive its parent:
 it ends when its input does.
 
 A request and an answer are each a length of four bytes and MessagePack.
@@ -20,7 +20,7 @@ _LENGTH = 4
 
 
 class AnalysisRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes to analyse, with Universal Ctags' symbols of them where there are any."""
+    """Bytes to analyze, with the symbols that Universal Ctags found, if any."""
 
     data: bytes
     language: str

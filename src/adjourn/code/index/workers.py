@@ -1,6 +1,6 @@
-"""Processes that analyse files side by side.
+"""Worker processes that analyze files in parallel.
 
-Owns: starting and ending them, and falling back to this process. Must never: leave one running.
+Owns: starting and stopping them, and analyzing few files in this process. Must never: leave a worker running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE_SECONDS = 60.0
 def analyses(
     requests: Iterable[tuple[bytes, AnalysisRequest]], count: int, workspace: str
 ) -> Generator[tuple[bytes, str, Analysis], None, None]:
-    """The analysis of each request, under its key, as they are done; `count` says about how many there are."""
+    """Yield the analysis of each request with its key, as completed; `count` is the approximate number of requests."""
     if count < _WORTH_IT:
         for key, request in requests:
             yield key, request.language, analyse(request.data, request.language, request.tags)
@@ -71,7 +71,7 @@ class _Worker:
         self._process = self._started()
 
     def analyse(self, request: AnalysisRequest) -> Analysis:
-        """What the process says; a file that ends it is skipped, and another process is started."""
+        """The worker's analysis. A file that crashes or stalls the worker is skipped, and the worker is replaced."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -1,6 +1,6 @@
-"""Writing what was found into the index.
+"""Writes analyses into the index.
 
-Owns: rows of files and contents. Must never: analyse, or decide what is out of date.
+Owns: the rows of files and contents. Must never: analyze, or decide what is out of date.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _PARAMETERS = 500
 
 
 FRESH = -1
-"""In place of a file's time: it was written so lately that a later change might have the same."""
+"""Stands for a file's time: the file was written so recently that a later change could have the same time."""
 
 
 class FileState(NamedTuple):
-    """A file as it was when it was read. `mtime` in nanoseconds, or `FRESH`."""
+    """A file at the time it was read. `mtime` in nanoseconds, or `FRESH`."""
 
     path: str
     mtime: int
@@ -31,7 +31,7 @@ class FileState(NamedTuple):
 
 
 def tree_id(database: Database, root: str) -> int:
-    """The number of a work tree, given on first use."""
+    """The id of a work tree, assigned on first use."""
     row = database.one("SELECT id FROM tree WHERE root = ?", (root,))
     if row is None:
         with database.transaction() as cursor:
@@ -42,7 +42,7 @@ def tree_id(database: Database, root: str) -> int:
 
 
 def known(database: Database, hashes: Iterable[bytes]) -> set[bytes]:
-    """Those of some contents that have been analysed."""
+    """The subset of contents that have been analyzed."""
     found: set[bytes] = set()
     for part in _parts(list(hashes)):
         marks = ", ".join("?" * len(part))
@@ -58,7 +58,7 @@ def save(
     analyses: dict[bytes, tuple[str, Analysis]],
     gone: Iterable[str] = (),
 ) -> None:
-    """Files with the analyses they need, in one transaction."""
+    """Save files and their analyses, and delete `gone` paths, in one transaction."""
     with database.transaction() as cursor:
         for digest, (language, analysis) in analyses.items():
             _content(cursor, digest, language, analysis)
@@ -90,7 +90,7 @@ def _content(cursor: sqlite3.Cursor, digest: bytes, language: str, analysis: Ana
 
 
 def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
-    """The numbers of symbols' names; those that are new can be found by any part of theirs."""
+    """The ids of symbol names; new names are added, with trigrams for substring search."""
     numbers: dict[str, int] = {}
     for part in _parts(sorted(names)):
         marks = ", ".join("?" * len(part))

@@ -38,12 +38,12 @@ def decode(data: bytes) -> SessionState:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(f"not a checkpoint: {error}") from error
     if not isinstance(found, dict):
-        raise InvalidError("not a checkpoint: it is no JSON object")
+        raise InvalidError("not a checkpoint: not a JSON object")
     if isinstance(found.get(_LATER), dict):
         found = {**found, **_flat(found[_LATER])}
     state: SessionState = restore(SessionState, found)
     if not state.session_id:
-        raise InvalidError("not a checkpoint: it names no session")
+        raise InvalidError("not a checkpoint: it has no session_id")
     known = {key: value for key, value in state.definitions_cache.items() if from_cache_key(key) is not None}
     return msgspec.structs.replace(state, definitions_cache=known)
 

@@ -46,7 +46,7 @@ class CodeRepository:
         relative = self.relative(path)
         if not os.path.exists(self.absolute(relative)):
             raise NotFoundError(
-                f"{path} does not exist in the repository", "search_files lists what there is"
+                f"{path} does not exist in the repository", "list the files with search_files"
             )
         return relative
 

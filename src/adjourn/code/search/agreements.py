@@ -119,7 +119,7 @@ def detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
         else None
     )
     if found is None:
-        raise NotFoundError(f"there is no agreement {name!r}", "search again")
+        raise NotFoundError(f"agreement {name!r} does not exist", "search again")
     agreement, text = found
     return {
         "success": True,

@@ -37,9 +37,9 @@ def load(repository: CodeRepository) -> dict[str, Any]:
     try:
         found = yaml.safe_load(read_file(path, _MAX_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(f"{path} is not YAML", "mend it or delete it; it is made again") from error
+        raise InvalidError(f"{path} is not YAML", "fix it, or delete it: adjourn creates it again") from error
     if found is not None and not isinstance(found, dict):
-        raise InvalidError(f"{path} is not a mapping", "mend it or delete it; it is made again")
+        raise InvalidError(f"{path} is not a mapping", "fix it, or delete it: adjourn creates it again")
     return found or {}
 
 
@@ -85,7 +85,7 @@ def needed(repository: CodeRepository) -> dict[str, Any] | None:
     return {
         "documents": documents,
         "prompts": dict(_PROMPTS),
-        "instruction": "Read each document, summarise it by its prompt, and hand the summaries in with update_context.",
+        "instruction": "Read each document, summarize it with its prompt, and submit the summaries with update_context.",
     }
 
 
@@ -114,7 +114,9 @@ def _updated(
     for one in design_doc_summaries:
         path, summary = one.get("path"), one.get("summary")
         if not isinstance(path, str) or not isinstance(summary, str) or not summary.strip():
-            raise InvalidError("a summary without path or text", "give path and summary of each document")
+            raise InvalidError(
+                "a summary lacks its path or text", "give the path and summary of each document"
+            )
         relative = repository.existing(path)
         entry = {
             "file": one.get("file") or os.path.basename(relative),

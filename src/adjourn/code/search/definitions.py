@@ -121,7 +121,7 @@ def split_symbol(symbol: str) -> tuple[str, str]:
     if not isinstance(symbol, str) or not symbol.strip():
         raise InvalidError("the symbol is empty", "name a function, class or variable")
     if len(symbol) > MAX_SYMBOL:
-        raise InvalidError(f"the symbol has more than {MAX_SYMBOL} characters", "name one symbol")
+        raise InvalidError(f"the symbol is longer than {MAX_SYMBOL} characters", "name one symbol")
     plain = symbol.strip().removesuffix("()").replace("::", ".")
     scope, dot, name = plain.rpartition(".")
     return (scope, name) if dot and scope and name and " " not in plain else ("", plain)

@@ -45,7 +45,7 @@ def findings(found: Engines) -> Iterator[Finding]:
     if found.ripgrep is None:
         yield Finding(
             code="code-ripgrep",
-            message="ripgrep is not installed: text and files cannot be searched",
+            message="ripgrep is not installed: search_text and search_files fail",
             severity="error",
             help=_EXTRA,
         )
@@ -53,20 +53,20 @@ def findings(found: Engines) -> Iterator[Finding]:
     if unread:
         yield _warning(
             "code-grammars",
-            f"no symbols of {', '.join(unread)}: not installed are {', '.join(found.missing_packages)}",
+            f"no symbols for {', '.join(unread)}: packages not installed: {', '.join(found.missing_packages)}",
             _EXTRA,
         )
     if not found.watching:
         yield _warning(
             "code-watching",
-            "watchfiles is not installed: the index follows changes only after a question",
+            "watchfiles is not installed: the index is updated only after a search",
             _EXTRA,
         )
     if found.ctags is None:
         yield _warning(
             "code-ctags",
-            f"Universal Ctags is not installed: symbols are those of the {len(LANGUAGES)} languages with a grammar",
-            "install it for the symbols of others, such as Lua, Perl or Kotlin; nothing else needs it",
+            f"Universal Ctags is not installed: only the {len(LANGUAGES)} languages with a grammar have symbols",
+            "install Universal Ctags for symbols of other languages, such as Lua, Perl or Kotlin",
         )
 
 

@@ -51,9 +51,12 @@ def analyze_impact(
 ) -> dict[str, Any]:
     """Callers that must be looked at before these files change, and files that should be."""
     if not target_files:
-        raise InvalidError("there is no target file", "name the files that will change")
+        raise InvalidError("target_files is empty", "name the files that will change")
     if len(target_files) > _MAX_TARGETS:
-        raise InvalidError(f"{len(target_files)} target files", f"name at most {_MAX_TARGETS} at a time")
+        raise InvalidError(
+            f"too many target files: {len(target_files)} (limit {_MAX_TARGETS})",
+            f"name at most {_MAX_TARGETS} at a time",
+        )
     deadline = deadline or Deadline(_SECONDS)
     targets = [codebase.repository.relative(path) for path in target_files]
     if all(path.lower().endswith(_MARKUP) and not path.lower().endswith(_NOT_MARKUP) for path in targets):
@@ -202,7 +205,7 @@ def _markup(codebase: Codebase, targets: list[str], description: str, deadline: 
         "naming_convention_matches": list(dict.fromkeys(related)),
         "document_mentions": {"files": documents, "keywords_searched": keywords},
         "reason": "all targets are markup or styles",
-        "inference_hint": "Look at the pages that the changed names appear in.",
+        "inference_hint": "Check the pages that use the changed names.",
     }
     should = sorted(({*related} | {one["file"] for one in documents}) - set(targets))
     return _answer(codebase, impact, [], should)

@@ -85,7 +85,7 @@ def find_references(
         "index_state": codebase.state(),
     }
     if not complete:
-        answer["partial"] = "time was up: there may be more"
+        answer["partial"] = "timed out: there may be more"
     return answer
 
 

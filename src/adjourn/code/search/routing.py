@@ -21,7 +21,7 @@ from adjourn.errors import AdjournError, InvalidError
 _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
     "target_feature": (
         ("find_definitions", "find where the feature is defined"),
-        ("search_text", "find where its words occur"),
+        ("search_text", "find where its name occurs"),
         ("get_symbols", "list the symbols around"),
     ),
     "trigger_condition": (
@@ -29,8 +29,8 @@ _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
         ("search_text", "find the words of the condition"),
     ),
     "observed_issue": (
-        ("search_text", "find the words of the problem"),
-        ("analyze_structure", "see how the file is built"),
+        ("search_text", "find the words of the issue"),
+        ("analyze_structure", "list the structure of the file"),
     ),
     "desired_action": (),
 }
@@ -65,9 +65,9 @@ def query(
 ) -> dict[str, Any]:
     """Runs the tools that the unanswered parts of a question (slots of `frame`) call for, and puts their results in one list."""
     if not question.strip():
-        raise InvalidError("the question is empty", "ask something")
+        raise InvalidError("the question is empty", "say what you want to know")
     if intent not in get_args(Intent):
-        raise InvalidError(f"there is no intent {intent!r}", f"use one of {', '.join(get_args(Intent))}")
+        raise InvalidError(f"unknown intent {intent!r}", f"use one of {', '.join(get_args(Intent))}")
     deadline = deadline or Deadline(_SECONDS)
     known = frame or {}
     missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]

@@ -38,12 +38,12 @@ def semantic_search(
     `auto`: agreements that earlier sessions left, and only where none fits well (score 0.7) the code itself.
     """
     if collection not in {"auto", "map", "forest"}:
-        raise InvalidError(f"there is no collection {collection!r}", "use auto, map or forest")
+        raise InvalidError(f"unknown collection {collection!r}", "use auto, map or forest")
     text = f"{query} {target_feature or ''}".strip()
     if not words.split(text):
-        raise InvalidError("there is no word in the query", "say what the code does")
+        raise InvalidError("the query has no word", "describe what the code does")
     if len(text) > _MAX_QUERY:
-        raise InvalidError(f"the query has more than {_MAX_QUERY} characters", "ask for one thing")
+        raise InvalidError(f"the query is longer than {_MAX_QUERY} characters", "ask for one thing")
     under = codebase.repository.existing(path)
     codebase.request_update()
     limit = max(1, min(n_results, _MAX_RESULTS))
@@ -65,10 +65,10 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     path, name, line = _split_id(codebase, chunk_id)
     hit = chunks.nearest(codebase.index, path, name, line) if codebase.index is not None else None
     if hit is None:
-        raise NotFoundError(f"there is no chunk {chunk_id}", "search again; the code has changed")
+        raise NotFoundError(f"chunk {chunk_id} no longer exists", "search again; the code has changed")
     text = _text(codebase, hit, _MAX_DETAIL)
     if not text:
-        raise NotFoundError(f"{path} has changed", "search again")
+        raise NotFoundError(f"{path} changed since it was indexed", "search again")
     return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": _metadata(hit)}
 
 
@@ -144,4 +144,4 @@ def _split_id(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
             if codebase.index.contains(left[:place]):
                 return left[:place], left[place + 1 :], int(line)
             place = left.find(":", place + 1)
-    raise NotFoundError(f"there is no chunk {chunk_id!r}", "use the id of a hit of semantic_search")
+    raise NotFoundError(f"unknown chunk id {chunk_id!r}", "use the id of a hit of semantic_search")

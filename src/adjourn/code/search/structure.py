@@ -65,7 +65,8 @@ def get_function_at_line(repository: CodeRepository, file_path: str, line_number
     ]
     if not around:
         raise NotFoundError(
-            f"line {line_number} of {file_path} is in no function", "get_symbols lists the file's functions"
+            f"line {line_number} of {file_path} is not inside a function",
+            "list the file's functions with get_symbols",
         )
     innermost = min(around, key=lambda symbol: (symbol.end - symbol.start, -symbol.start))
     return {"file_path": source.path, "language": source.language, **_to_json(innermost)}
@@ -77,26 +78,27 @@ def _source(
     known = by_name(language) if language else None
     if language and known is None:
         raise InvalidError(
-            f"no grammar reads {language!r}", "leave the language out, or name one that doctor lists"
+            f"no grammar for language {language!r}",
+            "omit the language, or name one that `adjourn doctor` lists",
         )
     if code is not None:
         if known is None:
-            raise InvalidError("code without a language", "name its language")
+            raise InvalidError("code is given without a language", "name its language")
         if len(code) > _MAX_CODE:
-            raise InvalidError("the code is longer than 2 MiB", "give a part of it")
+            raise InvalidError("the code is longer than 2 MiB", "send only the relevant part")
         source = of_bytes("", code.encode("utf-8", "replace"), known.name)
     elif path:
         source = open_source(repository, repository.existing(path))
         if known is not None and known.name != source.language:
             source = of_bytes(source.path, source.data, known.name)
     else:
-        raise InvalidError("there is neither a file nor code", "give file_path, or code and language")
+        raise InvalidError("neither file_path nor code is given", "give file_path, or code and language")
     if not source.parsed:
         reason = (
             "its grammar is not installed" if not has_grammar(source.language) else "parsing took too long"
         )
         if by_name(source.language) is None:
-            reason = "its language has no grammar here"
+            reason = "its language has no grammar"
         raise InvalidError(f"{source.path or 'the code'} cannot be parsed: {reason}", "use search_text")
     return source
 

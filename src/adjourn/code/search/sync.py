@@ -26,7 +26,9 @@ def sync_index(
     """Index what changed, or everything anew, and say what there is. The whole work tree, whichever part `path` names."""
     codebase.repository.existing(path)
     if codebase.index is None:
-        raise StoreError(f"there is no index: {codebase.state()['reason']}", "make the folder writable")
+        raise StoreError(
+            f"the index is unavailable: {codebase.state()['reason']}", "make .code-intel/ writable"
+        )
     report = codebase.sync(deadline, force=force)
     answer: dict[str, Any] = {
         "success": not report.partial,

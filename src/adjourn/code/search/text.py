@@ -53,7 +53,7 @@ def search_text(
     def search(one: str) -> dict[str, Any]:
         if not isinstance(one, str) or not one or len(one) > _MAX_PATTERN or "\0" in one:
             raise InvalidError(
-                "not a pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
+                "invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
             )
         reader = _MatchReader(repository.root, limit, context)
         arguments = [*options, "-e", one, "--", where or "."]
@@ -63,11 +63,11 @@ def search_text(
         return search(pattern)
     patterns = list(dict.fromkeys(pattern))
     if not patterns:
-        raise InvalidError("there is no pattern", "give one to five")
+        raise InvalidError("the list of patterns is empty", "give one to five patterns")
     if len(patterns) > MAX_PATTERNS:
         return {
             "error": "too_many_patterns",
-            "message": f"{len(patterns)} patterns; the limit is {MAX_PATTERNS}. Search for {MAX_PATTERNS} at a time.",
+            "message": f"too many patterns: {len(patterns)} (limit {MAX_PATTERNS})",
             "provided_patterns": len(patterns),
         }
     with ThreadPoolExecutor(len(patterns)) as threads:
@@ -99,7 +99,7 @@ def search_files(
 
 def _bounded(value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidError(f"{value!r} is not a number", f"give one from {least} to {most}")
+        raise InvalidError(f"{value!r} is not a number", f"give a number from {least} to {most}")
     return max(least, min(value, most))
 
 
@@ -124,7 +124,7 @@ def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Dea
     if reader.warnings:
         answer["warnings"] = reader.warnings
     if not reader.complete:
-        answer["partial"] = "time was up: there may be more"
+        answer["partial"] = "timed out: there may be more"
     return answer
 
 
@@ -264,7 +264,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     `*` and `?` stay in one folder, `**` does not, `[ab]` and `{one,two}` choose. `InvalidError` where brackets are not closed.
     """
     if not glob or len(glob) > _MAX_GLOB or "\0" in glob:
-        raise InvalidError(f"not a glob: {glob[:50]!r}", "give one such as *.py")
+        raise InvalidError(f"invalid glob: {glob[:50]!r}", "give a glob such as *.py")
     plain = glob.removeprefix("/")
     pattern = "" if "/" in glob else "(?:.*/)?"
     place = depth = 0
@@ -273,7 +273,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         depth += (part == "(?:") - (part == ")" and depth > 0)
         pattern += part
     if depth:
-        raise InvalidError(f"the glob {glob!r} has a brace that is not closed", "close it")
+        raise InvalidError(f"the glob {glob!r} has an unclosed brace", "close the brace")
     return re.compile(pattern, re.DOTALL)
 
 
@@ -288,7 +288,8 @@ def _glob_part(glob: str, place: int, depth: int) -> tuple[str, int]:
         close = glob.find("]", place + 2 + glob.startswith("!", place + 1))
         if close < 0:
             raise InvalidError(
-                f"the glob {glob!r} has a bracket that is not closed", "close it, or write [[] for it"
+                f"the glob {glob!r} has an unclosed bracket",
+                "close the bracket, or write [[] for a literal one",
             )
         inner = glob[place + 1 : close]
         negated = inner[0] in "!^"

@@ -14,7 +14,7 @@ from adjourn.errors import AdjournError
 
 MAX_TREES = 16
 """Work trees that are watched at once; the one that was asked for longest ago is let go."""
-_NOTE = "what the project's documents and rules say; read the files themselves where it matters"
+_NOTE = "summaries of the project's documents and rules; read the files themselves for details"
 
 
 class Codebases:

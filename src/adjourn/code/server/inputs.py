@@ -24,7 +24,7 @@ Language = Annotated[
 FileType = Annotated[str | None, msgspec.Meta(description="ripgrep's name of a file type, such as py or js.")]
 Cursor = Annotated[
     str,
-    msgspec.Meta(description="The `cursor` of a truncated reply to the same question, for the rest of it."),
+    msgspec.Meta(description="The `cursor` of a truncated reply to the same call, to get the rest."),
 ]
 Repo = Annotated[
     str, msgspec.Meta(description="Folder of the repository or work tree; default: where the server runs.")
@@ -49,7 +49,7 @@ class StartSession(Input, kw_only=True):
     flags: Annotated[
         Flags | str,
         msgspec.Meta(
-            description="Only those that the user typed: as an object, or as a text such as `--fast -g=f`."
+            description="Only flags that the user typed: as an object, or as a string such as `--fast -g=f`."
         ),
     ] = msgspec.field(default_factory=Flags)
 
@@ -58,7 +58,7 @@ class SubmitPhase(Input, kw_only=True):
     data: Annotated[
         dict[str, Any] | str,
         msgspec.Meta(
-            description="An object with the members that the `expected_payload` of the last reply names."
+            description="An object with the members that `expected_payload` of the last reply names."
         ),
     ]
 
@@ -78,7 +78,9 @@ class SearchText(Input, kw_only=True):
     file_type: FileType = None
     case_sensitive: bool = True
     context_lines: Annotated[int, msgspec.Meta(ge=0, description="Lines shown around each match.")] = 0
-    max_results: Annotated[int, msgspec.Meta(ge=1, description="Matches in the whole answer.")] = 100
+    max_results: Annotated[int, msgspec.Meta(ge=1, description="Maximum number of matches in the reply.")] = (
+        100
+    )
     cursor: Cursor = ""
 
 
@@ -95,7 +97,7 @@ class FindDefinitions(Input, kw_only=True):
     language: Language = None
     exact_match: Annotated[
         bool,
-        msgspec.Meta(description="Only that very name; else any name that contains it, whatever the case."),
+        msgspec.Meta(description="Match the exact name only; else any name that contains it, ignoring case."),
     ] = False
     cursor: Cursor = ""
 
@@ -130,7 +132,7 @@ class FunctionAtLine(Input, kw_only=True):
 
 
 class Query(Input, kw_only=True):
-    question: Annotated[str, msgspec.Meta(min_length=1, description="What you want to know, in words.")]
+    question: Annotated[str, msgspec.Meta(min_length=1, description="The question, in words.")]
     intent: Intent | None = None
     path: Path = "."
     symbol: Annotated[str | None, msgspec.Meta(description="A name that the question is about.")] = None
@@ -151,7 +153,7 @@ class SemanticSearch(Input, kw_only=True):
     collection: Annotated[
         Literal["auto", "map", "forest"],
         msgspec.Meta(
-            description="map: what earlier sessions agreed on. forest: the code. auto: the map, and the code where it says too little."
+            description="map: agreements of earlier sessions. forest: the code. auto: the map, then the code if the map has no good match."
         ),
     ] = "auto"
     n_results: Annotated[int, msgspec.Meta(ge=1)] = 10
@@ -165,13 +167,13 @@ class WriteTarget(Input, kw_only=True):
 
 class ExploredFiles(Input, kw_only=True):
     files: Annotated[
-        list[str], msgspec.Meta(description="Files or folders that you looked at since the exploration.")
+        list[str], msgspec.Meta(description="Files or folders that you read after the exploration.")
     ]
 
 
 class Revert(Input, kw_only=True):
     keep_results: Annotated[
-        bool, msgspec.Meta(description="false: forget what semantic search and verification found.")
+        bool, msgspec.Meta(description="false: drop the results of semantic search and verification.")
     ] = True
 
 
@@ -190,14 +192,14 @@ class Cleanup(Input, kw_only=True):
     action: Annotated[
         Literal["delete", "merge"],
         msgspec.Meta(
-            description="What becomes of the branches: deleted (commits are kept under a ref), or merged into where they came from."
+            description="Delete the branches (a ref keeps their commits), or merge each into its base branch."
         ),
     ] = "delete"
 
 
 class SyncIndex(Input, kw_only=True):
     path: Path = "."
-    force: Annotated[bool, msgspec.Meta(description="Make the index anew.")] = False
+    force: Annotated[bool, msgspec.Meta(description="Rebuild the index from scratch.")] = False
     sync_map: bool = True
 
 

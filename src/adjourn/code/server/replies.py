@@ -86,8 +86,8 @@ def capped(
         "truncated": True,
         "total_matches": total,
         "returned_matches": returned,
-        "message": f"This would be too long in one reply: {returned:,} of {total:,} items are here. "
-        "Narrow the question, or ask the same again with the cursor for the rest.",
+        "message": f"The reply is truncated: it has {returned:,} of {total:,} items. "
+        "Narrow the question, or repeat the call with the cursor for the rest.",
     }
     if cuts:
         place, kept, _ = cuts[0]
@@ -126,14 +126,19 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
 def _resumed(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
     """The result without what earlier replies gave of the list that a cursor names."""
     if cursor.question != _digest(question):
-        raise InvalidError("the cursor belongs to another question", "repeat the arguments that it came with")
+        raise InvalidError(
+            "the cursor belongs to another question",
+            "repeat the call that returned the cursor, with the same arguments",
+        )
     remaining = copy.deepcopy(result)
     holder: Any = remaining
     for key in cursor.place[:-1]:
         holder = holder.get(key) if isinstance(holder, dict) else None
     last = cursor.place[-1] if cursor.place else ""
     if not isinstance(holder, dict) or not isinstance(holder.get(last), list):
-        raise InvalidError("the cursor does not fit this answer", "ask again without it")
+        raise InvalidError(
+            "the answer changed since the cursor was made", "repeat the call without the cursor"
+        )
     del holder[last][: cursor.given]
     return remaining
 
@@ -189,7 +194,7 @@ def _decode(cursor: str) -> Cursor:
         else:
             if found.given >= 0:
                 return found
-    raise InvalidError("not a cursor of ours", "use one as a reply gave it")
+    raise InvalidError("invalid cursor", "pass the cursor of a reply unchanged")
 
 
 _CODES: tuple[tuple[type[AdjournError], str], ...] = (

@@ -39,8 +39,8 @@ from adjourn.text import count_keys
 
 NAME = "code-intel"
 INSTRUCTIONS = (
-    "Begin work on code with start_session, and follow what each reply says. After a restart or when the conversation was cut short,"
-    " call get_session_status first: the work goes on where it stopped. The search tools also work without a session."
+    "Start work on code with start_session, and follow the instruction of each reply. After a restart or a truncated conversation,"
+    " call get_session_status first: it resumes the session. The search tools also work without a session."
 )
 MAX_CLIENTS = 1_000
 _SESSION = "mcp-session-id"
@@ -237,7 +237,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
             one.close()
         raise UsageError(
             f"cannot listen on {host}, port {port}: {error.strerror}",
-            f"name another port (--http 0 takes a free one), or end what listens there: ss -ltnp 'sport = :{port}'",
+            f"choose another port (--http 0 picks a free one), or stop the process that listens there: ss -ltnp 'sport = :{port}'",
         ) from error
     return found
 

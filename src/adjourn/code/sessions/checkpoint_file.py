@@ -31,9 +31,7 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 def check_id(session: str) -> str:
     """The id itself. Raises `InvalidError` for one that could name another file."""
     if not _ID.fullmatch(session):
-        raise InvalidError(
-            f"not a session id: {session[:80]!r}", "get_session_status names the sessions that there are"
-        )
+        raise InvalidError(f"not a session id: {session[:80]!r}", "list the sessions with get_session_status")
     return session
 
 
@@ -48,7 +46,9 @@ def load(root: str, session: str) -> SessionState:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
     found = codec.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
     if found.session_id != session:
-        raise InvalidError(f"the checkpoint of {session} says that it is of {found.session_id}", "delete it")
+        raise InvalidError(
+            f"the checkpoint of {session} belongs to session {found.session_id}", "delete the file"
+        )
     return found
 
 
@@ -104,7 +104,7 @@ def _folder(root: str) -> str:
     """The folder, if it is one; through no link."""
     path = os.path.join(root, *SESSIONS.split("/"))
     if os.path.realpath(path) != os.path.join(os.path.realpath(root), *SESSIONS.split("/")):
-        raise NotFoundError(f"{path} is reached through a link", "remove the link")
+        raise NotFoundError(f"{path} is reached through a symbolic link", "remove the link")
     return path
 
 
@@ -134,12 +134,12 @@ def repair(state: SessionState, worktree: Worktree) -> list[str]:
     if not (branch and state.task_branch_enabled):
         return []
     if not git.commit(f"refs/heads/{branch}"):
-        return [f"branch {branch} is gone"]
+        return [f"branch {branch} no longer exists"]
     state.base_branch = state.base_branch or branches.base_of(git, branch)
     here = git.branch()
     if here == branch or (here == state.base_branch and state.current_phase == Phase.MERGE):
         return []
-    return [f"{here or 'no branch'} is checked out; the session works on {branch}: check that out first"]
+    return [f"{here or 'no branch'} is checked out; the session works on {branch}: check it out first"]
 
 
 def _drop_unsafe_names(state: SessionState, worktree: Worktree) -> None:

@@ -109,6 +109,6 @@ class ActiveSession:
                 **({"query_frame": frame.slots} if frame else {}),
                 "next_steps": {
                     "action": "submit_phase",
-                    "hint": "look at every file of must_verify, then submit what you found",
+                    "hint": "read every file of must_verify, then submit your findings",
                 },
             }

@@ -34,9 +34,11 @@ from adjourn.host import ids, now, open_at
 from adjourn.store import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")
-NO_SESSION = "there is no active session, and no checkpoint was found in {root}: start one with start_session"
-HELD = "there is no active session; those of {root} are worked on by others. One is free when its client or server has ended, or is silent"
-INACTIVE = "there is no active session: get_session_status goes on with one that was cut off, start_session begins one"
+NO_SESSION = "no active session, and no checkpoint was found in {root}: start one with start_session"
+HELD = "no active session; other clients hold the sessions of {root}. A session is released when its client or server ends, or stops calling"
+INACTIVE = (
+    "no active session: resume an interrupted one with get_session_status, or start one with start_session"
+)
 
 
 class Sessions:
@@ -59,7 +61,7 @@ class Sessions:
         if not worktree.is_git and wanted.needs_branch:
             raise FlowError(
                 "branch_setup_failed",
-                f"{wanted.intent} works on a branch: {worktree.why_no_git}, or start with the flag quick; searching works without",
+                f"{wanted.intent} needs a branch: {worktree.why_no_git}, or start with the flag quick; search works without git",
             )
         with self._lock:
             self._leave(client, "another session was started")
@@ -128,7 +130,7 @@ class Sessions:
         worktree = self._worktree(repository, state.session_id)
         state.offered = ""
         if (silent := self._open.get(state.session_id)) is not None:
-            self._leave(silent, "another client took it up")
+            self._leave(silent, "another client resumed the session")
         warnings = repair(state, worktree)
         active = ActiveSession(
             state, worktree, SessionJournal(self._store(repository.root), state, client=client.name)
@@ -185,7 +187,7 @@ class Sessions:
                 "previous_phase": str(before.current_phase),
                 "current_phase": str(state.current_phase),
                 "kept_exploration": state.exploration is not None,
-                "message": "look again, then submit; branch, tasks and counters stay",
+                "message": "explore again, then submit; branch, tasks and counters are kept",
                 **phases.block(state),
             }
 
@@ -211,7 +213,7 @@ class Sessions:
                 "errors": [],
                 **msgspec.to_builtins(cleaned),
                 "checkpoints_deleted": len(deleted),
-                "message": done + (f"; {len(cleaned.errors)} could not be" if cleaned.errors else ""),
+                "message": done + (f"; {len(cleaned.errors)}failed" if cleaned.errors else ""),
             }
 
     # --- calls
@@ -255,13 +257,13 @@ class Sessions:
     def leave(self, client: ClientConnection) -> None:
         """A client went away: its session can be taken up by another one."""
         with self._lock:
-            self._leave(client, "the client went away")
+            self._leave(client, "the client disconnected")
 
     def close(self) -> None:
         """End every sitting. Sessions stay where they are."""
         with self._lock:
             for client in list(self._open.values()):
-                self._leave(client, "the server ends")
+                self._leave(client, "the server stopped")
             for store in self._stores.values():
                 store.close()
             self._stores.clear()

@@ -25,7 +25,7 @@ def pre_commit(worktree: Worktree, state: SessionState, payload: payloads.Commit
     """Decisions on every changed file. The commit is made at once unless a quality review comes first."""
     message = payload.commit_message.strip()
     if not message:
-        raise FlowError("missing_commit_message", "`commit_message` is empty: say what was changed, and why")
+        raise FlowError("missing_commit_message", "`commit_message` is empty: describe what changed and why")
     worktree.check_branch(state)
     base = worktree.base_commit(state)
     found = {change.path: change for change in changes.list_changes(worktree.git, base, state.dirty_before)}
@@ -68,9 +68,7 @@ def quality(worktree: Worktree, state: SessionState, payload: payloads.QualityRe
     if state.quality_revert_count >= state.quality_review_max_revert:
         worktree.check_branch(state)
         done = _commit(worktree, state)
-        warning = (
-            f"reviewed {state.quality_revert_count} times; it is committed with the issues that are left"
-        )
+        warning = f"committed after {state.quality_revert_count} reviews with the remaining issues"
         return proceed(state, {**extras, **done, "forced_completion": True, "warning": warning})
     state.commit_prepared, state.prepared_commit_message = False, None
     state.prepared_kept_files, state.prepared_discarded_files = [], []
@@ -83,18 +81,20 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     if not (state.task_branch_enabled and branch):
         return StepOutcome(
             None,
-            {"merged": False, "message": "the session has no branch: there is nothing to merge"},
+            {"merged": False, "message": "the session has no branch: nothing to merge"},
             over=True,
         )
     if state.quality_review_enabled and not state.quality_review_completed:
-        raise FlowError("quality_review_required", "the quality review is not done")
+        raise FlowError("quality_review_required", "submit the quality review first")
     extras: dict[str, Any] = {}
     merged = bool(state.commit_hash)
     if worktree.git.commit(f"refs/heads/{branch}"):
         base = base or branches.base_of(worktree.git, branch)
         if not base:
             raise FlowError(
-                "merge_failed", f"the branch that {branch} came from is gone", requires_user_intervention=True
+                "merge_failed",
+                f"the base branch of {branch} no longer exists",
+                requires_user_intervention=True,
             )
         if worktree.git.branch() != base:
             worktree.check_branch(state)
@@ -102,17 +102,13 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     elif state.commit_hash and not worktree.git.contains(base, state.commit_hash):
         raise FlowError(
             "merge_failed",
-            f"branch {branch} is gone, and {base} does not have its commit",
+            f"branch {branch} no longer exists, and {base} does not contain its commit",
             requires_user_intervention=True,
         )
     state.task_branch_enabled = False
     if merged:
         worktree.on_merged(worktree, state)
-    message = (
-        f"{branch} was merged into {base}"
-        if merged
-        else f"nothing was committed on {branch}: there was nothing to merge"
-    )
+    message = f"{branch} was merged into {base}" if merged else f"{branch} has no commit: nothing to merge"
     told = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
     return StepOutcome(None, {**extras, **told}, over=True)
 
@@ -143,13 +139,13 @@ def _reviewed(
         )
         path = path.removeprefix("./")
         if decision == "discard" and not (reason or "").strip():
-            raise mismatch(f"say why {path} is discarded", missing_reason=path)
+            raise mismatch(f"the reason for {path} is empty: say why it is discarded", missing_reason=path)
         if path in found:
             decided[path] = ReviewedFile(path, decision, reason, found[path].change_type)
     missing = [path for path, change in found.items() if path not in decided and not change.before]
     if missing and state.strictness != "lenient":
         raise mismatch(
-            "every changed file needs a decision, keep or discard; nothing was committed or reverted",
+            "some changed files have no decision: decide keep or discard for each; nothing was committed or reverted",
             unreviewed_files=missing,
         )
     return decided
@@ -165,7 +161,7 @@ def _check_nothing_new(worktree: Worktree, state: SessionState) -> None:
     ]
     if new and state.strictness != "lenient":
         raise mismatch(
-            "these files were changed after the review: name that as an issue, so that they are reviewed",
+            "files changed after the review: submit that as an issue, so that they are reviewed",
             unreviewed_files=new,
         )
 

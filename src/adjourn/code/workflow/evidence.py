@@ -72,19 +72,19 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
     _tools(state, row, payload)
     for name in _FILLED:
         if hasattr(payload, name) and not getattr(payload, name):
-            raise mismatch(f"`{name}` is empty: {row.phase} has to bring something", empty_field=name)
+            raise mismatch(f"`{name}` is empty: {row.phase} needs at least one entry", empty_field=name)
     if isinstance(payload, payloads.ExplorationFindings):
         called = sorted(_LOOKING & set(state.tools_in_step))
         if len(called) < MIN_TOOLS:
             raise mismatch(
-                f"{len(called)} of the search tools were called in this phase; at least {MIN_TOOLS} different ones are needed",
+                f"too few search tools were called in this phase: {len(called)} (minimum {MIN_TOOLS} different ones)",
                 tools_called=called,
             )
     if isinstance(payload, payloads.HypothesisResults):
         open_ones = [one.hypothesis for one in payload.hypotheses_verified if one.result is False]
         if open_ones:
             raise mismatch(
-                "some hypotheses did not hold or are not settled: drop or replace them, and verify what you now suppose",
+                "some hypotheses failed or are unverified: drop or replace them, and verify the rest",
                 unverified_hypotheses=open_ones,
             )
     if state.strictness == "strict":
@@ -94,7 +94,7 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
 def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
     missing = [tool for tool in row.needs if tool not in state.tools_in_step]
     if missing:
-        raise mismatch(f"call {', '.join(missing)} first: {row.phase} rests on it", missing_tools=missing)
+        raise mismatch(f"call {', '.join(missing)} first: {row.phase} requires it", missing_tools=missing)
     unsaid = [tool for tool in row.needs if payload.tools_used and tool not in payload.tools_used]
     if unsaid:
         raise mismatch(f"`tools_used` does not name {', '.join(unsaid)}", missing_tools=unsaid)
@@ -103,7 +103,7 @@ def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> No
 def _strict(state: SessionState, payload: payloads.Payload) -> None:
     reason = getattr(payload, "reason", None)
     if reason is not None and len(reason.strip()) < MIN_REASON:
-        raise mismatch(f"`reason` has fewer than {MIN_REASON} characters: say why")
+        raise mismatch(f"`reason` is shorter than {MIN_REASON} characters: explain the answer")
     if isinstance(payload, payloads.ExplorationFindings):
         _consistent(payload)
     elif isinstance(payload, payloads.SemanticFindings):
@@ -124,25 +124,25 @@ def _consistent(payload: payloads.ExplorationFindings) -> None:
         first = _IDENTIFIER.search(entry)
         name = first[0].casefold() if first else ""
         if not any(name and (name in symbol or symbol in name) for symbol in symbols):
-            raise mismatch(f"entry point {entry!r} is none of `symbols_identified`")
+            raise mismatch(f"entry point {entry!r} is not in `symbols_identified`")
     if payload.existing_patterns and not (payload.explored_files or payload.files_analyzed):
-        raise mismatch("`existing_patterns` without files that have them")
+        raise mismatch("`existing_patterns` is given without `explored_files`: name the files that show them")
 
 
 def _semantic(state: SessionState, payload: payloads.SemanticFindings) -> None:
     if payload.semantic_reason not in _REASONS:
-        raise mismatch(f"`semantic_reason` has to be one of {', '.join(sorted(_REASONS))}")
+        raise mismatch(f"`semantic_reason` must be one of {', '.join(sorted(_REASONS))}")
     missing = state.exploration.missing_requirements if state.exploration else []
     fitting = {"architecture_unknown", "context_fragmented"}.union(
         *(_FITTING.get(name, set()) for name in missing)
     )
     if missing and payload.semantic_reason not in fitting:
         raise mismatch(
-            f"`semantic_reason` does not fit what was missing: {', '.join(missing)}",
+            f"`semantic_reason` does not match the missing requirements: {', '.join(missing)}",
             missing_requirements=missing,
         )
     if not payload.hypotheses:
-        raise mismatch("`hypotheses` is empty: say what you now suppose")
+        raise mismatch("`hypotheses` is empty: state what you now assume")
 
 
 def _verified(payload: payloads.HypothesisResults) -> None:
@@ -154,7 +154,7 @@ def _verified(payload: payloads.HypothesisResults) -> None:
             or not evidence.get("result")
         ):
             raise mismatch(
-                f"the evidence of {one.hypothesis!r} has to be {{tool, target, result, files}}, the tool one of"
+                f"the evidence of {one.hypothesis!r} must be {{tool, target, result, files}}, with a tool of"
                 f" {', '.join(sorted(_EVIDENCE_TOOLS))}"
             )
 
@@ -164,14 +164,12 @@ def _impact(state: SessionState, payload: payloads.ImpactFindings) -> None:
     said = {str(one.get("file", "")): one for one in payload.verified_files}
     missing = [path for path in wanted if path not in said]
     if missing:
-        raise mismatch(
-            "`verified_files` does not answer for every file that must be verified", missing_files=missing
-        )
+        raise mismatch("`verified_files` lacks some files of must_verify", missing_files=missing)
     for path, one in said.items():
         if one.get("status") not in _STATUSES:
-            raise mismatch(f"the status of {path} has to be one of {', '.join(sorted(_STATUSES))}")
+            raise mismatch(f"the status of {path} must be one of {', '.join(sorted(_STATUSES))}")
         if one["status"] != "will_modify" and not str(one.get("reason") or "").strip():
-            raise mismatch(f"say why {path} is left as it is")
+            raise mismatch(f"the reason for {path} is empty: say why it does not change")
 
 
 def missing_requirements(state: SessionState, exploration: Exploration) -> list[str]:
@@ -211,11 +209,13 @@ def checklist(repository: CodeRepository, task: PlanTask, given: list[payloads.C
     answered = {one.item: one for one in given}
     missing = [item for item in task.checklist if item not in answered]
     if missing:
-        raise mismatch("every item of the task's checklist has to be answered", missing_items=missing)
+        raise mismatch("some items of the task's checklist have no answer", missing_items=missing)
     for one in given:
         if one.skip_reason and not one.evidence:
             if len(one.skip_reason.strip()) < MIN_REASON:
-                raise mismatch(f"say in at least {MIN_REASON} characters why {one.item!r} was passed over")
+                raise mismatch(
+                    f"the skip_reason of {one.item!r} is shorter than {MIN_REASON} characters: explain it"
+                )
             continue
         if problem := _no_evidence(repository, one.evidence):
             raise mismatch(f"the evidence of {one.item!r}: {problem}", item=one.item)
@@ -224,7 +224,7 @@ def checklist(repository: CodeRepository, task: PlanTask, given: list[payloads.C
 def _no_evidence(repository: CodeRepository, place: str) -> str:
     found = _PLACE.fullmatch(place.strip())
     if found is None:
-        return "give a place such as src/app.py:12 or src/app.py:12-20"
+        return "give a location such as src/app.py:12 or src/app.py:12-20"
     try:
         text = repository.read(repository.existing(found["path"]), MAX_FILE)
     except AdjournError as error:
@@ -234,7 +234,7 @@ def _no_evidence(repository: CodeRepository, place: str) -> str:
     if not 1 <= first <= last <= len(lines):
         return f"{found['path']} has {len(lines)} lines"
     if all(_EMPTY.fullmatch(line) for line in lines[first - 1 : last]):
-        return "nothing is done there: the lines are empty or a placeholder"
+        return "those lines are empty or a placeholder"
     return ""
 
 
@@ -247,7 +247,7 @@ def known_files(repository: CodeRepository, paths: list[str]) -> list[str]:
         except AdjournError:
             unknown.append(path)
     if unknown:
-        raise mismatch("these are no files of the repository", unknown_files=unknown)
+        raise mismatch("some paths are not files of the repository", unknown_files=unknown)
     return list(dict.fromkeys(os.path.normpath(path) for path in known))
 
 

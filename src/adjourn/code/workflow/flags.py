@@ -83,7 +83,7 @@ def parse_flags(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
         found.append(flag)
         if flag.name.startswith("--gate"):
             if value not in _GATES:
-                raise FlowError("invalid_flags", f"{word}: the gate is full or auto")
+                raise FlowError("invalid_flags", f"invalid gate in {word}: use full or auto")
             gate = _GATES[value]
         elif flag.key:
             setattr(flags, flag.key, True)
@@ -91,7 +91,7 @@ def parse_flags(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
         if flag.name == "--resume" and len(found) > 1:
             raise resume_not_alone()
         if flag.instead:
-            raise FlowError("invalid_flags", f"{flag.name} begins no session: call {flag.instead}")
+            raise FlowError("invalid_flags", f"{flag.name} does not start a session: call {flag.instead}")
     return flags, gate
 
 
@@ -121,9 +121,7 @@ def _known(name: str) -> Flag:
     for flag in FLAGS:
         if name in (flag.name.partition("=")[0], flag.short.partition("=")[0]) and name:
             return flag
-    raise FlowError(
-        "invalid_flags", f"there is no flag {name[:80]}", known_flags=[flag.name for flag in FLAGS]
-    )
+    raise FlowError("invalid_flags", f"unknown flag {name[:80]}", known_flags=[flag.name for flag in FLAGS])
 
 
 MAX_QUERY = 100_000

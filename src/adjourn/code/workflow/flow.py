@@ -123,7 +123,8 @@ def _parsed(data: Any) -> dict[str, Any]:
         raise FlowError("invalid_data", str(error)) from error
     if len(msgspec.json.encode(found)) > MAX_DATA:
         raise FlowError(
-            "invalid_data", f"`data` has more than {MAX_DATA} bytes: submit what matters, with places"
+            "invalid_data",
+            f"`data` is larger than {MAX_DATA} bytes: submit the essentials, with file and line",
         )
     return found
 
@@ -135,7 +136,7 @@ def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
         return
     if named not in list(Phase):
         raise FlowError(
-            "unknown_phase", f"there is no phase {str(named)[:80]!r}", phases=[str(each) for each in Phase]
+            "unknown_phase", f"unknown phase {str(named)[:80]!r}", phases=[str(each) for each in Phase]
         )
     if named != state.current_phase:
         raise FlowError("phase_mismatch", f"the session is in {state.current_phase}, not in {named}")
@@ -178,7 +179,7 @@ def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
     if not worktree.is_git:
         raise FlowError(
             "branch_creation_failed",
-            f"{worktree.why_no_git}, or work with --quick",
+            f"{worktree.why_no_git}, or use --quick",
             requires_user_intervention=True,
         )
     git = worktree.git
@@ -187,14 +188,14 @@ def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
         if git.commit():
             state.dirty_before = changes.dirty_files(git)
         if before := changes.small_enough_to_back_up(git, state.dirty_before):
-            held = backup_refs.back_up_files(git, state.session_id, before, "as it was before the session")
+            held = backup_refs.back_up_files(git, state.session_id, before, "state before the session")
             extras["kept"] = msgspec.to_builtins(held)
         here = git.branch()
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):
             branch, base = here, branches.base_of(git, here)
             if not base:
                 raise branches.BranchError(
-                    f"the branch that {here} came from is gone", "check out another branch"
+                    f"the base branch of {here} no longer exists", "check out another branch"
                 )
         else:
             branch, base = branches.start_branch(git, state.session_id)

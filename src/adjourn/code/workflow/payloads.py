@@ -190,7 +190,7 @@ def as_object(data: Any) -> dict[str, Any]:
         try:
             data = msgspec.json.decode(data) if data.strip() else {}
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise InvalidError(f"`data` is a text that is not JSON: {error}", "send an object") from error
+            raise InvalidError(f"`data` is a string that is not JSON: {error}", "send an object") from error
     if not isinstance(data, dict):
         raise InvalidError(f"`data` is {type(data).__name__}", "send an object")
     return data

@@ -14,9 +14,9 @@ from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.phases import PhaseStep
 
-_LATER = "{tool} belongs to a later phase. Finish {phase} first: the plainer tools answer most questions, and submit_phase goes on."
+_LATER = "{tool} belongs to a later phase. Finish {phase} first: use the simpler search tools, then call submit_phase."
 _EARLIER = (
-    "{tool} is not for {phase}. Submit the phase; revert_to_exploration goes back to where looking starts."
+    "{tool} is not allowed in {phase}. Submit the phase, or return to exploration with revert_to_exploration."
 )
 
 

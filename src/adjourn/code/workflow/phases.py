@@ -67,8 +67,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=(),
         skipped=lambda state: any(visit.phase == Phase.BRANCH_INTERVENTION for visit in state.phase_history),
         instruction=(
-            "Branches of earlier sessions are still here. Tell the user which, and that you can delete them, merge each into"
-            " the branch it came from, or continue and leave them alone. Ask; do not choose for them. Submit the choice."
+            "Branches of earlier sessions exist. Tell the user which, and that you can delete them, merge each into"
+            " its base branch, or continue and leave them. Ask; do not choose for the user. Submit the choice."
         ),
     ),
     PhaseStep(
@@ -78,9 +78,9 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=(),
         skipped=lambda state: state.no_doc,
         instruction=(
-            "Read the design documents and rules of the project that bear on the request, best in a sub-agent that reports"
-            " the rules that bind this change, each with its place, and the passages that have to be read in full. Submit"
-            " what you read; where the project has none, one entry that says so."
+            "Read the project's design documents and rules that concern the request, preferably in a sub-agent that reports"
+            " the rules that apply to this change, each with its location, and the passages to read in full. Submit"
+            " what you read; if the project has none, submit one entry that says so."
         ),
     ),
     PhaseStep(
@@ -89,8 +89,8 @@ STEPS: tuple[PhaseStep, ...] = (
         payload=payloads.RequestFrame,
         tools=(),
         instruction=(
-            "Take the request apart: target_feature, trigger_condition, observed_issue, desired_action. Give each as"
-            " {value, quote}, the quote copied letter by letter from the request. What it does not say stays null."
+            "Split the request into its parts: target_feature, trigger_condition, observed_issue, desired_action. Give each as"
+            " {value, quote}, with the quote copied verbatim from the request. Use null for what it does not say."
         ),
     ),
     PhaseStep(
@@ -100,8 +100,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=(),
         skipped=_hurried,
         instruction=(
-            "Look at the code with the tools of this server, several calls at once: where things are defined, who uses them,"
-            " how the like is done elsewhere. Only files that you list here may be changed later. Submit files and findings."
+            "Explore the code with the tools of this server, several calls at once: where things are defined, who uses them,"
+            " how similar code works. Only files that you list here may be changed later. Submit files and findings."
         ),
     ),
     PhaseStep(
@@ -110,7 +110,7 @@ STEPS: tuple[PhaseStep, ...] = (
         payload=payloads.MoreInformation,
         tools=(),
         skipped=_hurried,
-        instruction="Is something still unknown that a search by meaning could find? Answer, and say why.",
+        instruction="Is information missing that a semantic search could find? Answer, and give the reason.",
     ),
     PhaseStep(
         phase=Phase.SEMANTIC,
@@ -120,7 +120,7 @@ STEPS: tuple[PhaseStep, ...] = (
         needs=("semantic_search",),
         skipped=_answered_no(Phase.Q1, "needs_more_information"),
         instruction=(
-            "Search by meaning with semantic_search; fetch_chunk_detail shows a hit in full. Submit what you learnt, with places."
+            "Search by meaning with semantic_search; fetch a whole hit with fetch_chunk_detail. Submit your findings, with locations."
         ),
     ),
     PhaseStep(
@@ -129,7 +129,7 @@ STEPS: tuple[PhaseStep, ...] = (
         payload=payloads.OpenHypotheses,
         tools=_MEANING,
         skipped=_hurried,
-        instruction="Does what you plan rest on something that you suppose and have not seen? Answer, and say why.",
+        instruction="Does your plan rely on an assumption that you have not verified? Answer, and give the reason.",
     ),
     PhaseStep(
         phase=Phase.VERIFICATION,
@@ -138,8 +138,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_MEANING,
         skipped=_answered_no(Phase.Q2, "has_unverified_hypotheses"),
         instruction=(
-            "Verify what you suppose, one by one, by looking. Submit each with its result and the evidence: a file and line, or"
-            " what a tool said. One that is not settled keeps you here."
+            "Verify your hypotheses one by one in the code. Submit each with its result and the evidence: a file and line, or"
+            " the output of a tool. An unsettled hypothesis keeps you in this phase."
         ),
     ),
     PhaseStep(
@@ -148,7 +148,7 @@ STEPS: tuple[PhaseStep, ...] = (
         payload=payloads.NeedsImpact,
         tools=_MEANING,
         skipped=_hurried,
-        instruction="Is it still open what else the change affects? Answer, and say why.",
+        instruction="Is it unknown what else the change affects? Answer, and give the reason.",
     ),
     PhaseStep(
         phase=Phase.IMPACT_ANALYSIS,
@@ -157,7 +157,7 @@ STEPS: tuple[PhaseStep, ...] = (
         needs=("analyze_impact",),
         skipped=_answered_no(Phase.Q3, "needs_impact_analysis"),
         instruction=(
-            "Call analyze_impact for the files that you will change. Look at what it says must be verified. Submit a summary."
+            "Call analyze_impact for the files that you will change. Read every file that it lists in must_verify. Submit a summary."
         ),
     ),
     PhaseStep(
@@ -168,8 +168,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_WRITING,
         skipped=lambda state: not state.implements,
         instruction=(
-            "Split the work into tasks, in the order in which they will be done; every place that has to change belongs to one."
-            " Verification is a later phase and no task. Submit the whole list, finished tasks as completed."
+            "Split the work into tasks, in the order of execution; every location that must change belongs to a task."
+            " Verification is a later phase, not a task. Submit the whole list, with finished tasks as completed."
         ),
     ),
     PhaseStep(
@@ -180,7 +180,7 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_WRITING,
         needs=("check_write_target",),
         instruction=(
-            "Do the next task, and only that. Before you change a file, ask check_write_target. Then submit the task's id and"
+            "Do the next task only. Before you change a file, call check_write_target. Then submit the task's id and"
             " what you did."
         ),
     ),
@@ -190,7 +190,7 @@ STEPS: tuple[PhaseStep, ...] = (
         substep="complete",
         payload=payloads.EmptyPayload,
         tools=_WRITING,
-        instruction="All tasks are done. Submit an empty object to go on.",
+        instruction="All tasks are done. Submit an empty object to continue.",
     ),
     PhaseStep(
         phase=Phase.POST_IMPL_VERIFY,
@@ -199,8 +199,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_REVIEW,
         skipped=lambda state: not state.implements or state.no_verify,
         instruction=(
-            "Choose the verifier in .code-intel/verifiers/ that fits what was changed, and do what it says: run it, do not guess."
-            " Submit whether it passed; if not, the ids of the tasks that failed, and what you saw."
+            "Choose the verifier in .code-intel/verifiers/ that fits the change, and follow it: run the checks, do not guess."
+            " Submit whether it passed; if not, the ids of the failed tasks, and the failure."
         ),
     ),
     PhaseStep(
@@ -210,8 +210,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_REVIEW,
         skipped=lambda _: True,
         instruction=(
-            "The same work failed several times. Choose a prompt in .code-intel/interventions/, follow it before you change"
-            " anything, and submit which one it was and what you did."
+            "The same tasks failed several times. Choose a prompt in .code-intel/interventions/, follow it before you change"
+            " anything, and submit which prompt you used and what you did."
         ),
     ),
     PhaseStep(
@@ -222,9 +222,9 @@ STEPS: tuple[PhaseStep, ...] = (
         needs=("review_changes",),
         skipped=_ends_before,
         instruction=(
-            "Call review_changes and look at every file: keep what the task needs, discard what does not belong (left-over"
-            " debugging, stray files), with the reason. Submit a decision for every file, and the commit message. Leave out files"
-            " with `before`: they were the user's before the session, and stay as they are."
+            "Call review_changes and review every file: keep what the task needs, discard what does not belong (leftover"
+            " debug code, stray files), with the reason. Submit a decision for every file, and the commit message. Omit files"
+            " with `before`: the user changed them before the session, and they stay unchanged."
         ),
     ),
     PhaseStep(
@@ -234,8 +234,8 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_REVIEW,
         skipped=lambda state: _ends_before(state) or state.fast_mode or not state.quality_review_enabled,
         instruction=(
-            "Follow .code-intel/review_prompts/quality_review.md. Submit your score and the issues that have to be mended; an"
-            " empty list means that it can be committed."
+            "Follow .code-intel/review_prompts/quality_review.md. Submit your score and the issues to fix; an"
+            " empty list approves the commit."
         ),
     ),
     PhaseStep(
@@ -251,8 +251,8 @@ ESCALATION = msgspec.structs.replace(
     next(step for step in STEPS if step.phase == Phase.VERIFY_INTERVENTION),
     payload=payloads.UserDecision,
     instruction=(
-        "You have stepped in twice, and it still fails. Follow .code-intel/user_escalation.md: show the user what was tried and"
-        " what was seen, and ask how to go on. Submit their decision: retry (plan anew), accept (go on as it is), or stop (end"
+        "Two interventions failed. Follow .code-intel/user_escalation.md: show the user what was tried and"
+        " what happened, and ask how to continue. Submit their decision: retry (plan again), accept (continue as is), or stop (end"
         " the session; the work stays on its branch)."
     ),
 )

@@ -14,10 +14,10 @@ _PARTICLES = frozenset("がをにではのとも")
 _SHARE = 0.5
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 PROMPT = """\
-Take the request apart. Answer with one JSON object that has the members target_feature (what is to be changed or understood),
-trigger_condition (when it happens), observed_issue (what is seen now), desired_action (what is to happen instead). Each is
-{"value": "...", "quote": "..."}: the quote is copied letter by letter from the request, the value says the same in a few words.
-What the request does not say is null. Never guess.
+Split the request into its parts. Answer with one JSON object with the members target_feature (what to change or understand),
+trigger_condition (when it happens), observed_issue (what happens now), desired_action (what should happen instead). Each is
+{"value": "...", "quote": "..."}: the quote is copied verbatim from the request, the value restates it in a few words.
+Use null for what the request does not say. Never guess.
 
 The request:
 """

@@ -39,7 +39,7 @@ def branch_choice(worktree: Worktree, state: SessionState, payload: payloads.Bra
     if cleaned.errors:
         raise FlowError(
             "branch_operation_failed",
-            "some branches could not be cleaned up: " + "; ".join(cleaned.errors),
+            "cannot clean up some branches: " + "; ".join(cleaned.errors),
             requires_user_intervention=True,
             cleanup_result=result,
         )
@@ -123,7 +123,7 @@ def verified(worktree: Worktree, state: SessionState, payload: payloads.Hypothes
     state.verification = VerificationResult(found, all_confirmed=not rejected_ones)
     extras: dict[str, Any] = {"verified_count": len(found)}
     if rejected_ones:
-        extras["warning"] = "do not build on what was rejected"
+        extras["warning"] = "do not rely on rejected hypotheses"
         extras["rejected"] = rejected_ones
     return proceed(state, extras)
 
@@ -146,9 +146,7 @@ def impact(worktree: Worktree, state: SessionState, payload: payloads.ImpactFind
     state.impact_analysis = found
     said = {one.file for one in found.verified_files}
     unsaid = [path for path in found.should_verify if path not in said]
-    return proceed(
-        state, {"warning": "not said to be verified: " + ", ".join(unsaid[:20])} if said and unsaid else {}
-    )
+    return proceed(state, {"warning": "not verified: " + ", ".join(unsaid[:20])} if said and unsaid else {})
 
 
 def _decided(state: SessionState, optional: Phase) -> StepOutcome:

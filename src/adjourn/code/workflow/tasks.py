@@ -23,17 +23,15 @@ _MAX_HISTORY = 50
 def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) -> StepOutcome:
     """The list as it is now; it replaces the one before. How often a task failed is the server's own count."""
     if not payload.tasks:
-        raise FlowError("empty_tasks", "the list has no task: name at least one that is pending")
+        raise FlowError("empty_tasks", "the task list is empty: add at least one pending task")
     ids = [task.id for task in payload.tasks]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        raise FlowError(
-            "duplicate_task_ids", f"these ids are there more than once: {', '.join(twice)}", duplicates=twice
-        )
+        raise FlowError("duplicate_task_ids", f"duplicate task ids: {', '.join(twice)}", duplicates=twice)
     known = {task.id: task for task in state.tasks}
     state.tasks = [_task(one, known.get(one.id)) for one in payload.tasks]
     if not state.pending:
-        raise FlowError("no_pending_tasks", "no task of the list is pending: add what is still to be done")
+        raise FlowError("no_pending_tasks", "the task list has no pending task: add the remaining work")
     state.ready_substep = "implement"
     extras = {
         "tasks_registered": len(state.tasks),
@@ -52,9 +50,9 @@ def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) ->
     task = next((each for each in state.tasks if each.id == payload.task_id), None)
     if task is None:
         ids = [each.id for each in state.tasks]
-        raise FlowError("unknown_task", f"no task has the id {payload.task_id!r}", registered_tasks=ids)
+        raise FlowError("unknown_task", f"unknown task id {payload.task_id!r}", registered_tasks=ids)
     if task.status == "completed":
-        raise FlowError("already_completed", f"task {task.id} is completed already", next_task=_next(state))
+        raise FlowError("already_completed", f"task {task.id} is already completed", next_task=_next(state))
     if task is not state.pending[0]:
         first = state.pending[0].id
         raise FlowError("wrong_order", f"task {first} comes before {task.id}", expected_task=first)
@@ -76,7 +74,7 @@ def complete(state: SessionState) -> StepOutcome:
     if state.pending:
         raise FlowError(
             "incomplete_tasks",
-            "some tasks are pending",
+            "some tasks are still pending",
             pending_tasks=[_shown(task) for task in state.pending],
         )
     return proceed(state, {})
@@ -90,7 +88,7 @@ def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierV
     ids = [task.id for task in state.tasks]
     unknown = [name for name in payload.failed_tasks if name not in ids]
     if unknown:
-        raise mismatch(f"no tasks have these ids: {', '.join(unknown)}", registered_tasks=ids)
+        raise mismatch(f"unknown task ids: {', '.join(unknown)}", registered_tasks=ids)
     failed = payload.failed_tasks or ids
     state.verification_failure_count += 1
     state.failure_history.append({"failed_tasks": failed, "details": payload.details[:2000]})
@@ -136,7 +134,7 @@ def user_decision(worktree: Worktree, state: SessionState, payload: payloads.Use
     state.intervention_count = 0
     extras = {"user_decision": payload.user_decision}
     if payload.user_decision == "stop":
-        message = f"the session ends; the work stays on {state.task_branch_name or 'the branch that is checked out'}"
+        message = f"the session ended; the work stays on {state.task_branch_name or 'the branch that is checked out'}"
         return StepOutcome(None, {**extras, "stopped": True, "message": message}, over=True)
     if payload.user_decision == "accept":
         for task in state.tasks:

@@ -48,7 +48,7 @@ class Worktree:
         try:
             inside = self.git.line("rev-parse", "--is-inside-work-tree") == "true"
         except AdjournError as error:
-            return f"git does not work in {root}: {error.message}"
+            return f"git fails in {root}: {error.message}"
         return "" if inside else f"{root} is not a work tree of git"
 
     def prompt(self, name: str) -> str:
@@ -69,11 +69,11 @@ class Worktree:
         if not (state.task_branch_enabled and state.task_branch_name):
             raise FlowError(
                 "task_branch_not_enabled",
-                "this session has no branch: there is nothing to review or to commit",
+                "this session has no branch: nothing to review or commit",
             )
         if (here := self.git.branch()) != state.task_branch_name:
             raise FlowError(
                 "branch_operation_failed",
-                f"{here or 'no branch'} is checked out, not {state.task_branch_name}: check that out, then submit again",
+                f"{here or 'no branch'} is checked out, not {state.task_branch_name}: check it out, then submit again",
                 requires_user_intervention=True,
             )

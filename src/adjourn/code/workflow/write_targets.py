@@ -15,8 +15,8 @@ from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
 
 _WAYS_OUT = {
-    "add_explored_files": "look at the file, then add it with add_explored_files",
-    "revert_to_exploration": "go back with revert_to_exploration, if more is missing than this file",
+    "add_explored_files": "read the file, then add it with add_explored_files",
+    "revert_to_exploration": "return to exploration with revert_to_exploration if several files are missing",
 }
 _MAX_LISTED = 200
 
@@ -35,13 +35,13 @@ def check_target(
     if not explored and (state.fast_mode or state.quick_mode):
         return {
             **answer,
-            "note": "this session explores nothing first (--fast, --quick): every file is a target",
+            "note": "this session skips exploration (--fast, --quick): every file is a target",
         }
     inside = any(each in (".", path) or path.startswith(f"{each}/") for each in explored)
     if os.path.lexists(worktree.repository.absolute(path)):
         return answer if inside else _no(state, path, f"{path} was not explored in this session")
     if not allow_new_files:
-        return _no(state, path, f"{path} does not exist, and new files are not allowed here")
+        return _no(state, path, f"{path} does not exist, and allow_new_files is false")
     folder = os.path.dirname(path)
     beside = any(
         os.path.dirname(each) == folder for each in explored if each not in _folders(worktree, explored)
@@ -49,7 +49,7 @@ def check_target(
     return (
         {**answer, "is_new": True}
         if inside or beside
-        else _no(state, path, f"nothing beside {path} was explored")
+        else _no(state, path, f"no file in the folder of {path} was explored")
     )
 
 
@@ -57,7 +57,7 @@ def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> d
     """Files and folders that were looked at since."""
     _ready(state)
     if not files:
-        raise mismatch("`files` is empty: name what you looked at")
+        raise mismatch("`files` is empty: name the files you read")
     known = evidence.known_files(worktree.repository, files)
     added = [path for path in known if path not in state.explored]
     state.added_files = [*state.added_files, *added]
@@ -65,13 +65,15 @@ def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> d
         "success": True,
         "added": added,
         "explored_files": state.explored[:_MAX_LISTED],
-        "message": f"{len(added)} added; {len(state.explored)} are explored now",
+        "message": f"{len(added)} files added; {len(state.explored)} explored in total",
     }
 
 
 def _ready(state: SessionState) -> None:
     if state.current_phase != Phase.READY:
-        raise FlowError("phase_mismatch", f"this is for READY; the session is in {state.current_phase}")
+        raise FlowError(
+            "phase_mismatch", f"this tool needs phase READY; the session is in {state.current_phase}"
+        )
 
 
 def _folders(worktree: Worktree, explored: set[str]) -> set[str]:
@@ -85,6 +87,6 @@ def _no(state: SessionState, path: str, why: str) -> dict[str, Any]:
         "file_path": path,
         "error": why,
         "explored_files": state.explored[:_MAX_LISTED],
-        "hint": "change only what was looked at: look at it first, or change another file",
+        "hint": "change only explored files: read the file first, or change another one",
         "recovery_options": _WAYS_OUT,
     }

@@ -1,0 +1,118 @@
+"""Types of `adjourn.__all__`, as their users see them. mypy checks this file (`make lint`); nothing runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, assert_type
+
+import adjourn
+from adjourn import (
+    AdjournError,
+    CognitiveStore,
+    ConflictError,
+    ContinuationRecord,
+    CRAuthor,
+    CRDiff,
+    CRMergeResult,
+    CRStore,
+    IntegrityError,
+    InvalidError,
+    MemoryStore,
+    Middleware,
+    NotFoundError,
+    RefusedError,
+    ResumableAnthropic,
+    ResumableOpenAI,
+    Store,
+    StoreError,
+    UsageError,
+    brief,
+    format_state_for_prompt,
+    open_store,
+    parse_reply,
+)
+from adjourn.knowledge.cognition.replies import Statement
+
+Json = dict[str, Any]
+
+
+def records(store: Store, author: CRAuthor) -> None:
+    """A record is a JSON object; comparing and merging have types of their own."""
+    crs = CRStore(store)
+    assert_type(crs.create({"task": {"id": "t1", "goal": "g"}}, author=author), Json)
+    assert_type(crs.get("r1"), Json | None)
+    assert_type(crs.resolve("r1"), Json)
+    assert_type(crs.update("r1", {}, author, expected_head=""), Json)
+    assert_type(crs.get_history("r1"), list[Json])
+    assert_type(crs.ids(), list[str])
+    assert_type(crs.diff("r1", "r2"), CRDiff)
+    assert_type(crs.merge("r1", "r2", "manual", author=author), CRMergeResult)
+    assert_type(crs.subscribe(print), Callable[[], None])
+
+
+def author() -> CRAuthor:
+    """An author has an id and a type of a closed set."""
+    assert_type(CRAuthor(id="ann", type="human").id, str)
+    CRAuthor(id="ann", type="robot")  # type: ignore[arg-type]
+    return CRAuthor(id="agent-1", type="agent", model="some-model")
+
+
+def record(value: ContinuationRecord) -> None:
+    """The record as a typed value."""
+    assert_type(value.id, str)
+    assert_type(value.sequence, int)
+
+
+def sessions(store: Store) -> None:
+    """A cognitive session: its state and its checkpoints are JSON objects."""
+    memory = CognitiveStore(store, "job", goal="ship it")
+    assert_type(memory.session, Json)
+    assert_type(memory.create_checkpoint("first"), Json)
+    assert_type(memory.checkpoint_ids(), list[str])
+    assert_type(memory.prompt(), str)
+    assert_type(memory.update_from_response("FACT: a"), Json)
+    assert_type(Middleware(memory).wrap(_ask), Callable[[Any], Any])
+
+
+def _ask(request: Mapping[str, Any]) -> Any:
+    return request
+
+
+def providers(memory: CognitiveStore) -> None:
+    """Both SDKs' clients have one shape."""
+    anthropic = ResumableAnthropic(memory, model="m")
+    openai = ResumableOpenAI(memory, model="m")
+    for client in (anthropic, openai):
+        assert_type(client.save_checkpoint("here"), str)
+        assert_type(client.restore_checkpoint("id"), list[str])
+        assert_type(client.memory, CognitiveStore)
+
+
+def briefs(checkpoint: Json) -> None:
+    assert_type(brief(None, checkpoint, now=0), str)
+    assert_type(format_state_for_prompt(checkpoint, 0), str)
+    assert_type(parse_reply("FACT: a"), list[Statement])
+
+
+def errors(error: AdjournError) -> None:
+    """Each error says what failed, what to do, and its exit code; a conflict is a store's error."""
+    assert_type(error.message, str)
+    assert_type(error.remedy, str)
+    assert_type(error.exit_code, int)
+    tree: list[type[AdjournError]] = [
+        UsageError,
+        InvalidError,
+        IntegrityError,
+        NotFoundError,
+        RefusedError,
+        StoreError,
+    ]
+    conflict: type[StoreError] = ConflictError
+    print(tree, conflict)
+
+
+def stores() -> None:
+    assert_type(open_store("memory:"), Store)
+    store: Store = MemoryStore()
+    store.close()
+    print(adjourn.no_such_name)  # type: ignore[attr-defined]

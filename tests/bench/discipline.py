@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from adjourn.checkpoints import triggers
 from adjourn.checkpoints.close_session import end
 from adjourn.checkpoints.save import make
 from adjourn.clients.client import ClientContext, ClientOptions
@@ -62,13 +61,13 @@ def costs(context: ClientContext) -> None:
     for name, call in CALLS.items():
 
         def once(call: ToolRequest = call) -> None:
-            triggers.before(session, [call])
-            triggers.settled(session)
+            session.checkpoint_before([call])
+            session.checkpoint_after()
 
         taken = microseconds(once, 20_000)
         print(f"{taken:10.2f} µs  nothing is due: {name}")
     call = ToolRequest(tool="shell.exec", digest="1" * 64, given={"command": "rm -rf build"})
-    taken = microseconds(lambda: triggers.before(session, [call]), 200)
+    taken = microseconds(lambda: session.checkpoint_before([call]), 200)
     print(f"{taken:10.0f} µs  a checkpoint and its page before a destructive call")
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.rollback import Done, Plan, carry_out, plan, target_of
     from adjourn.checkpoints.save import make
     from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
-    from adjourn.checkpoints.triggers import Watch
+    from adjourn.checkpoints.triggers import GuardedSession
 
 __all__ = [
     "AUDITED",
@@ -61,13 +61,13 @@ __all__ = [
     "Done",
     "Found",
     "Freed",
+    "GuardedSession",
     "PageSummary",
     "Plan",
     "Reflection",
     "Said",
     "Search",
     "VerifiedFolder",
-    "Watch",
     "as_checkpoint",
     "audit_entry",
     "carry_out",
@@ -119,6 +119,7 @@ if not TYPE_CHECKING:
             "Done": "rollback",
             "Found": "page_files",
             "Freed": "histories",
+            "GuardedSession": "triggers",
             "JSON_FILE": "folder",
             "MAX_DESCRIPTION": "checkpoint",
             "MAX_PAGE_BYTES": "page",
@@ -129,7 +130,6 @@ if not TYPE_CHECKING:
             "Said": "builder",
             "Search": "page_files",
             "VerifiedFolder": "folder_verification",
-            "Watch": "triggers",
             "as_checkpoint": "checkpoint",
             "audit_entry": "shapes",
             "carry_out": "rollback",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.aex import Policy
+from adjourn.checkpoints import anchors
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
 from adjourn.log import decode, digest, kinds
@@ -34,7 +35,7 @@ class Guarded(NamedTuple):
     before: str
 
 
-class Watch:
+class _Watch:
     """What is known of one session: its rules as far as they were looked at, and its destructive calls."""
 
     def __init__(self, session: Session) -> None:
@@ -89,65 +90,74 @@ class Watch:
         return due
 
 
-def before(session: Session, calls: Sequence[ToolRequest]) -> list[str]:
-    """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
-
-    Returns what is to be said about their pages.
+class GuardedSession(Session):
+    """A session that makes the checkpoints which nobody asks for. Its task's history is checked against what else tells of it
+    (`anchors`) before it opens.
     """
-    watch, policy = session.watch, session.policy
-    if watch is None:
-        watch = session.watch = Watch(session)
-    if policy is not watch.policy:
-        watch.look(policy)
-    notes, watch.notes = watch.notes, []
-    made = ""
-    for call in calls:
-        label = watch.label(call)
-        if label and _may_pass(session, call):
-            if not made:  # one holds for all that are decided on together
-                made, said = _make_before(session, call.tool, label, watch.settings)
-                notes += said
-            watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
-    return notes + _make_due(session, watch) if watch.has_budgets else notes
 
+    _watch: _Watch | None = None
 
-def admit(session: Session, calls: Sequence[ToolRequest]) -> list[Admitted]:
-    """Let the session decide, and take note of the calls it lets through, of those that a checkpoint was made before."""
-    decided = session.admit(calls)
-    watch = session.watch
-    if watch is not None and watch.made:
-        for call, one in zip(calls, decided, strict=True):
-            guarded = watch.made.get((call.tool, call.digest))
-            if guarded is not None and one.call:
-                watch.guarded[one.call] = guarded
-        watch.made.clear()
-    return decided
+    def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
+        """Open the session as `TaskLease.open` does. Raises `IntegrityError` where the history was cut."""
+        anchors.check(self.task, self.identity.root)
+        super().open(take_over=take_over, also=also)
 
+    def checkpoint_before(self, calls: Sequence[ToolRequest]) -> list[str]:
+        """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
 
-def settled(session: Session, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
-    """Make the checkpoints that are due once calls were settled. Raises what making one raises."""
-    watch = session.watch
-    if watch is None:
+        Returns notes about their pages, for the person.
+        """
+        watch, policy = self._watch, self.policy
+        if watch is None:
+            watch = self._watch = _Watch(self)
+        if policy is not watch.policy:
+            watch.look(policy)
+        notes, watch.notes = watch.notes, []
+        made = ""
+        for call in calls:
+            label = watch.label(call)
+            if label and _may_pass(self, call):
+                if not made:  # one holds for all that are decided on together
+                    made, said = _make_before(self, call.tool, label, watch.settings)
+                    notes += said
+                watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
+        return notes + _make_due(self, watch) if watch.has_budgets else notes
+
+    def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
+        """Decide on calls as `Session.admit` does, and remember those let through that a checkpoint was made before."""
+        decided = super().admit(calls)
+        watch = self._watch
+        if watch is not None and watch.made:
+            for call, one in zip(calls, decided, strict=True):
+                guarded = watch.made.get((call.tool, call.digest))
+                if guarded is not None and one.call:
+                    watch.guarded[one.call] = guarded
+            watch.made.clear()
+        return decided
+
+    def checkpoint_after(self, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
+        """Make the checkpoints that are due once calls were settled. Raises what making one raises; returns notes."""
+        watch = self._watch
+        if watch is None:
+            return []
+        notes: list[str] = []
+        if watch.guarded:
+            for fact in facts:
+                guarded = watch.guarded.get(fact.call)
+                if guarded is not None and fact.outcome != "input-required":
+                    del watch.guarded[fact.call]
+                    notes += _make_after(self, guarded, fact)
+        return notes + _make_due(self, watch) if watch.has_budgets else notes
+
+    def checkpoint_after_recorded(self, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
+        """`checkpoint_after` for a call that another process admitted: its checkpoint is the one right before its `intent`."""
+        for entry in reversed(list(self.task.store.read(self.task.id, max(0, intent - 4), intent))):
+            data = kinds.data_of(event := decode(entry.data))
+            if isinstance(data, kinds.CheckpointCreated) and event.session == self.id:
+                kind, _, label = data.trigger.partition(": ")
+                guarded = Guarded(tool, label or "policy", entry.hash)
+                return _make_after(self, guarded, fact) if kind == f"{BEFORE}{tool}" else []
         return []
-    notes: list[str] = []
-    if watch.guarded:
-        for fact in facts:
-            guarded = watch.guarded.get(fact.call)
-            if guarded is not None and fact.outcome != "input-required":
-                del watch.guarded[fact.call]
-                notes += _make_after(session, guarded, fact)
-    return notes + _make_due(session, watch) if watch.has_budgets else notes
-
-
-def settled_later(session: Session, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
-    """The same for a call that another process asked about: the checkpoint before it is one right before its `intent`."""
-    for entry in reversed(list(session.task.store.read(session.task.id, max(0, intent - 4), intent))):
-        data = kinds.data_of(event := decode(entry.data))
-        if isinstance(data, kinds.CheckpointCreated) and event.session == session.id:
-            kind, _, label = data.trigger.partition(": ")
-            guarded = Guarded(tool, label or "policy", entry.hash)
-            return _make_after(session, guarded, fact) if kind == f"{BEFORE}{tool}" else []
-    return []
 
 
 def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
@@ -180,7 +190,7 @@ def _may_pass(session: Session, call: ToolRequest) -> bool:
 # --- making them
 
 
-def _make_due(session: Session, watch: Watch) -> list[str]:
+def _make_due(session: Session, watch: _Watch) -> list[str]:
     notes: list[str] = []
     for share, key, trigger in watch.shares(session.task.ledger, session.policy):
         what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import RLock
+from typing import TypeVar
 
 import msgspec
 
 from adjourn.aex import DIAGNOSTICS, Policy, load
-from adjourn.checkpoints import anchors, triggers
+from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
@@ -43,6 +44,8 @@ MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
+
+_S = TypeVar("_S", bound=Session)
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,25 +84,29 @@ class ClientContext:
         self._lock = RLock()
         self._store: Store | None = None
         self._secret = b""
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, GuardedSession] = {}
         self._task = options.task and check_task_id(options.task)
         self.contract = options.contract
         self._policy_file = _PolicyFile(options.root, options.contract)
         self._is_broken = False
         self._is_registered = False
-        self._behind: set[Session] = set()
+        self._behind: set[GuardedSession] = set()
         """Sessions that still work under the policy as it was before it was edited."""
         self.definitions: dict[str, str] = {}
         """The digest of what each tool was last listed as, by name."""
         self._before: dict[str, str] = {}
         self._changes = 0
-        self._compared: set[Session] = set()
+        self._compared: set[GuardedSession] = set()
         """Sessions whose task knows how the server lists its tools now."""
 
     def identify(self, client: str, era: str) -> None:
         """Take note of the client's name and protocol era; an empty name keeps the earlier one."""
         self.client = client or self.client
         self.era = era
+
+    def join(self, group: str) -> None:
+        """Work as one of the processes of another client's `group`."""
+        self.group = group
 
     # --- the store and the task
 
@@ -195,7 +202,7 @@ class ClientContext:
         session = self._sessions.get(self._task)
         return session.policy if session else self.contract.policy
 
-    def session(self, task: str = "", *, also: Sequence[kinds.Data] = ()) -> Session:
+    def session(self, task: str = "", *, also: Sequence[kinds.Data] = ()) -> GuardedSession:
         """The open session on a task (default: the client's). Opens it, with `also`, when there is none.
 
         Raises `HeldError` when another client's living session holds the task, `StoreError` when it cannot be written,
@@ -208,8 +215,7 @@ class ClientContext:
             task = task or self.task_id()
             session = self._sessions.get(task)
             if session is None:
-                session = self._new_session(task)
-                anchors.check(session.task, self.options.root)
+                session = self._new_session(task, GuardedSession)
                 session.open(take_over=self.options.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
@@ -229,10 +235,10 @@ class ClientContext:
                 "work on without naming a task; a person can start a proxy without --task",
             )
 
-    def _new_session(self, task: str) -> Session:
+    def _new_session(self, task: str, kind: type[_S]) -> _S:
         opened = Task(self.store, task, clock=self.clock, secret=self.secret)
         contract = for_task(self.contract, self.store, opened.ledger.contract)
-        return Session(
+        return kind(
             opened,
             contract.policy,
             SessionIdentity(self.process, self.group, self.client, self.era, self.options.root),
@@ -241,7 +247,7 @@ class ClientContext:
             auto_confirm=self.options.auto_confirm,
         )
 
-    def move(self, to: str, also: Sequence[kinds.Data]) -> Session:
+    def move(self, to: str, also: Sequence[kinds.Data]) -> GuardedSession:
         """Go on with another task: sit down there first (which may be refused), then get up here."""
         with self._lock:
             self._check_bound(to)
@@ -265,16 +271,16 @@ class ClientContext:
 
     def _leave(self, here: str, to: str) -> None:
         """Get up from a task, in a way that sister proxies which still sit there see in its chain."""
-        left = self._sessions.pop(here, None)
+        left: Session | None = self._sessions.pop(here, None)
         if left is None and self.store.head(here) != EMPTY:
-            left = self._new_session(here)
+            left = self._new_session(here, Session)
             if not any(sitting.group == self.group for sitting in left.task.ledger.sessions.values()):
                 return
             left.open()
         if left is not None:
             left.close("moved", to)
 
-    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> tuple[Session, list[Admitted]]:
+    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> tuple[GuardedSession, list[Admitted]]:
         """Decide on calls and write their intents, in the session of `task` (default: the client's task).
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
@@ -292,9 +298,9 @@ class ClientContext:
                     self._compare(session)
                 policy = session.policy
                 placed = [self._placed(policy, call) for call in calls]
-                for note in triggers.before(session, placed):
+                for note in session.checkpoint_before(placed):
                     self._on_event("page", note)
-                return session, triggers.admit(session, placed)
+                return session, session.admit(placed)
             except TaskSwitchedError:
                 continue
         raise ConflictError("this client's task is being moved about", "call again")
@@ -311,7 +317,7 @@ class ClientContext:
                 with suppress(AdjournError):  # it is tried again before the session's next call
                     self._compare(session)
 
-    def _compare(self, session: Session) -> None:
+    def _compare(self, session: GuardedSession) -> None:
         """Tell a task how the server lists its tools now. Raises what writing that down raises; no call may pass then."""
         with self._lock:
             if self.definitions and self._changes < MAX_CHANGES:
@@ -361,14 +367,14 @@ class ClientContext:
             )
             return None
 
-    def _bring_up(self, session: Session) -> None:
+    def _bring_up(self, session: GuardedSession) -> None:
         """Put a session under the policy as it is now. Raises what writing that down raises; no call may pass then."""
         changed = for_task(self.contract, self.store, session.task.ledger.contract)
         session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
         self._behind.discard(session)
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[GuardedSession]:
         with self._lock:
             return list(self._sessions.values())
 

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.checkpoints import anchors, triggers
+from adjourn.checkpoints import GuardedSession
 from adjourn.errors import HeldError, RefusedError
 from adjourn.log import digest, kinds, timestamp
 from adjourn.policy import Contract
@@ -47,7 +47,6 @@ from adjourn.tasks import (
     OnceClaim,
     OpenCall,
     RecordedAnswer,
-    Session,
     SessionIdentity,
     Task,
     TaskSwitchedError,
@@ -107,7 +106,7 @@ class Visit:
         self.task = task
         self._capabilities = capabilities
         self.policy: Policy = contract.policy
-        self._session = Session(
+        self._session = GuardedSession(
             task,
             contract.policy,
             sitting,
@@ -142,7 +141,7 @@ class Visit:
             return facts
 
         self._sit()
-        self.notes += triggers.before(self._session, [call])
+        self.notes += self._session.checkpoint_before([call])
         try:
             self.task.commit(build, durable=call.effectful, refs=lambda _: changes)
         except (HeldError, TaskSwitchedError):
@@ -171,7 +170,7 @@ class Visit:
             return False
         fact = msgspec.structs.replace(settled, call=found.call)
         self._session.settle([fact])
-        self.notes += triggers.settled_later(self._session, found.tool, _seq_of(found.call), fact)
+        self.notes += self._session.checkpoint_after_recorded(found.tool, _seq_of(found.call), fact)
         return True
 
     def turn_over(self) -> None:
@@ -220,7 +219,6 @@ class Visit:
     def _sit(self) -> None:
         """Sit down if no earlier visit has, else keep the seat. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
-            anchors.check(self.task, self._session.identity.root)
             self._session.open()
             return
         self._session.is_open = True

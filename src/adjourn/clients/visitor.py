@@ -60,7 +60,7 @@ class Visitor:
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
         if not _proxied(self.context.store, self._groups)[0]:
-            self.context.group = self._named or next(iter(self._groups), "")
+            self.context.join(self._named or next(iter(self._groups), ""))
             self.context.task_id()
 
     def ask(self, call: ToolRequest, working_directory: str = "", name: str = "") -> Decided:
@@ -95,7 +95,7 @@ class Visitor:
         context, own = self.context, self._options.task
         workspace = f"workspace/{digest(self._options.root.encode())[:8]}"
         group, shared = _proxied(context.store, self._groups)
-        context.group = group or workspace
+        context.join(group or workspace)
         task = VisitedTask(
             context.store, own or shared or context.task_id(), clock=context.clock, secret=context.secret
         )

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import triggers
+from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
@@ -21,7 +21,7 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.pipes import Pending
 from adjourn.proxy.requests import ServerRequests
-from adjourn.tasks import MAX_ANSWER, Session
+from adjourn.tasks import MAX_ANSWER
 from adjourn.text import beginning
 
 UNSET = msgspec.UNSET
@@ -60,7 +60,7 @@ class Answers:
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
         out: list[bytes] = []
-        settled: dict[Session, Settled] = {}
+        settled: dict[GuardedSession, Settled] = {}
         later: list[tuple[Pending, Reply]] = []
         for line in lines:
             try:
@@ -82,9 +82,9 @@ class Answers:
             if pending.session is not None:
                 pending.session.settle([_settlement(pending, reply, now)], later=True)
 
-    def _make_checkpoints(self, session: Session, facts: list[kinds.ToolSettled]) -> None:
+    def _make_checkpoints(self, session: GuardedSession, facts: list[kinds.ToolSettled]) -> None:
         try:
-            for note in triggers.settled(session, facts):
+            for note in session.checkpoint_after(facts):
                 self._wire.report.event("page", note)
         except AdjournError as error:
             self._wire.report.event("checkpoint.failed", str(error))
@@ -92,7 +92,7 @@ class Answers:
     def _line(
         self,
         line: bytes,
-        settled: dict[Session, Settled],
+        settled: dict[GuardedSession, Settled],
         later: list[tuple[Pending, Reply]],
     ) -> list[bytes]:
         try:
@@ -120,7 +120,7 @@ class Answers:
         pending: Pending,
         reply: Reply,
         line: bytes,
-        settled: dict[Session, Settled],
+        settled: dict[GuardedSession, Settled],
         later: list[tuple[Pending, Reply]],
     ) -> bytes:
         """Take note of an answer. Returns what the client gets."""
@@ -155,7 +155,7 @@ class Answers:
         self._wire.report.event("answer.unasked", text)
         return []
 
-    def _unread(self, line: bytes, error: FrameError, settled: dict[Session, Settled]) -> list[bytes]:
+    def _unread(self, line: bytes, error: FrameError, settled: dict[GuardedSession, Settled]) -> list[bytes]:
         """A line that cannot be read in one way, and so reaches nobody. Whoever waits for it is told."""
         if line.isspace():
             return []

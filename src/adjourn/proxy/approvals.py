@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log import Actor, encode_bytes, milliseconds, timestamp
 from adjourn.mcp import Message, frames
@@ -29,7 +30,7 @@ from adjourn.proxy.calls import STATE_PREFIX, GatedCall, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.pipes import NO_ANSWER
-from adjourn.tasks import Approval, Block, Continue, Forward, Session, ToolRequest, answer
+from adjourn.tasks import Approval, Block, Continue, Forward, ToolRequest, answer
 from adjourn.text import visible_line, without_secrets
 
 CUT = "…"
@@ -56,7 +57,7 @@ class HeldCall:
 
     __slots__ = ("approval", "deadline", "gated", "question", "seconds", "session")
 
-    def __init__(self, gated: GatedCall, approval: Approval, session: Session, seconds: float) -> None:
+    def __init__(self, gated: GatedCall, approval: Approval, session: GuardedSession, seconds: float) -> None:
         self.gated = gated
         self.approval = approval
         self.session = session
@@ -98,7 +99,9 @@ class Asker:
 
     # --- asking
 
-    def ask(self, gated: GatedCall, approval: Approval, session: Session, within: int | None = None) -> None:
+    def ask(
+        self, gated: GatedCall, approval: Approval, session: GuardedSession, within: int | None = None
+    ) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
         It is held as long as the rule says (`within`, milliseconds), else as long as this proxy was told.
@@ -245,7 +248,7 @@ class Asker:
             for held in list(self._held.values()):
                 self._finish(held, why)
 
-    def _record(self, session: Session, approval: Approval, *, yes: bool, via: str) -> None:
+    def _record(self, session: GuardedSession, approval: Approval, *, yes: bool, via: str) -> None:
         try:
             answer(session.task, approval.id, yes=yes, via=via, by=PERSON, session=session.id)
         except NotFoundError:
@@ -279,7 +282,7 @@ class Asker:
         else:
             self._refuse(held.gated, held.approval, held.session, "it was not confirmed")
 
-    def _refuse(self, gated: GatedCall, approval: Approval, session: Session, why: str) -> None:
+    def _refuse(self, gated: GatedCall, approval: Approval, session: GuardedSession, why: str) -> None:
         self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._context.clock())

@@ -5,13 +5,14 @@ Owns: the form of refusals, notes in the history that a failing store may lose. 
 
 from __future__ import annotations
 
+from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import Message, frames
 from adjourn.proxy.lists import ListEdit
 from adjourn.proxy.pipes import Wire
-from adjourn.tasks import Block, Session
+from adjourn.tasks import Block
 from adjourn.text import visible_lines
 
 MAX_NOTED = 100
@@ -79,7 +80,7 @@ class Connection:
         except AdjournError as error:
             self.report.event("store.error", str(error))
 
-    def settle(self, session: Session, settled: kinds.ToolSettled) -> None:
+    def settle(self, session: GuardedSession, settled: kinds.ToolSettled) -> None:
         """Write what became of a call. A failing store is reported, not raised."""
         try:
             session.settle([settled])

@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from adjourn.checkpoints import GuardedSession
 from adjourn.log import kinds
 from adjourn.mcp import Message, frames
 from adjourn.proxy.calls import GIVEN_BACK, GatedCall, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.meta import DEFINITIONS, MetaTools
 from adjourn.proxy.pipes import Pending, Written
-from adjourn.tasks import Admitted, Block, Continue, RecordedAnswer, Session
+from adjourn.tasks import Admitted, Block, Continue, RecordedAnswer
 
 UNREAD = "the MCP server no longer reads its input: it has exited, or it hangs"
 
@@ -47,7 +48,7 @@ class Forwarder:
             self._wire.pending.pop(request_id, None)
         self._unsent.clear()
 
-    def proceed(self, gated: GatedCall, admitted: Admitted, session: Session) -> None:
+    def proceed(self, gated: GatedCall, admitted: Admitted, session: GuardedSession) -> None:
         """Go on with a call that was held, in the thread in which the person's answer arrived."""
         if gated.call.tool in DEFINITIONS:
             self._wire.to_client(self._wire.answer(gated.batch, self.meta_answer(gated, admitted, session)))
@@ -57,7 +58,7 @@ class Forwarder:
                 self._fail(written, [gated.message.id])
             self._unsent.discard(gated.message.id)
 
-    def line_of(self, gated: GatedCall, admitted: Admitted, session: Session) -> bytes:
+    def line_of(self, gated: GatedCall, admitted: Admitted, session: GuardedSession) -> bytes:
         """The line of an admitted call, to be written. Its answer is expected from now on."""
         message, call = gated.message, admitted.call
         opened = session.task.ledger.open_calls.get(call)
@@ -76,14 +77,14 @@ class Forwarder:
             return frames.without_params(message.raw, GIVEN_BACK)
         return message.raw
 
-    def meta_answer(self, gated: GatedCall, admitted: Admitted, session: Session) -> bytes:
+    def meta_answer(self, gated: GatedCall, admitted: Admitted, session: GuardedSession) -> bytes:
         """The answer of a meta-tool whose call was admitted."""
         answer = self._meta.handle(gated.message, gated.call.tool)
         if admitted.call in session.task.ledger.open_calls:
             session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
         return answer
 
-    def recorded_answer(self, gated: GatedCall, replay: RecordedAnswer, session: Session) -> bytes:
+    def recorded_answer(self, gated: GatedCall, replay: RecordedAnswer, session: GuardedSession) -> bytes:
         """The recorded answer to a call whose effect may happen only once."""
         message = gated.message
         kept = session.task.store.get_blob(replay.answer)

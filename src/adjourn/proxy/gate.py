@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adjourn.aex import Policy, tool_name_ok
+from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, Message, Oversize, frames
@@ -31,7 +32,6 @@ from adjourn.tasks import (
     Block,
     Decision,
     RecordedAnswer,
-    Session,
     ToolRequest,
     method_refusal,
     rule_name,
@@ -299,7 +299,7 @@ class Gate:
                 self._refuse_call(gated.message, Block("store", reason, error.remedy), gated.batch)
         self._wire.report.event("store.error", str(error))
 
-    def _decided(self, gated: GatedCall, place: int, admitted: Admitted, session: Session) -> None:
+    def _decided(self, gated: GatedCall, place: int, admitted: Admitted, session: GuardedSession) -> None:
         decision: Decision = admitted.decision
         message, call = gated.message, gated.call
         if isinstance(decision, Block):

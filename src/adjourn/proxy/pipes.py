@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.mcp import frames, write_all
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.tasks import Session
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
+
+    from adjourn.checkpoints import GuardedSession
 
 CLIENT_OUT = 1
 MAX_GIVEN_UP = 1000
@@ -70,7 +71,7 @@ class Pending:
         *,
         modern: bool,
         batch: Batch | None,
-        session: Session | None = None,
+        session: GuardedSession | None = None,
         call: str = "",
         effectful: bool = False,
         kept: bool = False,

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.checkpoints import triggers
+from adjourn.checkpoints import GuardedSession
 from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import CallPaths, arguments_digest, encoded
-from adjourn.tasks import SYSTEM, Admitted, Fact, Session, Task, ToolRequest, following, idempotency
+from adjourn.tasks import SYSTEM, Admitted, Fact, Task, ToolRequest, following, idempotency
 from adjourn.text import preview
 
 MAX_WAITING = 200
@@ -84,7 +84,7 @@ class History:
 class Journal:
     """What a run has written, and the one way for its steps to write more."""
 
-    def __init__(self, session: Session, history: History, tell: Callable[[str], None]) -> None:
+    def __init__(self, session: GuardedSession, history: History, tell: Callable[[str], None]) -> None:
         self.session = session
         self._tell = tell
         self.task = session.task
@@ -113,9 +113,9 @@ class Journal:
 
     def admit(self, call: ToolRequest, policy: Policy) -> Admitted:
         """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""
-        self.session.policy = policy
-        self._say(triggers.before(self.session, [call]))
-        return triggers.admit(self.session, [call])[0]
+        self.session.decide_under(policy)
+        self._say(self.session.checkpoint_before([call]))
+        return self.session.admit([call])[0]
 
     def keep(self, result: Result, value: Any, milliseconds: int = 0) -> None:
         """Write what came of a call that was made: its settlement and its result are one step, never there alone."""
@@ -127,7 +127,7 @@ class Journal:
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
         refs = idempotency.keep(self.task, [settled], {result.call: document})
         self._write(facts, document, refs, durable=isinstance(result, kinds.ToolResult))
-        self._say(triggers.settled(self.session, [settled]))
+        self._say(self.session.checkpoint_after([settled]))
 
     def take(self, result: kinds.ToolResult, value: Any) -> None:
         """Write what a step came to that was not called: its effect happened before."""
@@ -143,7 +143,7 @@ class Journal:
     def settle(self, settled: kinds.ToolSettled) -> None:
         """Write that a call came to nothing that could be bound."""
         self.session.settle([settled])
-        self._say(triggers.settled(self.session, [settled]))
+        self._say(self.session.checkpoint_after([settled]))
 
     def _say(self, notes: Iterable[str]) -> None:
         """What there is to be said about the checkpoints that were made."""

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from adjourn.aex import Document, layer
-from adjourn.checkpoints import end
+from adjourn.checkpoints import GuardedSession, end
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
@@ -31,7 +31,7 @@ from adjourn.runs.journal import History, Journal, value_of
 from adjourn.runs.permission import Permissions
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
 from adjourn.runs.tools import Tool, built_in
-from adjourn.tasks import LEASE_MILLISECONDS, Session, Task
+from adjourn.tasks import LEASE_MILLISECONDS, Task
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()
@@ -101,7 +101,7 @@ class Run:
         self._options = options
         self._context = context
         self._tools = self._all_tools()
-        self._session: Session | None = None
+        self._session: GuardedSession | None = None
 
     @property
     def task(self) -> str:
@@ -126,7 +126,7 @@ class Run:
             self._context.close("refused")
             raise
 
-    def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> Session:
+    def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> GuardedSession:
         if self._seat in _SEATED:
             raise HeldError(f"this process is running task {self.task} already", "let that run end first")
         session = self._context.session(also=[first])
@@ -170,7 +170,7 @@ class Run:
                 self._leave(self._session, reason, why)
             self._context.close(reason)
 
-    def _leave(self, session: Session, reason: str, why: str) -> None:
+    def _leave(self, session: GuardedSession, reason: str, why: str) -> None:
         """A last checkpoint, so that whoever looks finds where the run stands."""
         on = f"`adjourn run --resume --task {self.task}` goes on with it"
         try:
@@ -184,7 +184,7 @@ class Run:
         except (AdjournError, OSError) as error:
             self._options.tell(f"no last checkpoint could be made: {error}")
 
-    def _finish(self, session: Session) -> Generator[str, None, Outcome]:
+    def _finish(self, session: GuardedSession) -> Generator[str, None, Outcome]:
         history = History(session.task)
         history.read()
         journal = Journal(session, history, self._options.tell)
@@ -234,7 +234,7 @@ class Run:
             self._context.close("over")
 
     @contextmanager
-    def _heartbeats(self, session: Session) -> Iterator[None]:
+    def _heartbeats(self, session: GuardedSession) -> Iterator[None]:
         """Renew the session's lease while something takes long."""
         over = threading.Event()
 

@@ -189,7 +189,7 @@ def _context(options: Options, plan: Plan, task: str) -> ClientContext:
     )
     context = ClientContext(client_options, options.clock)
     context.identify(CLIENT, "")
-    context.group = group_of(process.current(), options.root)  # two runs never sit on one task together
+    context.join(group_of(process.current(), options.root))  # two runs never sit on one task together
     return context
 
 

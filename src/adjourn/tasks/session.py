@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError
@@ -31,9 +31,6 @@ from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, Fact, Task
 from adjourn.text import preview
-
-if TYPE_CHECKING:
-    from adjourn.checkpoints import Watch
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 MAX_SHOWN_TOOL = 200
@@ -64,8 +61,10 @@ class Session(TaskLease):
         super().__init__(task, policy, sitting, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
-        self.watch: Watch | None = None
-        """What `triggers` knows of this session, once it has looked at a call."""
+
+    def decide_under(self, policy: Policy) -> None:
+        """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
+        self.policy = policy
 
     def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.

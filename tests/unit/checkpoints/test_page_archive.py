@@ -22,7 +22,6 @@ from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import Made, make
-from adjourn.checkpoints.triggers import settled
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
@@ -200,7 +199,7 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
     session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     facts = [kinds.ToolSettled(call=admitted.call, outcome="tool-error")]
     session.settle(facts)
-    settled(session, facts)
+    session.checkpoint_after(facts)
     memory_workspace.work(context, "file.read", "file.read")
     session.task.commit(lambda _: [_lost(session.id)])
     memory_workspace.clock.move(seconds=25 * 3600)

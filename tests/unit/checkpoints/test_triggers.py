@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints.checkpoint import names
-from adjourn.checkpoints.triggers import due_shares, settled
+from adjourn.checkpoints.triggers import due_shares
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.tasks.decision import Block, Forward, ToolRequest
@@ -171,7 +171,7 @@ def call(workspace: Workspace, context: Any, tool: str, outcome: str = "ok", **m
     if admitted.call:
         facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
         session.settle(facts)
-        settled(session, facts)
+        session.checkpoint_after(facts)
 
 
 def made(workspace: Workspace, context: Any) -> list[tuple[int, str]]:
@@ -199,7 +199,7 @@ def test_a_jump_over_both_shares_makes_one(workspace: Workspace) -> None:
     context = plain(workspace)
     calls = [ToolRequest(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
     session, _ = context.admit(calls)
-    settled(session, [])
+    session.checkpoint_after([])
     assert made(workspace, context) == [(46, "at 90% of calls=50")]
 
 
@@ -263,7 +263,7 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
     workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
     session.settle(facts)
-    settled(session, facts)
+    session.checkpoint_after(facts)
     found = find_active(root)
     assert found is not None
     assert found.machine["trigger"] == "failed deploy.run: deploy"

@@ -32,7 +32,7 @@ PUBLIC_MODULES: Final = {
     "aex": {"conditions", "json_policy", "seal", "templates"},
     "checkpoints": {
         "anchors", "attachments", "checkpoint", "close_session", "folder", "folder_verification", "folder_writing",
-        "git_snapshot", "page_archive", "page_files", "reflect", "save", "triggers",
+        "git_snapshot", "page_archive", "page_files", "reflect", "save",
     },
     "clients": {"person"},
     "code.server": {"skill_files"},

@@ -155,7 +155,7 @@ def test_a_spent_budget_says_how_much_was_spent() -> None:
     assert isinstance(decision, Block)
     assert (
         decision.message
-        == f"ToolRequest budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
+        == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
     )
     assert decision.rule == "budget calls=3 (p.aex:14)"
 

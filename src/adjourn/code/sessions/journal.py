@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.aex import Policy
-from adjourn.checkpoints import anchors, checkpoint
+from adjourn.checkpoints import GuardedSession, checkpoint
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import SessionState
@@ -23,7 +23,6 @@ from adjourn.tasks import (
     Block,
     Fact,
     Ledger,
-    Session,
     SessionIdentity,
     Task,
     ToolRequest,
@@ -45,11 +44,10 @@ class SessionJournal:
         sitting = SessionIdentity(
             process.current(), group_of(process.current(), found.repo_path), client[:100]
         )
-        self.session = Session(self.task, policy, sitting, policy_text=text)
+        self.session = GuardedSession(self.task, policy, sitting, policy_text=text)
 
     def open(self) -> None:
         """Sit down. Raises `HeldError` while another server that lives has the session."""
-        anchors.check(self.task, self.session.identity.root)
         self.session.open()
 
     def admit(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:

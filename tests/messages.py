@@ -1,0 +1,120 @@
+"""Print what adjourn says to people: `python tests/messages.py [PACKAGE ...]`, to be read from top to bottom.
+
+Each package lists its errors, with their remedies, the texts of its commands and options, and what it prints itself; then
+come the diagnostics of the contract language. Values are shown as {placeholders}.
+
+Owns: finding the texts in the source. Must never: judge them.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from house import Module, Source
+
+REPOSITORY = Path(__file__).parents[1]
+PRINTS = {"complain", "echo", "print", "say", "speak", "tell", "warn"}
+"""Functions whose first arguments a person reads."""
+HELP = {"epilog", "help", "metavar", "short_help", "summary"}
+"""Keywords of commands and options."""
+COMMANDS = {"command", "group"}
+ENTRIES = {"CommandEntry", "Option"}
+"""Rows of the tables of commands and options."""
+
+
+def text_of(node: ast.expr) -> str:
+    """A text as it is printed, with {placeholders}; empty if the expression is no text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            f"{{{ast.unparse(part.value)}}}" if isinstance(part, ast.FormattedValue) else text_of(part)
+            for part in node.values
+        )
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return "".join(text_of(side) or f"{{{ast.unparse(side)}}}" for side in (node.left, node.right))
+    if isinstance(node, ast.IfExp):
+        sides = [text for side in (node.body, node.orelse) if (text := text_of(side))]
+        return " | ".join(sides)
+    return ""
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return ast.unparse(node.func).rpartition(".")[2]
+
+
+def messages(module: Module) -> Iterator[tuple[int, str, list[str]]]:
+    """(line, kind, texts) of what a module says, in its order."""
+    constants = {
+        target.id: node.value
+        for node in module.tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def shown(node: ast.expr) -> str:
+        return text_of(constants.get(node.id, node) if isinstance(node, ast.Name) else node)
+
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call):
+            name = called(node)
+            words = {keyword.arg: shown(keyword.value) for keyword in node.keywords}
+            if name.endswith("Error"):
+                texts = [*map(shown, node.args), words.get("message", ""), words.get("remedy", "")]
+                kind = name
+            elif name in PRINTS:
+                texts, kind = [*map(shown, node.args), *words.values()], name
+            elif name in ENTRIES:
+                texts, kind = [*map(shown, node.args), *words.values()], "help"
+            else:
+                texts, kind = [words[word] for word in sorted(HELP & words.keys())], "help"
+            if texts := [text for text in texts if " " in text]:
+                yield node.lineno, kind, texts
+        elif isinstance(node, ast.FunctionDef) and any(
+            isinstance(mark, ast.Call) and called(mark) in COMMANDS for mark in node.decorator_list
+        ):
+            yield node.lineno, f"help of {node.name}", [ast.get_docstring(node) or ""]
+
+
+def main() -> None:
+    """Print the messages of some packages, or of all of them and the diagnostics."""
+    source, packages = Source(REPOSITORY / "src"), sys.argv[1:]
+    package = ""
+    for module in source.modules.values():
+        found = sorted(messages(module))
+        owner = ".".join(module.name.split(".")[1:2]) or "adjourn"
+        if not found or (packages and owner not in packages):
+            continue
+        if owner != package:
+            print(f"\n# {owner}")
+            package = owner
+        for line, kind, texts in found:
+            print(f"\n{module.path.relative_to(REPOSITORY)}:{line} {kind}")
+            for text in texts:
+                print("\n".join(f"    {row}" for row in text.splitlines()))
+    if packages:
+        return
+    from adjourn.aex import DIAGNOSTICS  # noqa: PLC0415  # the only texts that are taken from a table, not from the source
+
+    print("\n# diagnostics")
+    for code, entry in sorted(DIAGNOSTICS.items()):
+        print(f"\n{code}")
+        print("\n".join(f"    {value}" for value in vars_of(entry) if value != code))
+
+
+def vars_of(entry: object) -> list[str]:
+    """The texts of a row of the table of diagnostics."""
+    return [
+        text
+        for name in getattr(entry, "__struct_fields__", ())
+        if isinstance(text := getattr(entry, name), str) and text
+    ]
+
+
+if __name__ == "__main__":
+    main()

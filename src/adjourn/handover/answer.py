@@ -14,8 +14,7 @@ from adjourn.checkpoints import AUDITED, Checkpoint, PageSummary, audit_entry, s
 from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
-from adjourn.tasks import Ledger, checked, following
-from adjourn.tasks.ledger import OpenCall
+from adjourn.tasks import Ledger, OpenCall, checked, following
 
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""

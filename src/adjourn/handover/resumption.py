@@ -21,8 +21,7 @@ from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.policy import for_task, read_contract
 from adjourn.store import MemoryStore, Store
-from adjourn.tasks import Ledger, Task, is_alive
-from adjourn.tasks.session import Session
+from adjourn.tasks import Ledger, Session, Task, is_alive
 
 
 class Preview(NamedTuple):

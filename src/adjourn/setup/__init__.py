@@ -21,8 +21,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "SetupNote": "plan",
             "SERVER_FILES": "places",
+            "SetupNote": "plan",
             "findings": "checks",
             "has_code_behind_proxy": "checks",
             "home": "places",

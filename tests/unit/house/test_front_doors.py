@@ -60,7 +60,7 @@ EXCEPTIONS: Final = {
     ("aex.review", "review"): _SAME,
     ("aex.seal", "MAX_BYTES"): _CLASH,
     ("aex.tree", "MAX_BYTES"): _CLASH,
-    ("code.model.repository", "Repository"): _EXTRA,
+    ("code.model.repository", "CodeRepository"): _EXTRA,
     ("code.search.engines", "engines"): _EXTRA,
     ("code.search.engines", "findings"): _EXTRA,
     ("code.server.server", "CodeServer"): _EXTRA,

@@ -14,9 +14,9 @@ from house import Module, Source
 
 REPOSITORY = Path(__file__).parents[3]
 SOURCE = Source(REPOSITORY / "src")
-READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.policy"}
+READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.layers"}
 OPENS_FILES = READS_POLICY_FILES | {"adjourn.aex.review"}
-"""`review` compiles the policy that it compares a task with, by `policy`."""
+"""`review` compiles the policy that it compares a task with, by `layers`."""
 _CONTRACT = next(
     contract
     for contract in tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][

@@ -34,8 +34,7 @@ from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
 from adjourn.log import digest
-from adjourn.tasks import Task, append_with_retry
-from adjourn.tasks.session import Session
+from adjourn.tasks import Session, Task, append_with_retry
 from adjourn.text import clean, without_secrets
 
 MAX_STATEMENT = 2_000

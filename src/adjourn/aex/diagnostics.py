@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from adjourn.findings import Finding, Span
-from adjourn.text import is_seen
+from adjourn.text import fit_text, is_seen
 
 Severity = Literal["error", "warning"]
 WHOLE = Span()
@@ -293,8 +293,7 @@ def finding(
 
 def quoted(text: str) -> str:
     """A piece of source text for a message: clipped, on one line, without control characters."""
-    clipped = text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
-    return f"`{printable(clipped)}`"
+    return f"`{printable(fit_text(text, _CLIP))}`"
 
 
 def printable(text: str) -> str:

@@ -20,7 +20,7 @@ from adjourn.checkpoints.page import MINUTE, Artifact, Page, Progress
 from adjourn.errors import InvalidError
 from adjourn.log import digest, milliseconds
 from adjourn.tasks import Ledger
-from adjourn.text import clean, without_secrets
+from adjourn.text import clean, fit_text, without_secrets
 
 MAX_MISSION, MAX_TEXT = 50_000, 4000
 MAX_ITEMS = 200
@@ -271,10 +271,10 @@ def _state_lines(happened: Happened) -> Iterable[str]:
         yield f"Failed: {happened.failed}"
     if happened.last is not None:
         tool, arguments = happened.last
-        yield f"Last tool call: {tool} {_short(arguments)}".strip()
+        yield f"Last tool call: {tool} {fit_text(arguments, SHOWN)}".strip()
     yield f"Checkpoint made: {happened.trigger}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
-        yield f"In doubt: {call.tool} {_short(call.arguments)} ({call.call})"
+        yield f"In doubt: {call.tool} {fit_text(call.arguments, SHOWN)} ({call.call})"
     if len(ledger.doubts) > MAX_DOUBTS:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 
@@ -312,11 +312,7 @@ def _clean(text: str, *, one_line: bool = False, limit: int = MAX_TEXT) -> str:
     if one_line:
         text = " ".join(text.split())
     text = text.strip()
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return fit_text(text, limit, trim=True)
 
 
 def _minutes(began: str, at: int) -> int:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.tasks import AT_SHARE
+from adjourn.text import fit_text
 
 SUPPORT = 5
 """Chains that a heuristic needs."""
@@ -309,8 +310,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 80 else text[:79] + "…"
+    return fit_text(" ".join(text.split()), 80)
 
 
 # --- MEMORY.md

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from adjourn.checkpoints import AUDITED, Checkpoint, PageSummary, audit_entry, shown_size, trusted_signer
 from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
 from adjourn.tasks import Ledger, OpenCall, checked, following
+from adjourn.text import fit_items, fit_text
 
 ANSWER_BYTES = 8 * 1024
 """What a resume answer is kept under; `more` pages through the rest."""
@@ -24,8 +25,6 @@ PAGE_CHARACTERS, NOTE_CHARACTERS = 2000, 200
 BRIEF_BYTES, HISTORY_BYTES = 4000, 1000
 """What the parts of an answer may take, so that there is room for the history."""
 MAX_CURSOR = 19
-
-Item = TypeVar("Item")
 
 
 def answer(
@@ -44,21 +43,23 @@ def answer(
     answer, `brief` writes the record's brief in at most so many bytes. Raises `InvalidError` for another cursor.
     """
     reply = _described(checkpoint, GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS)
-    reply["toolsCalled"] = _fitting(list(ledger.tools), TOOLS_BYTES)
+    reply["toolsCalled"] = fit_items(list(ledger.tools), TOOLS_BYTES, shown_size)
     reply["callsUsed"] = ledger.calls_used
     if budget is not None:
         reply["budgetRemaining"] = ledger.remaining(budget)
     reply["auditSummary"] = []
     if page is not None and not more:
-        reply["page"] = _cut(page.text, PAGE_CHARACTERS)
+        reply["page"] = fit_text(page.text, PAGE_CHARACTERS)
         if page.notes:
-            reply["pageNotes"] = [_cut(note, NOTE_CHARACTERS) for note in page.notes]
+            reply["pageNotes"] = [fit_text(note, NOTE_CHARACTERS) for note in page.notes]
     reply["task"] = ledger.task
     reply["checkpointedAt"] = checkpoint.event.timestamp
     if ledger.goal:
-        reply["goal"] = _cut(ledger.goal, GOAL_CHARACTERS)
+        reply["goal"] = fit_text(ledger.goal, GOAL_CHARACTERS)
     if ledger.doubts:
-        reply["inDoubt"] = _fitting([_doubt(call) for call in ledger.doubts.values()], DOUBTS_BYTES)
+        reply["inDoubt"] = fit_items(
+            [_doubt(call) for call in ledger.doubts.values()], DOUBTS_BYTES, shown_size
+        )
         reply["inDoubtCount"] = len(ledger.doubts)
         reply["advice"] = (
             "The calls in inDoubt were cut off: nobody knows whether they had their effect. Find out before repeating "
@@ -84,23 +85,10 @@ def answer(
 def _described(checkpoint: Checkpoint, limit: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": checkpoint.data.name}
     if checkpoint.data.description:
-        shown["description"] = _cut(checkpoint.data.description, limit)
+        shown["description"] = fit_text(checkpoint.data.description, limit)
     if not trusted_signer(checkpoint):  # a person vouched for this history, not for its writer
         shown["untrustedSigner"] = checkpoint.data.key
     return shown
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _fitting(items: list[Item], room: int) -> list[Item]:
-    """As many of the items, from the first on, as are shown in `room` bytes."""
-    for count, item in enumerate(items):
-        room -= shown_size(item)
-        if room < 0:
-            return items[:count]
-    return items
 
 
 def _doubt(call: OpenCall) -> dict[str, Any]:

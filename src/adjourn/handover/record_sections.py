@@ -5,7 +5,6 @@ Owns: the sections, the bounds of what is told. Must never: write, or cut a thin
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from adjourn.knowledge.cognition import SessionRepository
 from adjourn.knowledge.model import COLLECTIONS, Tree
 from adjourn.knowledge.records import CRStore, expire_due, record_of
 from adjourn.store import Store
-from adjourn.text import one_line, preview
+from adjourn.text import fit_text, one_line, preview
 
 ANSWER_BYTES = 8 * 1024
 """What one answer is kept under; `more` pages through the rest."""
@@ -80,7 +79,7 @@ def record_brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> s
     named = one_line(checkpoint.data.record, HASH_CHARACTERS)
     record = record_of(store, checkpoint.event.task)
     if record is None:
-        return cut_to(_MISSING.format(named), room) if named else ""
+        return _fitting(_MISSING.format(named), room) if named else ""
     records, warnings = CRStore(store), list[str]()
     if named and records.versions.find(named) is None:
         warnings.append(f"the version that the checkpoint names, {named}, is not in this store")
@@ -99,16 +98,12 @@ def record_brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> s
         budget_bytes=room * 9 // 10,  # line breaks take two bytes where it is shown
         warnings=warnings,
     )
-    return cut_to(text, room)
+    return _fitting(text, room)
 
 
-def cut_to(text: str, room: int) -> str:
-    """As much of a text as is shown in `room` bytes."""
-    if shown_size(text) <= room:
-        return text
-    lengths = range(len(text))
-    fitting = bisect_right(lengths, room - shown_size(_CUT), key=lambda length: shown_size(text[:length]))
-    return text[: max(fitting - 1, 0)] + _CUT if fitting else ""
+def _fitting(text: str, room: int) -> str:
+    """As much of a text as takes `room` bytes in an answer."""
+    return fit_text(text, room, measure=shown_size, mark=_CUT)
 
 
 def _mind(store: Store, record: Tree) -> Tree | None:

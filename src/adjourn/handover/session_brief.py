@@ -21,7 +21,7 @@ from adjourn.handover.importing import is_trusted
 from adjourn.handover.pending import PendingWork, find_pending_work
 from adjourn.log import decode, kinds, timestamp
 from adjourn.tasks import Task
-from adjourn.text import one_line, quoted
+from adjourn.text import fit_items, one_line, quoted
 
 BRIEF_BYTES = 8 * 1024
 MAX_LATER = 500
@@ -78,16 +78,18 @@ def _text(found: PendingWork, session: NewSession, root: str) -> str:
 
 
 def _size(lines: Sequence[str]) -> int:
-    return sum(len(line.encode()) + 1 for line in lines)
+    return sum(map(_line_size, lines))
+
+
+def _line_size(line: str) -> int:
+    return len(line.encode()) + 1
 
 
 def _fitting(texts: Sequence[str], room: int) -> list[str]:
-    """The first lines of the texts, as many as fit into `room` bytes."""
+    """The first lines of the texts, as many as fit into `room` bytes, and a note if there are more."""
     lines = "\n".join(texts).split("\n")
-    kept = list(lines)
-    while _size(kept) > room:
-        kept.pop()
-    return kept if len(kept) == len(lines) else [*kept, _CUT]
+    kept = fit_items(lines, room, _line_size)
+    return [*kept] if len(kept) == len(lines) else [*kept, _CUT]
 
 
 def _how_to_resume(name: str, session: NewSession, *, same: bool) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from adjourn.aex import Condition, Constant, ListOf, Name, ObjectEntry, ObjectOf, Text, Value, conditions
 from adjourn.errors import InvalidError
+from adjourn.text import fit_text
 
 MAX_TEXT = 50_000_000
 """Characters of JSON that a value may have where it is taken as text."""
@@ -188,7 +189,7 @@ def _plain(path: str) -> str:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else repr(value[:80])
-    return text if len(text) <= 80 else text[:79] + "…"
+    return fit_text(text, 80)
 
 
 _FORMS: dict[str, Callable[[Condition, Names, Touched], str]] = {

@@ -5,6 +5,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.text.fitting import fit_items, fit_text
     from adjourn.text.quoting import clean, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import check_text, count_keys, fold_key
@@ -15,6 +16,8 @@ __all__ = [
     "check_text",
     "clean",
     "count_keys",
+    "fit_items",
+    "fit_text",
     "fold_key",
     "is_seen",
     "one_line",
@@ -35,6 +38,8 @@ if not TYPE_CHECKING:
             "check_text": "strict_json",
             "clean": "quoting",
             "count_keys": "strict_json",
+            "fit_items": "fitting",
+            "fit_text": "fitting",
             "fold_key": "strict_json",
             "is_seen": "terminal",
             "one_line": "quoting",

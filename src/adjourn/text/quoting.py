@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from adjourn.text.fitting import fit_text
 from adjourn.text.terminal import is_filler
 
 FENCE = "| "
@@ -39,7 +40,7 @@ def clean(text: str) -> str:
 def one_line(text: str, limit: int = 300) -> str:
     """The same on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return fit_text(line, limit)
 
 
 def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.text.fitting import ELLIPSIS, fit_text
 from adjourn.text.secret_shapes import LONG_RUN, SHAPES, Shape
 
 MAX_PREVIEW = 500
@@ -53,7 +54,7 @@ def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
     text = _json(_pruned(arguments, 0, [limit + 1 + LONGEST], _as_it_is))
     if _possible(text):
         text = _json(_pruned(arguments, 0, [limit + 1], beginning))
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return fit_text(text, limit)
 
 
 def redact_json(value: Any) -> Any:
@@ -135,7 +136,7 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
     room[0] -= 1
     if isinstance(value, dict):
         if depth > _MAX_DEPTH:
-            return "…"
+            return ELLIPSIS
         pairs: dict[str, object] = {}
         for key, item in value.items():
             if room[0] <= 0:
@@ -146,7 +147,7 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
         return pairs
     if isinstance(value, list):
         if depth > _MAX_DEPTH:
-            return "…"
+            return ELLIPSIS
         items: list[object] = []
         for item in value:
             if room[0] <= 0:

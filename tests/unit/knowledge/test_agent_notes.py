@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import document
-from adjourn.checkpoints.shapes import shown_size
 from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.handover import describe_record, read_section_request, record_sections, resume
 from adjourn.handover.answer import ANSWER_BYTES
-from adjourn.handover.record_sections import SECTIONS, SectionRequest, cut_to, record_brief
+from adjourn.handover.record_sections import SECTIONS, SectionRequest, record_brief
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import Statement, apply_reply
 from adjourn.knowledge.model.documents import tree_of
@@ -331,14 +330,6 @@ def test_an_odd_wish_is_refused(arguments: dict[str, Any]) -> None:
     """Unknown sections and cursors that no answer gave are errors."""
     with pytest.raises(InvalidError):
         read_section_request(arguments)
-
-
-@given(st.text(), st.integers(0, 400))
-def test_a_text_is_cut_to_the_room_there_is(text: str, room: int) -> None:
-    """What is shown fits; it is whole, or says that it is cut, or is empty where not even that fits."""
-    shown = cut_to(text, room)
-    assert shown == "" or shown_size(shown) <= room
-    assert shown in ("", text) or "cut here" in shown
 
 
 # --- checkpoints and resuming

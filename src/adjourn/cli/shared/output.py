@@ -16,7 +16,7 @@ from typing import Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
 from adjourn.findings import Finding
-from adjourn.text import visible_line, visible_lines, without_secrets
+from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
 
 WIDTH = 80
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
@@ -55,15 +55,7 @@ def cells(text: str) -> int:
 
 def cut(text: str, room: int) -> str:
     """The text in at most `room` columns; an ellipsis marks the cut."""
-    if cells(text) <= room:
-        return text
-    kept, used = [], 1
-    for char in text:
-        used += cells(char)
-        if used > room:
-            break
-        kept.append(char)
-    return "".join(kept) + "…" if room > 0 else ""
+    return fit_text(text, room, measure=cells)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

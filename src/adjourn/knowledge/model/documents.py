@@ -19,6 +19,7 @@ from msgspec import Meta
 from adjourn.errors import InvalidError
 from adjourn.log import MAX_SAFE_INTEGER, check_values
 from adjourn.log.canonical import canonical
+from adjourn.text import fit_text
 
 Tree = dict[str, Any]
 """A JSON object with the wire's names. Treat it as frozen."""
@@ -142,7 +143,7 @@ def parts_of(path: str) -> list[str]:
 def shown(value: object) -> str:
     """A value, short, for a message."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return repr(text if len(text) <= 80 else text[:79] + "…") if isinstance(value, str) else text[:80]
+    return repr(fit_text(text, 80)) if isinstance(value, str) else text[:80]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Tree:

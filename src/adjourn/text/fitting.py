@@ -1,0 +1,44 @@
+"""Cutting a text, or a list, to a size.
+
+Owns: where the cut is, and the mark of it. Must never: cut a secret into a piece that is not known for one (`redact.beginning` and
+`redact.preview` remove secrets before they cut).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+ELLIPSIS = "…"
+
+_T = TypeVar("_T")
+
+
+def fit_text(
+    text: str, limit: int, *, measure: Callable[[str], int] = len, mark: str = ELLIPSIS, trim: bool = False
+) -> str:
+    """Return the text if its size is at most `limit`, else its longest beginning that fits together with `mark` behind it.
+
+    `measure` returns the size of a text; by default, characters. The size of a beginning must not exceed that of the text. `trim`
+    removes white space before the mark. Empty if not even the mark fits.
+    """
+    if measure(text) <= limit:
+        return text
+    room = limit - measure(mark)
+    if measure("") > room:
+        return ""
+    length = (
+        room if measure is len else bisect_right(range(1, len(text)), room, key=lambda n: measure(text[:n]))
+    )
+    kept = text[:length]
+    return (kept.rstrip() if trim else kept) + mark
+
+
+def fit_items(items: Sequence[_T], room: int, measure: Callable[[_T], int]) -> Sequence[_T]:
+    """Return as many items, from the first on, as have a total size of at most `room`. Measures no item after the first that is too much."""
+    for count, item in enumerate(items):
+        room -= measure(item)
+        if room < 0:
+            return items[:count]
+    return items

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
+from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
 from adjourn.adapters.resumable import Resumable, read
 from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply
 from adjourn.models import Completion
@@ -36,7 +36,7 @@ class _Message(msgspec.Struct):
     usage: _Usage = msgspec.field(default_factory=_Usage)
 
 
-class Anthropic(Bounded):
+class Anthropic(BoundedModel):
     """One model of Anthropic's. `seconds` bounds one answer."""
 
     def __init__(self, model: str = "", *, seconds: float = SECONDS) -> None:

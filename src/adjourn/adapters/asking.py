@@ -65,7 +65,7 @@ class Service(NamedTuple):
         return getattr(sdk(self.name), self.client)(api_key=key, **options)
 
 
-class Bounded:
+class BoundedModel:
     """A model that `_ask` asks. `provider` is told before its name; `seconds` bounds one answer."""
 
     def __init__(self, model: str, seconds: float, provider: str = "") -> None:

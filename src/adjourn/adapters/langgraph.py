@@ -52,7 +52,7 @@ _Edge: TypeAlias = str | UnsetType
 # --- the plan
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     """A step. An `if` leads to `then` or `else`; a `for` to `body` for each turn, then to `next`; the others to `next`.
 
     An edge that is absent leads to the end: of a `return` with its value; any other step there ends the run blocked.
@@ -83,15 +83,15 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     budget: dict[str, int | float]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class GraphPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A contract as a graph, for any reader: `start` is the id of the first node."""
 
     start: str
-    nodes: dict[str, Node]
+    nodes: dict[str, GraphNode]
     metadata: Metadata
 
 
-def plan(contract: Document | str | os.PathLike[str]) -> Plan:
+def plan(contract: Document | str | os.PathLike[str]) -> GraphPlan:
     """The plan of a contract: of the file at a path, or a document that `examine` has made.
 
     Steps behind a `return` are left out. Raises `BrokenContractError` with every finding, `UsageError` for a policy.
@@ -103,7 +103,7 @@ def plan(contract: Document | str | os.PathLike[str]) -> Plan:
         raise UsageError(f"{document.source} is a policy: it has no steps", "name a task's file")
     program, steps = compiled(document), shape(document).steps
     ids = _ids(steps)
-    return Plan(
+    return GraphPlan(
         start=ids["1"],
         nodes={node.id: node for node in _nodes(steps, "", UNSET, ids)},
         metadata=Metadata(
@@ -153,7 +153,9 @@ def _wish(step: StepModel, at: str) -> str:
     return f"{step.tool if isinstance(step, DoModel) else step.__struct_config__.tag}-{at}"
 
 
-def _nodes(steps: Sequence[StepModel], before: str, behind: _Edge, ids: Mapping[str, str]) -> Iterator[Node]:
+def _nodes(
+    steps: Sequence[StepModel], before: str, behind: _Edge, ids: Mapping[str, str]
+) -> Iterator[GraphNode]:
     """The nodes of a block; what comes when it is over is `behind`."""
     for number, step in enumerate(steps, 1):
         at = f"{before}{number}"
@@ -172,7 +174,7 @@ def _nodes(steps: Sequence[StepModel], before: str, behind: _Edge, ids: Mapping[
             yield from _nodes(step.body, f"{at}.", ids[at] if isinstance(step, ForModel) else follows, ids)
 
 
-def _node(name: str, step: StepModel, edges: Mapping[str, _Edge]) -> Node:
+def _node(name: str, step: StepModel, edges: Mapping[str, _Edge]) -> GraphNode:
     data = msgspec.to_builtins(step)
     kind, line = data.pop("kind"), data.pop("line")
     data.pop("body", None)
@@ -180,13 +182,13 @@ def _node(name: str, step: StepModel, edges: Mapping[str, _Edge]) -> Node:
         data["bind"] = step.bind or None
     elif isinstance(step, MakeModel):
         data["generator"] = data.pop("type")
-    return Node(id=name, kind=kind, data=data, line=line, **edges)
+    return GraphNode(id=name, kind=kind, data=data, line=line, **edges)
 
 
 # --- the graph
 
 
-class Given(TypedDict, total=False):
+class GraphInput(TypedDict, total=False):
     """What a graph is invoked with. `task` names the run, `resume` goes on with the one of that name, else the newest."""
 
     inputs: dict[str, Any]
@@ -194,14 +196,14 @@ class Given(TypedDict, total=False):
     resume: bool
 
 
-class Came(TypedDict, total=False):
+class GraphOutput(TypedDict, total=False):
     """What it comes to: the task that was run, and the value of its `return`."""
 
     run: str
     output: Any
 
 
-class State(Given, Came, total=False):
+class GraphState(GraphInput, GraphOutput, total=False):
     """What passes from node to node. `at` is the position of the step that comes next, "" when the run is over."""
 
     at: str
@@ -220,8 +222,8 @@ def graph(
     emit: Emit = lambda _name, _data: None,
     auto_confirm: bool = False,
     checkpointer: Any = None,
-) -> CompiledStateGraph[State, None, Given, Came]:
-    """The contract at `path` (relative to the workspace `root`) as a graph, to invoke with `Given`; it comes to `Came`.
+) -> CompiledStateGraph[GraphState, None, GraphInput, GraphOutput]:
+    """The contract at `path` (relative to the workspace `root`) as a graph, to invoke with `GraphInput`; it comes to `GraphOutput`.
 
     The settings are those of `adjourn run`. A step that is refused or fails raises `BlockedError`, and no node comes after it; so does
     a question that `ask` leaves unanswered. The run is in the store then, to be resumed. Raises what `plan` does.
@@ -250,10 +252,10 @@ def graph(
     runs = _Runs(options, path, unparse(document.tree))
     ids = _ids(shape(document).steps)
 
-    def follows(state: State) -> str:
+    def follows(state: GraphState) -> str:
         return ids[_TURN.sub("", state["at"])] if state["at"] else END
 
-    built = StateGraph(State, input_schema=Given, output_schema=Came)
+    built = StateGraph(GraphState, input_schema=GraphInput, output_schema=GraphOutput)
     built.add_node(BEGIN, runs.begin)
     built.add_edge(START, BEGIN)
     built.add_conditional_edges(BEGIN, follows, [planned.start, END])  # the run may be over that is resumed
@@ -286,7 +288,7 @@ class _Runs:
         self._walks: dict[str, _Walk] = {}
         weakref.finalize(self, _close, self._walks)  # also at exit, while there are still threads to wait for
 
-    def begin(self, state: State) -> State:
+    def begin(self, state: GraphState) -> GraphState:
         """Start a run or resume it, up to its first step. What it was given is not there for the thread's next run."""
         task = state.get("task", "")
         if state.get("resume"):
@@ -297,7 +299,7 @@ class _Runs:
             now = self._advance(run.task, run.walk())
         return {"inputs": {}, "task": "", "resume": False, **now}
 
-    def step(self, state: State) -> State:
+    def step(self, state: GraphState) -> GraphState:
         """Take the step that comes next. A run that stands elsewhere, or was begun in another process, gets there first."""
         task, at = state["run"], state["at"]
         here = self._walks.get(task)
@@ -311,14 +313,14 @@ class _Runs:
                 now = self._advance(task, self._walks[task].steps)
         return self._advance(task, self._walks[task].steps)
 
-    def _resume(self, task: str) -> State:
+    def _resume(self, task: str) -> GraphState:
         self._check()
         if task in self._walks:
             self._walks.pop(task).steps.close()
         run = begin.resume(self._settings(task), self._path)
         return self._advance(run.task, run.walk())
 
-    def _advance(self, task: str, steps: Generator[str, None, Outcome]) -> State:
+    def _advance(self, task: str, steps: Generator[str, None, Outcome]) -> GraphState:
         self._walks.pop(task, None)  # it is there between nodes only
         try:
             at = next(steps)

@@ -6,10 +6,17 @@ Owns: the table of providers, `choose`. Must never: import a provider that was n
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
+from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, checked, cut_off
 from adjourn.errors import UsageError
-from adjourn.models import Model
+from adjourn.host import open_at
+from adjourn.models import Completion, Model, ModelError, Request, client_model
+from adjourn.store import Store
 
 PROVIDERS = {
     "anthropic": "adjourn.adapters.anthropic:Anthropic",
@@ -27,9 +34,7 @@ def choose(name: str = "", handler: str = "", *, root: str = ".", store: str = "
     its key, its SDK or its client is missing: before anything is asked.
     """
     if handler and not name:
-        from adjourn.adapters.handler import Handler  # noqa: PLC0415  # only what was chosen
-
-        return Handler(handler)
+        return FunctionModel(handler)
     named = name or os.environ.get("AEX_MODEL", "")
     if not named:
         raise UsageError(
@@ -37,12 +42,87 @@ def choose(name: str = "", handler: str = "", *, root: str = ".", store: str = "
         )
     provider, _, model = named.partition(":")
     if provider == CLIENT:
-        from adjourn.adapters.sampling import Sampling  # noqa: PLC0415  # as above
-
-        return Sampling(model, root=root, store=store)
+        return ClientModel(model, root=root, store=store)
     if provider not in PROVIDERS:
         known = ", ".join((*PROVIDERS, CLIENT))
         raise UsageError(f"no provider is called {provider!r}", f"there are: {known}")
     module, _, kind = PROVIDERS[provider].partition(":")
     chosen: Model = getattr(import_module(module), kind)(model)
     return chosen
+
+
+class FunctionModel(BoundedModel):
+    """The function that `MODULE:FUNCTION` names. It returns the text, or a `Completion`."""
+
+    def __init__(self, place: str, *, seconds: float = SECONDS) -> None:
+        super().__init__(place, seconds)
+        self._function = _load(place)
+
+    def _ask(self, system: str, prompt: str) -> Completion:
+        answer = self._function(system, prompt)
+        if isinstance(answer, str):
+            return Completion(text=answer, model=self.model)
+        if isinstance(answer, Completion):
+            return answer
+        raise ModelError(
+            f"{self.model} returned {type(answer).__name__}, not a text", "return a str, or a Completion"
+        )
+
+
+def _load(place: str) -> Callable[[str, str], Any]:
+    module, _, name = place.partition(":")
+    if not module or not name:
+        raise UsageError(f"no model handler: {place!r}", "write MODULE:FUNCTION, such as my_model:answer")
+    if os.getcwd() not in sys.path:
+        # last: a file of the workspace must not stand in for an installed module
+        sys.path.append(os.getcwd())
+    try:
+        function = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the model handler {place!r} cannot be imported: {error}",
+            "start where its module is, or install it",
+        ) from error
+    except Exception as error:  # its own code ran
+        raise ModelError(
+            f"the model handler {place!r} cannot be loaded: {type(error).__name__}: {error}",
+            "mend its module",
+        ) from error
+    if not callable(function):
+        raise UsageError(
+            f"{module} has no function {name!r}", "write MODULE:FUNCTION, such as my_model:answer"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+class ClientModel:
+    """Any client whose proxy lives in the workspace `root`. `model` is a wish, which the client may ignore."""
+
+    def __init__(
+        self, model: str = "", *, root: str = ".", store: str = "", seconds: float = SECONDS
+    ) -> None:
+        self.model = model
+        self._root = os.path.realpath(root)
+        self._store = store
+        self._seconds = seconds
+        with self._opened() as opened:
+            client_model.sampler_of(opened, self._root)  # says at once when there is nobody to ask
+
+    def __str__(self) -> str:
+        return f"mcp:{self.model}" if self.model else "mcp"
+
+    def complete(self, system: str, prompt: str) -> Completion:
+        request = Request(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
+        with self._opened() as opened:
+            answer = client_model.ask(opened, self._root, request, seconds=self._seconds)
+        if answer.stop == "maxTokens":
+            raise cut_off(str(self))
+        return checked(Completion(text=answer.text, model=answer.model), str(self))
+
+    @contextmanager
+    def _opened(self) -> Iterator[Store]:
+        opened = open_at(self._root, self._store)
+        try:
+            yield opened
+        finally:
+            opened.close()

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, Bounded, Service, cut_off, declined, decoded
-from adjourn.adapters.resumable import Kept, Resumable, read
+from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
+from adjourn.adapters.resumable import Resumable, WrappedResource, read
 from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply, join_prompts
 from adjourn.models import Completion
 
@@ -20,17 +20,17 @@ DEFAULT_MODEL = "gpt-5.5"
 _SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)
 
 
-class _Message(msgspec.Struct):
+class _ChatMessage(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
 
 
 class _Choice(msgspec.Struct):
-    message: _Message
+    message: _ChatMessage
     finish_reason: str | None = None
 
 
-class _Usage(msgspec.Struct):
+class _ChatUsage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -38,10 +38,10 @@ class _Usage(msgspec.Struct):
 class _Answer(msgspec.Struct):
     choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
     model: str = ""
-    usage: _Usage | None = None
+    usage: _ChatUsage | None = None
 
 
-class OpenAI(Bounded):
+class OpenAI(BoundedModel):
     """One model of OpenAI's, or of a server that speaks its API. `seconds` bounds one answer."""
 
     def __init__(self, model: str = "", *, seconds: float = SECONDS) -> None:
@@ -55,7 +55,7 @@ class OpenAI(Bounded):
             messages=[{"role": "system", "content": system}, {"role": "user", "content": prompt}],
         )
         answer = decoded(raw.http_response.content, _Answer, str(self))
-        choice, usage = answer.choices[0], answer.usage or _Usage()
+        choice, usage = answer.choices[0], answer.usage or _ChatUsage()
         if choice.finish_reason == "length":
             raise cut_off(str(self))
         if choice.message.refusal or choice.finish_reason == "content_filter":
@@ -95,7 +95,7 @@ class ResumableOpenAI(Resumable):
             limit="max_completion_tokens",
         )
         self.chat = SimpleNamespace(completions=self._kept)
-        self.responses = Kept(responses, self.client.responses.create)
+        self.responses = WrappedResource(responses, self.client.responses.create)
 
 
 class _ChatDialect:

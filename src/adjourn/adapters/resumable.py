@@ -32,7 +32,7 @@ def _no_answer(who: str, why: str) -> ModelError:
     return ModelError(f"{who} answered with something else than a completion: {why}", "check the base URL")
 
 
-class Kept:
+class WrappedResource:
     """One resource of an SDK, with the middleware round its `create`."""
 
     def __init__(self, middleware: Middleware, create: Callable[..., Any]) -> None:
@@ -57,7 +57,7 @@ class Resumable:
     def __init__(self, middleware: Middleware, create: Callable[..., Any], *, model: str, limit: str) -> None:
         self.middleware = middleware
         self.model = model
-        self._kept = Kept(middleware, create)
+        self._kept = WrappedResource(middleware, create)
         self._limit = limit
 
     def ask(self, message: str, **options: Any) -> Any:

@@ -6,9 +6,8 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.mcp.frames import FrameError, Message
-    from adjourn.mcp.server_lines import Reply
+    from adjourn.mcp.server_lines import Reply, ids_in
     from adjourn.mcp.stdio import LineReader, Oversize, write_all
-    from adjourn.mcp.unreadable import ids_in
 
 __all__ = [
     "FrameError",
@@ -29,7 +28,7 @@ if not TYPE_CHECKING:
             "Message": "frames",
             "Oversize": "stdio",
             "Reply": "server_lines",
-            "ids_in": "unreadable",
+            "ids_in": "server_lines",
             "write_all": "stdio",
         },
     )

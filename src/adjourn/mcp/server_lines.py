@@ -3,6 +3,9 @@
 A line passes byte for byte when it can be read in one way only. Where a member stands twice, or a character stands in it at which
 some peers end a line, its text is made anew of what was read.
 
+Of a line that cannot be read (too large, nested too deeply, no strict JSON) the ids are found in linear time, so that whoever waits
+for it gets an error. A wrong id does no harm: the peer could have sent that error itself.
+
 Owns: these rules. Must never: look into a result.
 """
 
@@ -114,3 +117,49 @@ def elements(line: bytes) -> list[bytes]:
     except (msgspec.DecodeError, RecursionError):
         return []
     return found if len(found) <= MAX_BATCH else []
+
+
+# --- lines that cannot be read
+
+HEAD_BYTES = 16 * 1024
+TAIL_BYTES = 4 * 1024
+"""How much of the beginning and of the end of a line is looked at."""
+
+_tokens = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[{}]', re.DOTALL).finditer
+_value = re.compile(rb'\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19}(?![\d.eE]))?', re.DOTALL).match
+_last_id = re.compile(rb'[{,]\s*"id"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19})\s*\}\s*\Z').search
+
+
+def ids_in(line: bytes) -> list[str | int]:
+    """The ids of the answers in a line, as far as its two ends tell."""
+    found: list[str | int] = []
+    ids: list[str | int] = []
+    depth, asks = 0, False
+    head = line[:HEAD_BYTES]
+    for token in _tokens(head):
+        text = token[0]
+        if text == b"{":
+            depth += 1
+            if depth == 1:
+                ids, asks = [], False
+        elif text == b"}":
+            if depth == 1 and not asks:
+                found += ids
+            depth = max(0, depth - 1)
+        elif depth == 1 and (value := _value(head, token.end())) is not None:
+            key = _text(text)
+            asks = asks or (key == "method" and value[1] is not None)
+            if key == "id" and is_id(told := _text(value[1] or b"")):
+                ids.append(told)
+    if depth and not asks:
+        found += ids
+    if len(line) > HEAD_BYTES and (last := _last_id(line, len(line) - min(len(line), TAIL_BYTES))):
+        found.append(_text(last[1]))
+    return list(dict.fromkeys(found))
+
+
+def _text(token: bytes) -> Any:
+    try:
+        return msgspec.json.decode(token)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -6,6 +6,7 @@ Owns: splitting at LF only, the size bound, short and refused writes. Must never
 from __future__ import annotations
 
 import os
+from select import POLLIN, POLLOUT, poll
 
 CHUNK = 1 << 16
 ENDS = 16 * 1024
@@ -102,8 +103,6 @@ def write_all(descriptor: int, data: bytes, seconds: float | None = None) -> Non
 
 def _wait(descriptor: int, *, writing: bool, seconds: float | None = None) -> bool:
     """Some clients hand over non-blocking pipes. Returns whether it came to anything in time."""
-    import select  # noqa: PLC0415  # rarely needed
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
+    ready = poll()
+    ready.register(descriptor, POLLOUT if writing else POLLIN)
+    return bool(ready.poll(None if seconds is None else seconds * 1000))

@@ -5,11 +5,11 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.proxy.options import OPTIONS, Option
+    from adjourn.proxy.options import OPTIONS, ProxyOption
 
 __all__ = [
     "OPTIONS",
-    "Option",
+    "ProxyOption",
 ]
 
 if not TYPE_CHECKING:
@@ -17,6 +17,6 @@ if not TYPE_CHECKING:
         __name__,
         {
             "OPTIONS": "options",
-            "Option": "options",
+            "ProxyOption": "options",
         },
     )

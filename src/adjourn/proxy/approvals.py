@@ -67,7 +67,7 @@ class HeldCall:
         self.deadline = time.monotonic() + seconds
 
 
-class Asker:
+class Confirmations:
     """Thread-safe. `seconds` is how long a call waits; `wake` has the main thread start to poll."""
 
     def __init__(

@@ -17,7 +17,7 @@ from adjourn.log import kinds
 from adjourn.mcp import FrameError, Message, Oversize, frames
 from adjourn.policy import READING_VERBS, judge, meta_tool
 from adjourn.policy.protected import only_reads, protected_path, reason_for
-from adjourn.proxy.approvals import Asker
+from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.calls import TASK_META, GatedCall, call_of
 from adjourn.proxy.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.forwarding import Forwarder
@@ -53,7 +53,7 @@ class Gate:
         self,
         connection: Connection,
         meta: MetaTools,
-        asker: Asker,
+        confirmations: Confirmations,
         forwarder: Forwarder,
         requests: ServerRequests,
         *,
@@ -63,7 +63,7 @@ class Gate:
         self._wire = connection.wire
         self._context = connection.context
         self._meta = meta
-        self._asker = asker
+        self._confirmations = confirmations
         self._forwarder = forwarder
         self._requests = requests
         self._wake = wake
@@ -115,7 +115,7 @@ class Gate:
         self._wire.to_client(self._wire.answer(batch, NO_ANSWER))
 
     def _response(self, message: Message) -> None:
-        if self._asker.answered_by(message) or (
+        if self._confirmations.answered_by(message) or (
             self.sampling is not None and self.sampling.answered_by(message)
         ):
             return
@@ -147,7 +147,7 @@ class Gate:
         if not frames.is_id(request_id):
             return False
         self._flush()  # it may be among the lines that have just come
-        if self._asker.cancelled(request_id):
+        if self._confirmations.cancelled(request_id):
             return True
         pending = self._wire.give_up(request_id)
         if pending is not None and pending.session is not None and pending.call:
@@ -158,7 +158,11 @@ class Gate:
     def _request(self, message: Message, batch: Batch | None) -> None:
         if batch is not None:
             batch.expect()
-        if message.id in self._wire.pending or message.id in self._queued or self._asker.holds(message.id):
+        if (
+            message.id in self._wire.pending
+            or message.id in self._queued
+            or self._confirmations.holds(message.id)
+        ):
             self._answer(batch, frames.error(message.id, frames.INVALID_REQUEST, "this id is still in use"))
         elif message.method == "tools/call":
             self._tools_call(message, batch)
@@ -182,7 +186,7 @@ class Gate:
             return
         if kind == "initialize":
             self._greeted(message.params.get("clientInfo"), "legacy")
-            self._asker.legacy_capabilities(message.params.get("capabilities"))
+            self._confirmations.legacy_capabilities(message.params.get("capabilities"))
             self._offers_sampling(message.params.get("capabilities"))
         elif message.modern:
             self._greeted(message.meta.get(frames.META_CLIENT), "modern")
@@ -244,7 +248,10 @@ class Gate:
     # --- admission
 
     def _queue(self, message: Message, call: ToolRequest, batch: Batch | None) -> None:
-        if "requestState" in message.params and (block := self._asker.take_answer(message, call)) is not None:
+        if (
+            "requestState" in message.params
+            and (block := self._confirmations.take_answer(message, call)) is not None
+        ):
             self._refuse_call(message, block, batch)
             return
         alone = call.tool in DEFINITIONS or message.meta.get(TASK_META) or message.params.get("requestState")
@@ -307,7 +314,7 @@ class Gate:
             self._refuse_call(message, decision, gated.batch)
         elif isinstance(decision, Ask):
             if admitted.approval is not None:
-                self._asker.ask(gated, admitted.approval, session, decision.within)
+                self._confirmations.ask(gated, admitted.approval, session, decision.within)
         elif isinstance(decision, RecordedAnswer):
             self._answer(gated.batch, self._forwarder.recorded_answer(gated, decision, session))
         elif call.tool in DEFINITIONS:

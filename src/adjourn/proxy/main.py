@@ -26,12 +26,12 @@ from adjourn.log import digest, kinds
 from adjourn.mcp import LineReader, frames
 from adjourn.policy import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
-from adjourn.proxy.approvals import POLL_SECONDS, Asker
+from adjourn.proxy.approvals import POLL_SECONDS, Confirmations
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.options import Options
+from adjourn.proxy.options import ProxyOptions
 from adjourn.proxy.pipes import Wire
 from adjourn.proxy.requests import ServerRequests
 from adjourn.proxy.stderr_log import StderrLog
@@ -57,7 +57,7 @@ SHUT_DOWN_SECONDS = 15.0
 class Proxy:
     """One run of `adjourn proxy`."""
 
-    def __init__(self, options: Options, upstream: Upstream, contract: Contract) -> None:
+    def __init__(self, options: ProxyOptions, upstream: Upstream, contract: Contract) -> None:
         self.report = StderrLog(as_json=bool(options["--log-json"]))
         client_options = ClientOptions(
             root=os.path.realpath(os.getcwd()),
@@ -80,8 +80,10 @@ class Proxy:
         forwarder = Forwarder(self.connection, meta)
         requests = ServerRequests(self.connection)
         wake = self._woken.set
-        self.asker = Asker(self.connection, forwarder, seconds=int(options["--confirm-timeout"]), wake=wake)
-        self.gate = Gate(self.connection, meta, self.asker, forwarder, requests, wake=wake)
+        self.confirmations = Confirmations(
+            self.connection, forwarder, seconds=int(options["--confirm-timeout"]), wake=wake
+        )
+        self.gate = Gate(self.connection, meta, self.confirmations, forwarder, requests, wake=wake)
         self.answers = Answers(self.connection, meta, requests)
 
     def run(self) -> int:
@@ -203,14 +205,14 @@ class Proxy:
             if time.monotonic() >= beat:
                 beat = time.monotonic() + HEARTBEAT_SECONDS
                 self._beat()
-            if self.asker.waiting:
-                self.asker.poll()
+            if self.confirmations.waiting:
+                self.confirmations.poll()
             if self.gate.sampling is not None:
                 self.gate.sampling.poll()
 
     def _pace(self) -> float:
         """How long to wait for something to do: no longer than what others write into the store may wait."""
-        if self.asker.waiting:
+        if self.confirmations.waiting:
             return POLL_SECONDS
         return HEARTBEAT_SECONDS if self.gate.sampling is None else SAMPLING_SECONDS
 
@@ -258,7 +260,7 @@ class Proxy:
         return 1 if crashed else 0
 
     def _unanswered(self, why: str) -> None:
-        self.asker.give_up(why)
+        self.confirmations.give_up(why)
         for pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
             if pending.session is not None and pending.call and not pending.cancelled:
                 try:
@@ -290,7 +292,7 @@ def _exit_of(status: int | None) -> tuple[int, int]:
     return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
 
 
-def run(options: Options, upstream: Upstream) -> int:
+def run(options: ProxyOptions, upstream: Upstream) -> int:
     """Run the proxy in front of an upstream that was just started; returns the exit code."""
     report = StderrLog(as_json=bool(options["--log-json"]))
     try:

@@ -11,7 +11,7 @@ from adjourn.errors import UsageError
 from adjourn.store.passwords import check_argument
 
 
-class Option:
+class ProxyOption:
     """One option. `metavar` is empty for a switch; `choices` are its allowed values; `environment` names its default."""
 
     def __init__(
@@ -33,48 +33,48 @@ class Option:
 
 
 OPTIONS = (
-    Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
-    Option("--contract", "task contract that narrows the policy", metavar="FILE"),
-    Option(
+    ProxyOption("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
+    ProxyOption("--contract", "task contract that narrows the policy", metavar="FILE"),
+    ProxyOption(
         "--task",
         "task to work on, made if new (default: the client's own)",
         metavar="ID",
         environment="ADJOURN_TASK",
     ),
-    Option(
+    ProxyOption(
         "--store",
         "where history is kept (default: .aex/adjourn.db)",
         metavar="URL",
         environment="ADJOURN_STORE",
     ),
-    Option("--take-over", "fence off another living session that holds the task"),
-    Option("--auto-confirm", "pass what the policy wants confirmed, without asking"),
-    Option(
+    ProxyOption("--take-over", "fence off another living session that holds the task"),
+    ProxyOption("--auto-confirm", "pass what the policy wants confirmed, without asking"),
+    ProxyOption(
         "--confirm-timeout",
         "how long a call waits for a person (default: 50)",
         metavar="SECONDS",
         default="50",
     ),
-    Option(
+    ProxyOption(
         "--errors",
         "shape of refusals (default: tool)",
         metavar="SHAPE",
         default="tool",
         choices=("tool", "jsonrpc"),
     ),
-    Option(
+    ProxyOption(
         "--tool-names",
         "spelling of the meta-tools (default: auto, by client)",
         metavar="STYLE",
         default="auto",
         choices=("auto", "dotted", "underscored"),
     ),
-    Option("--log-json", "log to stderr as one JSON object a line"),
-    Option("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
+    ProxyOption("--log-json", "log to stderr as one JSON object a line"),
+    ProxyOption("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
 )
 
 
-class Options:
+class ProxyOptions:
     """The parsed command line. `options[flag]` is a value; switches are "yes" or ""."""
 
     def __init__(self, values: dict[str, str], upstream: list[str]) -> None:
@@ -85,7 +85,7 @@ class Options:
         return self._values[flag]
 
 
-def parse(arguments: list[str]) -> Options:
+def parse(arguments: list[str]) -> ProxyOptions:
     """Parse what follows `adjourn proxy`. Raises `UsageError`; an unknown option is one, never the upstream."""
     table = {option.flag: option for option in OPTIONS}
     values = {option.flag: os.environ.get(option.environment, "") or option.default for option in OPTIONS}
@@ -114,4 +114,4 @@ def parse(arguments: list[str]) -> Options:
         )
     if not values["--confirm-timeout"].isdecimal():
         raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
-    return Options(values, upstream)
+    return ProxyOptions(values, upstream)

@@ -11,7 +11,7 @@ import sys
 from adjourn.errors import AdjournError
 from adjourn.host import for_others
 from adjourn.proxy.options import parse
-from adjourn.proxy.upstream import Upstream, UpstreamError
+from adjourn.proxy.upstream import Upstream, UpstreamStartError
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
         options = parse(arguments)
         try:
             upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
-        except UpstreamError as error:
+        except UpstreamStartError as error:
             from adjourn.proxy.main import refuse_all  # noqa: PLC0415
 
             _tell(error)

@@ -21,7 +21,7 @@ SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 9, 13, 15
 """POSIX's numbers. The signal module costs milliseconds, and this runs before the upstream is started."""
 
 
-class UpstreamError(AdjournError):
+class UpstreamStartError(AdjournError):
     """The upstream command could not be started."""
 
 
@@ -31,7 +31,7 @@ class Upstream:
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         program = find(command[0])  # in no relative entry of PATH: that is a folder of the workspace
         if program is None:
-            raise UpstreamError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
+            raise UpstreamStartError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
         their_in, self.stdin = os.pipe()
         self.stdout, their_out = os.pipe()
         try:
@@ -45,7 +45,7 @@ class Upstream:
         except OSError as error:
             for end in (self.stdin, self.stdout):
                 os.close(end)
-            raise UpstreamError(
+            raise UpstreamStartError(
                 f"cannot start the upstream {command[0]!r}: {error.strerror}", _REMEDY
             ) from error
         finally:

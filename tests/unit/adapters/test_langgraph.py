@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
-from adjourn.adapters.langgraph import BEGIN, Plan, graph, plan
+from adjourn.adapters.langgraph import BEGIN, GraphPlan, graph, plan
 from adjourn.aex.ast import ForStep, IfStep, ReturnStep, Statement
 from adjourn.aex.check import examine
 from adjourn.errors import HeldError, InvalidError, UsageError
@@ -174,7 +174,7 @@ programs = _BLOCKS.map(
 inputs = st.fixed_dictionaries({"a": st.sampled_from([0, 1, "t"]), "b": st.sampled_from([None, [], [1, 0]])})
 
 
-def _check_edges(found: Plan) -> None:
+def _check_edges(found: GraphPlan) -> None:
     assert {edge for node in found.nodes.values() for edge in node.edges} <= set(found.nodes)
     reached, waiting = set(), [found.start]
     while waiting:
@@ -337,7 +337,7 @@ def test_the_examples_come_to_their_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """What `adjourn run` makes of the contracts in examples, a graph makes of them."""
-    from adjourn.adapters.handler import Handler  # noqa: PLC0415
+    from adjourn.adapters.models import FunctionModel  # noqa: PLC0415
 
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     work = tmp_path / "work"
@@ -348,7 +348,7 @@ def test_the_examples_come_to_their_output(
     subprocess.run(["git", "init", "--quiet"], cwd=work, check=True)
     monkeypatch.chdir(work)
     monkeypatch.syspath_prepend(str(work))
-    model = Handler("brief_model:answer")
+    model = FunctionModel("brief_model:answer")
     sys.modules.pop("brief_model")
     built = graph(f"{name}.aex", policy="policy.aex", auto_confirm=True, model=model)
     came = built.invoke({"inputs": json.loads((work / f"{name}.inputs.json").read_text())})

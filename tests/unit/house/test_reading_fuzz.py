@@ -24,7 +24,7 @@ from adjourn.policy.calls import arguments_digest
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
-from adjourn.proxy.approvals import Asker
+from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.gate import Gate
@@ -151,8 +151,8 @@ def gate_of(folder: Path) -> tuple[Gate, Kept]:
     connection = Connection(wire, context, errors="tool")
     meta = MetaTools(context, report, errors="tool", style="dotted")
     forwarder = Forwarder(connection, meta)
-    asker = Asker(connection, forwarder, seconds=0, wake=lambda: None)
-    gate = Gate(connection, meta, asker, forwarder, ServerRequests(connection), wake=lambda: None)
+    confirmations = Confirmations(connection, forwarder, seconds=0, wake=lambda: None)
+    gate = Gate(connection, meta, confirmations, forwarder, ServerRequests(connection), wake=lambda: None)
     return gate, wire
 
 

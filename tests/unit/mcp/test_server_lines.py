@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from adjourn.mcp.frames import FrameError, decode_client_line
-from adjourn.mcp.server_lines import elements, read
+from adjourn.mcp.server_lines import HEAD_BYTES, elements, ids_in, read
 from adjourn.mcp.stdio import Oversize
-from adjourn.mcp.unreadable import HEAD_BYTES, ids_in
 
 PLAIN = [
     b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n',

@@ -11,7 +11,7 @@ import sys
 import click
 
 from adjourn.cli.shared.context import example
-from adjourn.proxy import OPTIONS, Option
+from adjourn.proxy import OPTIONS, ProxyOption
 from adjourn.proxy.start import start
 
 
@@ -27,7 +27,7 @@ class ProxyCommand(click.Command):
         return args
 
 
-def _shown(option: Option) -> click.Option:
+def _shown(option: ProxyOption) -> click.Option:
     choice = click.Choice(option.choices) if option.choices else None
     help_ = option.help + (f"  [${option.environment}]" if option.environment else "")
     if not option.metavar:

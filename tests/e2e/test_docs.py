@@ -43,7 +43,7 @@ import pytest
 from adjourn.aex import examine
 from adjourn.checkpoints import shapes
 from adjourn.log.kinds import REGISTRY
-from adjourn.proxy.meta import DEFINITIONS
+from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.options import OPTIONS
 from adjourn.verification.report import CODES
 

@@ -15,7 +15,7 @@ from typing import Any
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, checked, cut_off
 from adjourn.errors import UsageError
 from adjourn.host import open_at
-from adjourn.models import Completion, Model, ModelError, Request, client_model
+from adjourn.models import Completion, Model, ModelError, SamplingRequest, client_model
 from adjourn.store import Store
 
 PROVIDERS = {
@@ -106,13 +106,13 @@ class ClientModel:
         self._store = store
         self._seconds = seconds
         with self._opened() as opened:
-            client_model.sampler_of(opened, self._root)  # says at once when there is nobody to ask
+            client_model.sampling_client(opened, self._root)  # says at once when there is nobody to ask
 
     def __str__(self) -> str:
         return f"mcp:{self.model}" if self.model else "mcp"
 
     def complete(self, system: str, prompt: str) -> Completion:
-        request = Request(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
+        request = SamplingRequest(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
         with self._opened() as opened:
             answer = client_model.ask(opened, self._root, request, seconds=self._seconds)
         if answer.stop == "maxTokens":

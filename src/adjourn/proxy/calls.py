@@ -13,7 +13,7 @@ from adjourn.log import digest
 from adjourn.mcp import Message, frames
 from adjourn.policy import READING_VERBS, arguments_digest
 from adjourn.proxy.connection import UpstreamFacts
-from adjourn.proxy.meta import DEFINITIONS
+from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.pipes import Batch
 from adjourn.tasks import ToolRequest
 from adjourn.text import preview

@@ -15,7 +15,8 @@ from adjourn.log import kinds
 from adjourn.mcp import Message, frames
 from adjourn.proxy.calls import GIVEN_BACK, GatedCall, is_ours
 from adjourn.proxy.connection import Connection
-from adjourn.proxy.meta import DEFINITIONS, MetaTools
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.pipes import Pending, Written
 from adjourn.tasks import Admitted, Block, Continue, RecordedAnswer
 

@@ -21,7 +21,8 @@ from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.calls import TASK_META, GatedCall, call_of
 from adjourn.proxy.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.forwarding import Forwarder
-from adjourn.proxy.meta import DEFINITIONS, MetaTools
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.pipes import NO_ANSWER, Batch, Pending
 from adjourn.proxy.requests import ServerRequests
 from adjourn.tasks import (

@@ -20,6 +20,8 @@ from select import poll
 from threading import Event, Thread
 from types import FrameType
 
+from adjourn import checkpoints
+from adjourn.aex import summary
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
 from adjourn.log import digest, kinds
@@ -269,11 +271,9 @@ class Proxy:
                     self.report.event("store.error", str(error))
 
     def _end_sessions(self, reason: str) -> None:
-        from adjourn.checkpoints import end  # noqa: PLC0415  # not on the start path
-
         for session in self.context.sessions:
             try:
-                if path := end(session, reason, self.context.options.root):
+                if path := checkpoints.end(session, reason, self.context.options.root):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))
@@ -298,8 +298,6 @@ def run(options: ProxyOptions, upstream: Upstream) -> int:
     try:
         contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
     except BrokenContractError as error:
-        from adjourn.aex import summary  # noqa: PLC0415  # only when it is broken
-
         for finding in error.findings:
             sys.stderr.write(f"{summary(finding)}\n")
         report.event("stopped", str(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from adjourn import text
 from adjourn.errors import AdjournError
 from adjourn.host import for_others
 from adjourn.proxy.options import parse
@@ -19,27 +20,26 @@ if TYPE_CHECKING:
 
 
 def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
-    """Run a proxy to its end; returns the exit code. `load` is done while the upstream boots."""
+    """Run a proxy to its end; returns the exit code. `load` is called while the server boots."""
     try:
         options = parse(arguments)
+        upstream: Upstream | UpstreamStartError
         try:
             upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
+            load()
         except UpstreamStartError as error:
-            from adjourn.proxy.main import refuse_all  # noqa: PLC0415
+            _print(error)
+            upstream = error
+        from adjourn.proxy import main  # noqa: PLC0415  # the server boots meanwhile
 
-            _tell(error)
-            refuse_all(error.message)
-            return error.exit_code
-        load()
-        from adjourn.proxy.main import run  # noqa: PLC0415
-
-        return run(options, upstream)
+        if isinstance(upstream, UpstreamStartError):
+            main.refuse_all(upstream.message)
+            return upstream.exit_code
+        return main.run(options, upstream)
     except AdjournError as error:
-        _tell(error)
+        _print(error)
         return error.exit_code
 
 
-def _tell(error: AdjournError) -> None:
-    from adjourn.text import visible_lines  # noqa: PLC0415  # only when it fails
-
-    sys.stderr.write(f"adjourn: {visible_lines(str(error))}\n")
+def _print(error: AdjournError) -> None:
+    sys.stderr.write(f"adjourn: {text.visible_lines(str(error))}\n")

@@ -29,7 +29,7 @@ from adjourn.knowledge.records.agent_notes import (
     AgentNote,
     AgentQuestion,
 )
-from adjourn.proxy import record_tools
+from adjourn.proxy import meta_definitions
 from adjourn.verification.verify import verify_task
 from support.workspace import Workspace
 
@@ -263,24 +263,24 @@ def test_the_schemas_say_what_is_read() -> None:
         ("adjourn.ask", AgentQuestion),
         ("adjourn.record", SectionRequest),
     ):
-        schema = record_tools.DEFINITIONS[tool]["inputSchema"]
+        schema = meta_definitions.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
-    note = record_tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
+    note = meta_definitions.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
         item = note[name]["items"]
         assert set(item["properties"]) == set(kind.__struct_fields__)
         definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
         for member, told_of in item["properties"].items():
             assert sorted(told_of.get("enum", [])) == sorted(definition[member].get("enum", []))
-    asked = record_tools.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
+    asked = meta_definitions.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
     assert (asked["options"]["maxItems"], asked["question"]["maxLength"]) == (MAX_OPTIONS, MAX_STATEMENT)
     assert (note["facts"]["maxItems"], note["facts"]["items"]["maxLength"]) == (MAX_AT_ONCE, MAX_STATEMENT)
-    assert record_tools.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"]["enum"] == list(
-        SECTIONS
-    )
+    assert meta_definitions.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"][
+        "enum"
+    ] == list(SECTIONS)
 
 
 def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Workspace) -> None:

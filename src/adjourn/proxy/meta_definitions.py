@@ -1,17 +1,11 @@
-"""The meta-tools of a task's record: `adjourn.note`, `adjourn.record`, `adjourn.ask`.
+"""The definitions of the meta-tools, as tools/list shows them.
 
-Owns: their definitions and answers. Must never: know how a record is kept (the engine does), or load what keeps it before one
-of them is called.
+Owns: their names, descriptions and schemas. Must never: import what carries them out; a proxy's start passes through here.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-from adjourn import handover
-from adjourn.clients import ClientContext
-
-Arguments = dict[str, Any]
 
 
 def _texts(description: str) -> dict[str, Any]:
@@ -52,7 +46,7 @@ SECTIONS = (
 )  # fmt: skip
 """Those of `engine.recall`, which is not loaded before it is needed."""
 _ADDS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
-DEFINITIONS: dict[str, dict[str, Any]] = {
+_RECORD_DEFINITIONS: dict[str, dict[str, Any]] = {
     "adjourn.note": {
         "description": (
             "Write down what the next session must know, in this task's record: it survives a crash, and is told to whoever resumes. "
@@ -141,27 +135,100 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         "annotations": _ADDS,
     },
 }
-
-
-def note(context: ClientContext, arguments: Arguments) -> Any:
-    from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # not on the start path
-
-    said = agent_notes.read_note(arguments)
-    record, added = agent_notes.add(context.session(), said)
-    return {"record": record["id"], "version": record["sequence"], "added": added}
-
-
-def record(context: ClientContext, arguments: Arguments) -> Any:
-    request = handover.read_section_request(arguments)
-    return handover.describe_record(context.store, context.task_id(), request)
-
-
-def ask(context: ClientContext, arguments: Arguments) -> Any:
-    from adjourn.knowledge.records import agent_notes  # noqa: PLC0415  # as above
-
-    said = agent_notes.read_question(arguments)
-    kept, question = agent_notes.ask(context.session(), said)
-    answer = {"record": kept["id"], "question": question["id"], "status": question["status"]}
-    if question["status"] == "answered":
-        return answer | {"answer": question["answer"], "answeredBy": question["answeredBy"]["id"]}
-    return answer | {"message": f"A person answers it with `adjourn answer {question['id']} ANSWER`."}
+_NAME = {"type": "string", "description": "Checkpoint name: letters, digits, dashes, underscores"}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_NOTE = {"type": "string", "description": "Shown in brackets behind it"}
+_PAGE: dict[str, dict[str, Any]] = {
+    "progress": {
+        "type": "array",
+        "description": "The checklist of the work, in order. What is left out of these stays as it was on the page before.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"},
+                "status": {"enum": ["done", "in_progress", "pending"]},
+                "note": _NOTE,
+            },
+            "required": ["text"],
+        },
+    },
+    "currentState": _TEXTS | {"description": "What is under way right now"},
+    "openQuestions": _TEXTS | {"description": "What a person has to answer"},
+    "artifacts": {
+        "type": "array",
+        "description": "What was produced",
+        "items": {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Relative to the workspace"},
+                "note": _NOTE,
+            },
+            "required": ["path"],
+        },
+    },
+    "resumptionPoint": {"type": "string", "description": "What the next session does first; concrete"},
+}
+"""What an agent may say of the work, for the checkpoint's page."""
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    "aex.checkpoint": {
+        "description": "Save the state of this session under a name, so that a later session, of any client, can go on.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": _NAME,
+                "description": {
+                    "type": "string",
+                    "description": "What was accomplished so far, and what comes next",
+                },
+                **_PAGE,
+            },
+            "required": ["name"],
+        },
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": False,
+            "openWorldHint": False,
+        },
+    },
+    "aex.resume": {
+        "description": (
+            "Go on from a checkpoint: restores the spent budget and the history, and tells what was done, what was "
+            "refused, and which calls are in doubt."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": _NAME | {"description": "Checkpoint name to resume"},
+                "more": {
+                    "type": "string",
+                    "description": "The `more` of an earlier answer, for older history",
+                },
+            },
+            "required": ["name"],
+        },
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+    },
+    "aex.list_tasks": {
+        "description": "List task contracts and checkpoints of this workspace.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "aex.review_task": {
+        "description": "Read a task contract and tell what it may do under the current policy, without running it.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "Path to an .aex file in the workspace"}
+            },
+            "required": ["task"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    **_RECORD_DEFINITIONS,
+}

@@ -1,0 +1,99 @@
+"""What each meta-tool does, loaded when the first of them is called.
+
+Owns: their answers. Must never: write events itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from adjourn.aex.review import review
+from adjourn.checkpoints import save
+from adjourn.clients import ClientContext
+from adjourn.errors import InvalidError
+from adjourn.handover import describe_record, list_tasks, read_contract_file, read_section_request, resume
+from adjourn.knowledge.records import agent_notes
+from adjourn.policy import unsigned
+
+Arguments = dict[str, Any]
+
+MAX_ANSWER_BYTES = 256 * 1024
+
+
+def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
+    name, description = _text(arguments, "name"), _text(arguments, "description", "")
+    session = context.session()
+    made = save.make(
+        session.task,
+        context.options.root,
+        name,
+        budget=session.policy.budget,
+        description=description,
+        said=save.said_in(arguments),
+        sitting=session,
+    )
+    told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}
+    return told | ({"warnings": made.notes} if made.notes else {})
+
+
+def _resume(context: ClientContext, arguments: Arguments) -> Any:
+    name, more = _text(arguments, "name"), _text(arguments, "more", "")
+    return resume(context, name).to_json(more)
+
+
+def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:
+    del arguments
+    return {"tasks": list_tasks(context.store, context.options.root, limit=MAX_ANSWER_BYTES)}
+
+
+def _review_task(context: ClientContext, arguments: Arguments) -> Any:
+    path, text = read_contract_file(context.options.root, _text(arguments, "task"))
+    source = os.path.relpath(path, context.options.root)
+    policy = context.policy
+    return review(
+        text,
+        source,
+        policy,
+        unsigned(os.path.realpath(context.options.root), path, text, policy, source),
+    )
+
+
+def _note(context: ClientContext, arguments: Arguments) -> Any:
+    said = agent_notes.read_note(arguments)
+    record, added = agent_notes.add(context.session(), said)
+    return {"record": record["id"], "version": record["sequence"], "added": added}
+
+
+def _record(context: ClientContext, arguments: Arguments) -> Any:
+    request = read_section_request(arguments)
+    return describe_record(context.store, context.task_id(), request)
+
+
+def _ask(context: ClientContext, arguments: Arguments) -> Any:
+    said = agent_notes.read_question(arguments)
+    kept, question = agent_notes.ask(context.session(), said)
+    answer = {"record": kept["id"], "question": question["id"], "status": question["status"]}
+    if question["status"] == "answered":
+        return answer | {"answer": question["answer"], "answeredBy": question["answeredBy"]["id"]}
+    return answer | {"message": f"A person answers it with `adjourn answer {question['id']} ANSWER`."}
+
+
+def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
+    value = arguments.get(name, default)
+    if not isinstance(value, str):
+        raise InvalidError(f"{name} must be a string", f"pass {name} as a string" if value is None else "")
+    return value
+
+
+HANDLERS: dict[str, Callable[[ClientContext, Arguments], Any]] = {
+    "aex.checkpoint": _checkpoint,
+    "aex.resume": _resume,
+    "aex.list_tasks": _list_tasks,
+    "aex.review_task": _review_task,
+    "adjourn.note": _note,
+    "adjourn.record": _record,
+    "adjourn.ask": _ask,
+}
+"""By the dotted name. Each takes the client's context and the call's arguments, and raises `AdjournError`."""

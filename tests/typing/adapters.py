@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from adjourn.adapters import Exporter, choose
-from adjourn.adapters.langgraph import Node, Plan, graph, plan
+from adjourn.adapters.langgraph import GraphNode, GraphPlan, graph, plan
 from adjourn.models.model import Completion, Model
 
 
@@ -26,7 +26,7 @@ def exporting(exporter: Exporter) -> None:
 def graphs() -> None:
     """A contract as a LangGraph graph, and its plan as plain data."""
     made = plan("task.aex")
-    assert_type(made, Plan)
-    assert_type(made.nodes, dict[str, Node])
+    assert_type(made, GraphPlan)
+    assert_type(made.nodes, dict[str, GraphNode])
     built: Any = graph("task.aex", root=".")
     print(built)

@@ -1,6 +1,6 @@
 """The branch of a session: naming, creating, checking out and deleting it.
 
-Owns: the naming, `start_branch`, `check_out`, `delete`. Must never: overwrite what is not committed.
+Owns: the naming, `start_branch`, `check_out`, `delete`. Must never: overwrite uncommitted changes.
 """
 
 from __future__ import annotations

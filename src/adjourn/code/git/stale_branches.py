@@ -1,6 +1,6 @@
 """Branches of finished sessions: listing, merging and deleting them.
 
-Owns: `find_stale`, `clean_up`. Must never: drop commits without a ref that keeps them, or touch the branch of a session that is worked on.
+Owns: `find_stale`, `clean_up`. Must never: drop commits without a backup ref, or touch the branch of an active session.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def encode(state: SessionState) -> bytes:
 
 
 def decode(data: bytes) -> SessionState:
-    """The session in a checkpoint of the published form, or of the later one. Raises `InvalidError` when it is neither."""
+    """The session in a checkpoint of the published or the later form. Raises `InvalidError` for any other."""
     check_values(data, "the checkpoint")
     try:
         found = msgspec.json.decode(data)
@@ -49,7 +49,7 @@ def decode(data: bytes) -> SessionState:
 
 
 def from_cache_key(text: str) -> CacheKey | None:
-    """The key of the definitions cache that a text, a JSON array, stands for; None when it stands for none."""
+    """The definitions-cache key in a JSON array; None for any other text."""
     try:
         key: CacheKey = msgspec.json.decode(text, type=CacheKey)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -69,9 +69,9 @@ def _flat(later: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore(kind: Any, value: Any) -> Any:
-    """`value` as a `kind`. Members that are missing or do not fit take their default; items that do not fit are left out.
+    """Convert `value` to `kind`. Missing or invalid members take their default; invalid items are dropped.
 
-    Raises `msgspec.ValidationError` where there is no default to take.
+    Raises `msgspec.ValidationError` if a member has no default.
     """
     struct = _struct_in(kind)
     if struct is not None and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""How long a piece of work may go on, and whom it tells.
+"""A deadline for a piece of work, with cancellation and progress reports.
 
 Owns: `Deadline`. Must never: start a thread or look at what the work is.
 """
@@ -12,11 +12,11 @@ from adjourn.errors import AdjournError
 
 
 class CancelledError(AdjournError):
-    """The one who asked does not want the answer any more."""
+    """The client cancelled the request."""
 
 
 class Deadline:
-    """Checked between units of work. Past the deadline the work hands back what it has; cancelled, it raises."""
+    """Checked between units of work: an expired deadline returns partial results, a cancelled one raises."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Deadline:
         self._progress = progress
 
     def expired(self) -> bool:
-        """Whether time is up. Raises `CancelledError` when the work was cancelled."""
+        """Whether the deadline has passed. Raises `CancelledError` if the work was cancelled."""
         if self._cancelled is not None and self._cancelled():
             raise CancelledError("the request was cancelled", "ask again")
         return self._ends_at is not None and time.monotonic() >= self._ends_at

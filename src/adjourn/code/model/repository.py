@@ -1,4 +1,4 @@
-"""A work tree, the repository it belongs to, and what may be looked at.
+"""A work tree, the repository that it belongs to, and which paths may be read.
 
 Owns: `CodeRepository`: its root, where its index lives, and paths given by callers. Must never: run git, write anything but the index
 folder, or let a path out of the work tree.
@@ -35,14 +35,14 @@ class CodeRepository:
         return own_folder(self.home, FOLDER, _IGNORED)
 
     def relative(self, path: str) -> str:
-        """A caller's path as one relative to the root, with `/`; "" is the root. `RefusedError` when it is outside."""
+        """A path relative to the root, with `/`; "" is the root. Raises `RefusedError` if it is outside."""
         if os.path.isabs(path):
             path = os.path.relpath(os.path.realpath(path), self.root)
         real = inside(self.root, path)
         return "" if real == self.root else os.path.relpath(real, self.root).replace(os.sep, "/")
 
     def existing(self, path: str) -> str:
-        """As `relative`, of a file or folder that is there."""
+        """As `relative`, but raises `NotFoundError` if the path does not exist."""
         relative = self.relative(path)
         if not os.path.exists(self.absolute(relative)):
             raise NotFoundError(
@@ -62,7 +62,7 @@ class CodeRepository:
 
 
 def own_folder(root: str, relative: str, ignored: bytes) -> str:
-    """A folder of this program's own in a work tree, made if need be, with what git should not see named in it."""
+    """Create adjourn's own folder in a work tree if needed, with a .gitignore of content `ignored`."""
     folder = make_folder(root, relative)
     if not os.path.lexists(os.path.join(folder, ".gitignore")):
         write_file(folder, ".gitignore", ignored)

@@ -1,4 +1,4 @@
-"""What a coding session knows: the types of its checkpoint.
+"""The state of a coding session: the types of its checkpoint.
 
 Owns: `SessionState` and what it is made of, under the published names (format 1.12). Must never: read or write one (`codec` does).
 """
@@ -45,12 +45,12 @@ class Phase(StrEnum):
 
 
 def stamp() -> str:
-    """The time now, as checkpoints have it."""
+    """The current time in the text form of checkpoints."""
     return timestamp(now())
 
 
 def risk_of(missing: int) -> str:
-    """How risky it is to go on with so many slots of a request unknown."""
+    """The risk of continuing with so many unknown slots."""
     return "HIGH" if missing >= 3 else "MEDIUM" if missing == 2 else "LOW"
 
 
@@ -69,7 +69,7 @@ class MappedSymbol(msgspec.Struct):
 
 
 class QueryFrame(msgspec.Struct):
-    """The request, taken apart. `scope` and `constraints` are ours beside the published fields."""
+    """The request, split into slots. `scope` and `constraints` are additions to the published fields."""
 
     raw_query: str = ""
     target_feature: str | None = None
@@ -196,7 +196,7 @@ class ToolCall(msgspec.Struct):
 
 
 class PhaseVisit(msgspec.Struct, omit_defaults=True):
-    """A stay in a phase."""
+    """One stay in a phase."""
 
     phase: str
     from_phase: str | None = None
@@ -208,7 +208,7 @@ class PhaseVisit(msgspec.Struct, omit_defaults=True):
 
 
 class SessionState(msgspec.Struct, kw_only=True):
-    """A session. Fields behind `checkpoint_at` are not in the published form."""
+    """A session. Fields after `checkpoint_at` are not in the published form."""
 
     session_id: str = ""
     intent: Intent = "IMPLEMENT"
@@ -281,12 +281,12 @@ class SessionState(msgspec.Struct, kw_only=True):
 
     @property
     def implements(self) -> bool:
-        """Whether the session goes on to change files."""
+        """Whether the session will change files."""
         return self.intent in ("IMPLEMENT", "MODIFY") and not (self.skip_implementation or self.only_explore)
 
     @property
     def explored(self) -> list[str]:
-        """The files and folders that were looked at before anything was to be changed."""
+        """The files and folders that were explored before changes."""
         found = [*self.exploration.files_analyzed] if self.exploration else []
         for verified in self.verification.verified if self.verification else []:
             found += verified.evidence.files

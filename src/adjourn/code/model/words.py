@@ -1,4 +1,4 @@
-"""Words of code, as they are looked up.
+"""Words of code, in the form in which the index stores them.
 
 Owns: what a word is, and how `camelCase` and `snake_case` come apart. Must never: know a language.
 """
@@ -18,12 +18,12 @@ _MAX_PARTS = 20_000
 
 
 def of_file(data: bytes) -> str:
-    """The different identifier-like words of a file, comments and strings included, as they are looked up."""
+    """The distinct identifier-like words of a file, comments and strings included, in index form."""
     return " ".join(_term(word) for word in set(_WORD.findall(data)) if len(word) <= MAX_WORD)
 
 
 def of_symbol(symbol: str) -> list[str]:
-    """What a file's words must hold for it to mention a symbol such as `Server.handle` or `btn-primary`."""
+    """The words that a file must contain to mention a symbol such as `Server.handle` or `btn-primary`."""
     return [_term(word) for word in _WORD.findall(symbol.encode()) if len(word) <= MAX_WORD]
 
 
@@ -56,5 +56,5 @@ def split(text: str) -> list[str]:
 
 
 def whole(name: str) -> list[str]:
-    """Names as they are written together, for those who search so: `max_size` is maxsize."""
+    """Compound names written as one word: `max_size` gives maxsize."""
     return [found for word in name.split(".") if len(parts(word)) > 1 and (found := "".join(parts(word)))]

@@ -1,4 +1,4 @@
-"""Agreements: what earlier sessions learnt that a person's words mean, one markdown file each.
+"""Agreements: which symbols a user's words meant in earlier sessions, one Markdown file each.
 
 Owns: their files, `search`, `detail` and `write`. Must never: believe a file that is not shaped like one, or overwrite one of a person.
 """
@@ -27,7 +27,7 @@ _ENDING = ".md"
 
 
 class Agreement(msgspec.Struct, frozen=True):
-    """One pair of words and symbols. `evidence` is what showed it, such as a commit."""
+    """A term and the symbols that it means."""
 
     nl_term: str
     symbols: list[str]
@@ -50,9 +50,9 @@ def write(
     intent: str = "",
     learned_at: datetime,
 ) -> str:
-    """Keep what a finished session showed: that these words meant these symbols. The path, relative to the repository.
+    """Write the agreement of a finished session. Returns its path, relative to the repository.
 
-    The same words overwrite what was learnt of them before.
+    An earlier agreement on the same words is overwritten.
     """
     import yaml  # noqa: PLC0415  # an extra
 
@@ -71,7 +71,7 @@ def write(
 
 
 def read_all(repository: CodeRepository) -> dict[str, tuple[Agreement, str]]:
-    """Agreements by file name, with their text. Files that are none are passed over."""
+    """Agreements by file name, with their text. Other files are skipped."""
     folder = os.path.join(repository.home, _FOLDER)
     if os.path.islink(folder):
         return {}
@@ -87,7 +87,7 @@ def read_all(repository: CodeRepository) -> dict[str, tuple[Agreement, str]]:
 
 
 def search(repository: CodeRepository, query: str, target_feature: str | None) -> list[dict[str, Any]]:
-    """Agreements whose words are those of the query, best first; 1.0 where they are the same words."""
+    """Agreements that share words with the query, best first; the score is 1.0 for the same words."""
     wanted = [
         set(split(text))
         for text in (query, target_feature or "", f"{query} {target_feature or ''}")
@@ -111,7 +111,7 @@ def search(repository: CodeRepository, query: str, target_feature: str | None) -
 
 
 def detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
-    """One agreement whole."""
+    """The whole text of one agreement."""
     name = chunk_id.removeprefix(PREFIX)
     found = (
         _read(os.path.join(repository.home, _FOLDER, name))

@@ -1,6 +1,6 @@
-"""`context.yml`: what the project's documents and rules say, summarised once and again when they change.
+"""`context.yml`: summaries of the project's documents and rules, renewed when those change.
 
-Owns: finding the documents, `needed` and `update_context`. Must never: summarise; whoever reads the documents does.
+Owns: finding the documents, `needed` and `update_context`. Must never: write a summary; the client does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PROMPTS = {
 
 
 def load(repository: CodeRepository) -> dict[str, Any]:
-    """What `context.yml` holds; `{}` without one. `InvalidError` where it is not YAML of that shape."""
+    """The content of `context.yml`; `{}` without one. Raises `InvalidError` if it is not a YAML mapping."""
     import yaml  # noqa: PLC0415  # an extra
 
     path = os.path.join(repository.root, FOLDER, FILE)
@@ -44,7 +44,7 @@ def load(repository: CodeRepository) -> dict[str, Any]:
 
 
 def initialise(repository: CodeRepository) -> dict[str, Any] | None:
-    """Make `context.yml` from what there is in the repository; None where it exists already."""
+    """Create `context.yml` from the repository's documents; None if it exists."""
     if os.path.lexists(os.path.join(repository.root, FOLDER, FILE)):
         return None
     folder, rules = _documents_folder(repository), _rules_file(repository)
@@ -64,7 +64,7 @@ def initialise(repository: CodeRepository) -> dict[str, Any] | None:
 
 
 def needed(repository: CodeRepository) -> dict[str, Any] | None:
-    """The documents that are new or have changed since they were summarised; None where there is none."""
+    """The documents that are new or changed since their summary; None if there are none."""
     context = load(repository)
     summaries = {one.get("path"): one for one in _summaries(context)}
     documents = []
@@ -96,7 +96,7 @@ def update_context(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """Keep summaries with the hash of what they summarise. Notes that a person added stay, and what another process keeps."""
+    """Store summaries with the hash of their documents, under a lock. Notes that a user added are kept."""
     with locked(make_folder(repository.root, FOLDER)):
         return _updated(repository, design_doc_summaries, project_rules_summary, now)
 

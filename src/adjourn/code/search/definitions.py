@@ -1,6 +1,6 @@
-"""Where symbols are defined.
+"""Finds where symbols are defined.
 
-Owns: `find_definitions` and `get_symbols`. Must never: give a line of a file as it was before.
+Owns: `find_definitions` and `get_symbols`. Must never: return a line number of an older version of a file.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def find_definitions(
     max_results: int = _MAX_RESULTS,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Definitions whose name is or, unless `exact_match`, contains `symbol`, whatever the case; the nearest first.
+    """Definitions whose name is `symbol` or, unless `exact_match`, contains it ignoring case; the closest match first.
 
-    `Server.handle` finds `handle` in `Server`. Each says whether a grammar told it (`exact`) or not (`heuristic`).
+    `Server.handle` finds `handle` in `Server`. `match` is `exact` if a grammar found the definition, else `heuristic`.
     """
     under = codebase.repository.existing(path)
     scope, name = split_symbol(symbol)
@@ -130,7 +130,7 @@ def split_symbol(symbol: str) -> tuple[str, str]:
 def current(
     codebase: Codebase, index: CodeIndex, found: Iterable[Definition], wanted: Any
 ) -> list[Definition]:
-    """Definitions with the lines they have now: those of files that changed since are read anew."""
+    """Definitions with their current lines: files that changed since indexing are read again."""
     kept: list[Definition] = []
     states: dict[str, bool] = {}
     for one in found:
@@ -165,7 +165,7 @@ def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -
 def _search_files(
     codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline
 ) -> list[Definition]:
-    """Without an index: the files that ripgrep finds the name in, parsed until time is up."""
+    """Without an index: parse the files that contain the name, until the deadline."""
     options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name, "--", under or "."]
     paths = ripgrep.files_with(options, cwd=codebase.repository.root, deadline=deadline)[:_FALLBACK_FILES]
     return [one for one in _live(codebase, paths, deadline) if _matches(one.symbol, name, exact=exact)]
@@ -176,7 +176,7 @@ def _matches(symbol: Symbol, name: str, *, exact: bool) -> bool:
 
 
 def in_scope(symbol: Symbol, scope: str) -> bool:
-    """Whether a symbol is defined in something of that name: `Server` and `net.Server` both say where."""
+    """Whether a symbol is defined in a scope; `Server` also matches `net.Server`."""
     return f".{symbol.scope}".casefold().endswith(f".{scope}".casefold())
 
 

@@ -1,6 +1,6 @@
-"""What this machine can search with, for `doctor` and for replies.
+"""Search programs and packages on this machine, for `doctor`.
 
-Owns: `engines`, and what is said where one is missing. Must never: load a grammar.
+Owns: `engines`, and the findings about missing ones. Must never: load a grammar.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EXTRA = "pip install 'adjourn[code]'"
 
 
 class Engines(msgspec.Struct, frozen=True):
-    """Paths of programs (None: not there), languages by whether a grammar reads them, and packages that would add some."""
+    """Paths of programs (None: not installed), whether each language has a grammar, and missing grammar packages."""
 
     ripgrep: str | None
     ctags: str | None
@@ -29,7 +29,7 @@ class Engines(msgspec.Struct, frozen=True):
 
 
 def engines(workspace: str) -> Engines:
-    """What is installed here, outside of the workspace."""
+    """The engines that are installed, outside the workspace."""
     return Engines(
         ripgrep=ripgrep.program(workspace),
         ctags=ctags.program(workspace),
@@ -41,7 +41,7 @@ def engines(workspace: str) -> Engines:
 
 
 def findings(found: Engines) -> Iterator[Finding]:
-    """What coding sessions have to do without. Only ripgrep is needed for all of them."""
+    """A finding for each missing engine. Only ripgrep is required."""
     if found.ripgrep is None:
         yield Finding(
             code="code-ripgrep",

@@ -1,4 +1,4 @@
-"""What a change of some files may touch.
+"""Estimates which files a change may affect.
 
 Owns: `analyze_impact` (spec: impact analyzer). Must never: keep anything of a session; the server adds what is its own.
 """
@@ -49,7 +49,7 @@ def analyze_impact(
     *,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Callers that must be looked at before these files change, and files that should be."""
+    """Callers that must be verified before these files change, and files that should be."""
     if not target_files:
         raise InvalidError("target_files is empty", "name the files that will change")
     if len(target_files) > _MAX_TARGETS:
@@ -95,7 +95,7 @@ def _answer(codebase: Codebase, impact: dict[str, Any], must: list[str], should:
 def _callers(
     codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Uses, in other files, of what the targets define at their outermost level, or of what they are named after."""
+    """Uses in other files of the targets' top-level definitions, or of the names that their file names suggest."""
     callers: list[dict[str, Any]] = []
     type_hints: list[dict[str, Any]] = []
     for target, base in zip(targets, bases, strict=True):
@@ -131,7 +131,7 @@ def _public_names(codebase: Codebase, path: str) -> list[str]:
 def _naming_matches(
     codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
 ) -> list[str]:
-    """Tests, factories and seeders by their names."""
+    """Tests, factories and seeders of the targets, found by file name."""
     wanted = []
     for target, base in zip(targets, bases, strict=True):
         stem, name = re.escape(os.path.basename(target).split(".")[0]), re.escape(base)
@@ -178,13 +178,13 @@ def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> l
 
 
 def _mention_arguments(words: list[str], *endings: str) -> list[str]:
-    """Arguments of rg: any of the words, in files with these endings. Unlike its globs, a type leaves ignored files ignored."""
+    """Arguments of rg: any of the words, in files with these endings. Unlike a glob, a type respects ignore files."""
     files = ["--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted"]
     return ["--fixed-strings", *files, *(part for word in words for part in ("-e", word)), "--", "."]
 
 
 def _markup(codebase: Codebase, targets: list[str], description: str, deadline: Deadline) -> dict[str, Any]:
-    """Styles touch the pages that use their names; pages touch the styles and scripts that use theirs."""
+    """The impact of markup: styles affect pages that use their names; pages affect styles and scripts that use theirs."""
     related: list[str] = []
     for target in targets:
         endings = (

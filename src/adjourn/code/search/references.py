@@ -1,6 +1,6 @@
-"""Where a symbol is used.
+"""Finds where a symbol is used.
 
-Owns: `find_references`, and what is said of each use. Must never: read the symbol as a pattern, or hide that a use is a guess.
+Owns: `find_references`, and the certainty of each use. Must never: treat the symbol as a pattern, or hide that a use is a guess.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def find_references(
     max_results: int = _MAX_RESULTS,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Lines that use a symbol, its definitions left out; the surest first.
+    """Lines that use a symbol, without its definitions; the most certain first.
 
     `match` of each: `exact`, only one definition can be meant; `heuristic`, another one of that name may be, or no grammar has read the
     file; `comment` and `string`, it is only mentioned. `kind`: call, import, type or name.
@@ -90,7 +90,7 @@ def find_references(
 
 
 def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -> list[IndexedFile]:
-    """Files that may have the text: by the index, and by ripgrep for what it does not hold."""
+    """Files that may contain the text: from the index if it is complete, else from ripgrep."""
     index = codebase.index
     terms = words.of_symbol(text)
     if index is not None and codebase.complete() and terms:
@@ -101,7 +101,7 @@ def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -
 
 
 class _ReferenceSearch:
-    """Looks through files, one after the other."""
+    """Searches files for uses of one symbol."""
 
     def __init__(self, codebase: Codebase, index: CodeIndex | None, scope: str, name: str) -> None:
         self.uses: list[_Use] = []
@@ -123,7 +123,7 @@ class _ReferenceSearch:
         self._alone = len({(d.place.content, d.symbol.name_start) for d in definitions}) == 1
 
     def look_at(self, places: list[IndexedFile], deadline: Deadline) -> bool:
-        """Look through some files. Whether there was time for all of them."""
+        """Search some files. Returns False if the deadline expired first."""
         contents = [place.content for place in places if place.content]
         marks = lookup.marks(self._index, contents) if self._index is not None else {}
         for place in places:
@@ -155,7 +155,7 @@ class _ReferenceSearch:
         self._add(place.path, data, marks, defined, parsed=parsed)
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
-        """Files too long to be indexed: what ripgrep finds in them."""
+        """Search files too long to be indexed, with ripgrep."""
         arguments = ["--fixed-strings", "--word-regexp", "-e", self._name, "--", *paths]
         for record in ripgrep.records(
             arguments, cwd=self._codebase.repository.root, deadline=deadline, enough=lambda: False
@@ -170,7 +170,7 @@ class _ReferenceSearch:
     def _add(
         self, path: str, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
     ) -> None:
-        """The uses of one file, one for a line: the surest of it."""
+        """Add the uses in one file: per line, the most certain."""
         offset = self._name_offset
         hits = [(hit, marks.at(hit)) for hit in self._word.places(data) if hit + offset not in defined]
         # A file that defines the name or imports it means that one, unless it is some object's.
@@ -202,7 +202,7 @@ class _ReferenceSearch:
 
 
 class _WordFinder:
-    """A text where it is no part of a longer word. Looked for as plain bytes, which is quicker than any pattern."""
+    """Finds a text that is not part of a longer word, as plain bytes: faster than any regular expression."""
 
     def __init__(self, text: str) -> None:
         self._text = text.encode()
@@ -231,7 +231,7 @@ def _kind(kinds: frozenset[str], data: bytes, end: int) -> str:
 
 
 def _line(data: bytes, place: int) -> str:
-    """The line around a place; of a very long one, what is near."""
+    """The line around an offset; of a very long line, the nearby part."""
     start = max(data.rfind(b"\n", 0, place) + 1, place - _MAX_LINE // 2)
     end = data.find(b"\n", place)
     end = len(data) if end < 0 else end

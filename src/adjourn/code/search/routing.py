@@ -1,4 +1,4 @@
-"""`query`: one question, the search tools that may answer it, in order.
+"""`query`: answers one question by running the search tools that fit it, in order.
 
 Owns: which missing part of a question calls for which tool, and one shape for what they all find. Must never: lose what a tool found.
 """
@@ -63,7 +63,7 @@ def query(
     show_plan: bool = True,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Runs the tools that the unanswered parts of a question (slots of `frame`) call for, and puts their results in one list."""
+    """Run the tools that fit the missing slots of `frame`, and merge their results into one list."""
     if not question.strip():
         raise InvalidError("the question is empty", "say what you want to know")
     if intent not in get_args(Intent):
@@ -105,7 +105,7 @@ def query(
 
 
 def _search_term(question: str) -> str:
-    """The most telling word of a question: what is quoted, what looks like a name, else the longest."""
+    """The word of a question to search for: a quoted text, else an identifier, else the longest word."""
     for pattern in (_QUOTED, _NAME):
         if hit := pattern.search(question):
             return hit[1] if pattern is _QUOTED else hit[0]
@@ -147,7 +147,7 @@ _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] 
 
 
 def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a tool found, each in the one shape."""
+    """The results of a tool in the common shape."""
     if tool == "search_text":
         found = [
             (m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6)
@@ -184,7 +184,7 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _deduplicated(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One result for each place, the surest."""
+    """One result per location, the most certain."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for one in results:
         place = (one["file_path"], one["start_line"])

@@ -1,6 +1,6 @@
-"""Searching for meaning: agreements first (the map), then pieces of code (the forest).
+"""Semantic search: agreements first (the map), then chunks of code (the forest).
 
-Owns: `semantic_search` and `fetch_chunk_detail`. Must never: wait for vectors; words always answer.
+Owns: `semantic_search` and `fetch_chunk_detail`. Must never: wait for vectors; word search always works.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def semantic_search(
     collection: str = "auto",
     n_results: int = 10,
 ) -> dict[str, Any]:
-    """What a description in plain words means in this code.
+    """Code or agreements that match a description in plain words.
 
-    `auto`: agreements that earlier sessions left, and only where none fits well (score 0.7) the code itself.
+    `auto`: agreements of earlier sessions; the code only if no agreement scores at least 0.7.
     """
     if collection not in {"auto", "map", "forest"}:
         raise InvalidError(f"unknown collection {collection!r}", "use auto, map or forest")
@@ -103,7 +103,7 @@ def _answer(
 
 
 def _text(codebase: Codebase, hit: ChunkHit, most: int) -> str:
-    """The lines of a hit. In a file that changed since, the definition of that name is looked for."""
+    """The lines of a hit. In a file that changed since, the definition of the same name."""
     assert codebase.index is not None
     line, end_line = hit.line, hit.end_line
     raw = lookup.read_current(codebase.index, hit.place)
@@ -136,7 +136,7 @@ def _metadata(hit: ChunkHit) -> dict[str, Any]:
 
 
 def _split_id(codebase: Codebase, chunk_id: str) -> tuple[str, str, int]:
-    """An id taken apart; a path or a name may have a colon too."""
+    """Path, name and line of a chunk id; a path or a name may contain a colon too."""
     left, _, line = chunk_id.rpartition(":")
     if left and line.isdecimal() and codebase.index is not None:
         place = left.find(":")

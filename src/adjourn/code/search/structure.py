@@ -58,7 +58,7 @@ def analyze_structure(
 
 
 def get_function_at_line(repository: CodeRepository, file_path: str, line_number: int) -> dict[str, Any]:
-    """The innermost function around a line. `NotFoundError` where there is none."""
+    """The innermost function around a line. Raises `NotFoundError` if there is none."""
     source = _source(repository, file_path, None, None)
     around = [
         s for s in source.outline.symbols if s.kind in FUNCTIONS and s.line <= line_number <= s.end_line
@@ -116,7 +116,7 @@ def _to_json(symbol: Symbol) -> dict[str, Any]:
 
 
 def parameters(signature: str) -> list[str]:
-    """What stands between the parentheses after the name, taken apart at the commas that are not inside others."""
+    """The parameters in a signature, split at top-level commas."""
     start = signature.find("(")
     if signature.startswith("func (") and (close := signature.find(")")) > 0:  # Go names the receiver first
         start = signature.find("(", close)

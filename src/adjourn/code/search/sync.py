@@ -1,4 +1,4 @@
-"""Bringing everything that is searched up to date, when asked to.
+"""Updates the index and the project context on request.
 
 Owns: `sync_index`. Must never: run by itself; `Codebase.start` does that.
 """
@@ -23,7 +23,7 @@ def sync_index(
     sync_map: bool = True,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Index what changed, or everything anew, and say what there is. The whole work tree, whichever part `path` names."""
+    """Index changed files (all files with `force`) of the whole work tree, and return statistics."""
     codebase.repository.existing(path)
     if codebase.index is None:
         raise StoreError(

@@ -40,7 +40,7 @@ def search_text(
     max_results: int = 100,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Lines that a regular expression matches, or several searched for at once.
+    """Lines that match a regular expression, or several expressions searched at once.
 
     `max_results` is of the whole answer, not of each file; `total_matches` counts on beyond it until the deadline.
     """
@@ -145,7 +145,7 @@ class _MatchReader:
         self._before: list[dict[str, Any]] = []
 
     def enough(self) -> bool:
-        """Whether no further record is wanted. The lines after the last match still are."""
+        """Whether no further record is needed, context lines of the last match included."""
         return self._done
 
     def finish(self, total: int) -> None:
@@ -194,7 +194,7 @@ class _MatchReader:
         self.matches.append(match)
 
     def _beside(self, data: dict[str, Any]) -> None:
-        """A line near a match: after the one before it where it is near enough, else before the next."""
+        """Add a context line: to the previous match if near enough, else to the next one."""
         lines = data.get("lines")
         text = _decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE] if lines else _ELLIPSIS
         entry = {"line_number": data["line_number"], "line_content": text}
@@ -211,7 +211,7 @@ class _MatchReader:
     def _far(
         self, path: bytes, data: dict[str, Any], spans: list[tuple[int, int]]
     ) -> tuple[str, list[dict[str, Any]], bool]:
-        """A line too long to be sent: only what is around its first match is read."""
+        """Read only the part around the first match of a line too long to send."""
         first = spans[0][0] if spans else 0
         start = max(first - 4 * _BEFORE, 0)
         try:
@@ -234,7 +234,7 @@ def _decoded(value: dict[str, str]) -> bytes:
 def _shown(
     line: bytes, offset: int, spans: list[tuple[int, int]], *, whole: int
 ) -> tuple[str, list[dict[str, Any]], bool]:
-    """What is shown of a line, which begins at `offset` of it, and its matches as offsets in characters of what is shown."""
+    """The excerpt of a line to show (`line` starts at `offset`), its matches as character offsets, and whether it is cut."""
     start = 0
     if len(line) > MAX_LINE:
         first = spans[0][0] - offset if spans else 0
@@ -259,7 +259,7 @@ _MAX_GLOB = 1_000
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """A pattern for `fullmatch` on a relative path. A glob without `/` is of the name alone, in any folder.
+    """A pattern for `fullmatch` on a relative path. A glob without `/` matches the file name in any folder.
 
     `*` and `?` stay in one folder, `**` does not, `[ab]` and `{one,two}` choose. `InvalidError` where brackets are not closed.
     """
@@ -278,7 +278,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
 
 
 def _glob_part(glob: str, place: int, depth: int) -> tuple[str, int]:
-    """What one element of a glob is as a pattern, and where the next begins."""
+    """One element of a glob as a regular expression, and the offset of the next."""
     char = glob[place]
     if glob.startswith("**/", place):
         return "(?:.*/)?", place + 3

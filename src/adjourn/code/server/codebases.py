@@ -1,4 +1,4 @@
-"""The work trees that a server looks at, each with its index.
+"""The work trees that a server has open, each with its index.
 
 Owns: `Codebases`: opening each once, and what a reply of start_session says of its index and context. Must never: wait for an index.
 """
@@ -13,19 +13,19 @@ from adjourn.code.search import context
 from adjourn.errors import AdjournError
 
 MAX_TREES = 16
-"""Work trees that are watched at once; the one that was asked for longest ago is let go."""
+"""Maximum number of open work trees; the least recently used one is closed."""
 _NOTE = "summaries of the project's documents and rules; read the files themselves for details"
 
 
 class Codebases:
-    """Opened when first used: their modules are heavy, and a client is to be answered before that."""
+    """Codebases by root, opened when first used."""
 
     def __init__(self) -> None:
         self._open: dict[str, Codebase] = {}
         self._lock = Lock()
 
     def of(self, root: str) -> Codebase:
-        """The work tree that contains `root`, being indexed in the background."""
+        """The codebase of the work tree that contains `root`, indexed in the background."""
         with self._lock:
             found = self._open.pop(root, None)
             if found is None:
@@ -33,11 +33,11 @@ class Codebases:
                     self._open.pop(next(iter(self._open))).close()
                 found = Codebase(root)
                 found.start()
-            self._open[root] = found  # the one that was asked for last stands last
+            self._open[root] = found  # the most recently used one is last
             return found
 
     def context_of(self, root: str) -> dict[str, Any]:
-        """The state of the index, and what is known of the project's documents and rules."""
+        """The state of the index, and the summaries of the project's documents and rules."""
         tree = self.of(root)
         state = tree.state()
         available = tree.index is not None

@@ -33,7 +33,7 @@ from adjourn.code.workflow.worktree import GARBAGE
 
 
 class ToolInvocation(msgspec.Struct):
-    """A call under way: of which client, with what, and how long it may take."""
+    """A tool call: the client, its arguments and its deadline."""
 
     sessions: Sessions
     codebases: Codebases
@@ -43,7 +43,7 @@ class ToolInvocation(msgspec.Struct):
 
     @property
     def root(self) -> str:
-        """The work tree that is meant: the session's, else the one that the server was started in."""
+        """The work tree of the call: the session's, else the server's working folder."""
         active = self.client.active
         return active.worktree.repository.root if active else self.sessions.root
 

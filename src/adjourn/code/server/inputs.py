@@ -1,4 +1,4 @@
-"""What each tool takes: types, from which the schemas shown to the model are made.
+"""The input of each tool: types, from which the JSON schemas are generated.
 
 Owns: the input types and `schema`. Must never: run anything.
 """
@@ -14,7 +14,7 @@ from adjourn.code.workflow.flags import Flags
 
 
 class Input(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Base of all."""
+    """Base of all inputs."""
 
 
 Path = Annotated[str, msgspec.Meta(description="File or folder, relative to the root of the repository.")]
@@ -215,7 +215,7 @@ class UpdateContext(Input, kw_only=True):
 
 
 def schema(kind: type[Input]) -> dict[str, Any]:
-    """The JSON schema of an input: one object, with what it refers to beside it."""
+    """The JSON schema of an input: one object, with its definitions in `$defs`."""
     (_,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     found: dict[str, Any] = {"type": "object", **parts.pop(kind.__name__)}
     for name in ("title", "description"):

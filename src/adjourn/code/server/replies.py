@@ -26,14 +26,14 @@ from adjourn.errors import (
 
 MAX_REPLY = 262_144
 MOST = {"definitions": 200, "references": 500, "results": 500, "symbols": 2_000}
-"""Of lists of these names no more items at once, even where they fit: the rest is a cursor away."""
+"""Maximum number of items in lists of these names, even if more would fit; a cursor returns the rest."""
 _ROOM = 1_024
 _MAX_CURSOR = 2_048
 _LONGEST = 2_000
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list of a reply goes on: the list's place, how many items were given, and what was asked."""
+    """Where a truncated list continues: its path in the reply, the number of items returned, and a hash of the call."""
 
     place: list[str]
     given: int
@@ -41,7 +41,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def to_json(value: Any) -> str:
-    """How every reply is written: indented, everything beyond ASCII as it is."""
+    """The text of a reply: indented JSON, without escaping non-ASCII characters."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate, such as a file name that is not UTF-8 has, cannot be sent
@@ -56,10 +56,10 @@ def size(value: Any) -> int:
 def capped(
     result: dict[str, Any], question: Any = None, *, cursor: str | None = None, limit: int = MAX_REPLY
 ) -> dict[str, Any]:
-    """The result itself where it fits; else a copy with whole items of its longest lists, or those named in `MOST`, left out.
+    """The result itself if it fits; else a copy without some items of its longest lists, or of those named in `MOST`.
 
-    `question` is what the caller asked for (tool and arguments). A reply that had to leave something out has a `cursor`; asked
-    the same again with it, the list goes on where it was cut. `InvalidError` where the cursor belongs to another question.
+    `question` is the call (tool and arguments). A truncated reply has a `cursor`; the same call with
+    the cursor continues the list. Raises `InvalidError` if the cursor belongs to another call.
     """
     before = Cursor([], 0, "")
     if cursor is not None:
@@ -98,14 +98,14 @@ def capped(
 
 
 def _long(result: dict[str, Any]) -> list[list[str]]:
-    """The places of lists that have more items than are given at once."""
+    """The paths of lists that exceed their maximum in `MOST`."""
     return [
         place for place, items in _lists(result, []) if place and len(items) > MOST.get(place[-1], len(items))
     ]
 
 
 def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[list[str], int, int]]:
-    """Shorten the long lists, and the longest until the reply fits. Of each: its place, how many items stayed, how many there were."""
+    """Shorten the long lists, then the longest until the reply fits. Returns path, items kept and total of each."""
     cuts = []
     lists = _lists(reply, [])
     counts = [len(items) for _, items in lists]
@@ -124,7 +124,7 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
 
 
 def _resumed(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
-    """The result without what earlier replies gave of the list that a cursor names."""
+    """The result without the items that earlier replies returned."""
     if cursor.question != _digest(question):
         raise InvalidError(
             "the cursor belongs to another question",
@@ -144,7 +144,7 @@ def _resumed(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str,
 
 
 def _lists(value: Any, place: list[str]) -> list[tuple[list[str], list[Any]]]:
-    """Lists of a result with their places, those inside lists left out: an item goes whole."""
+    """Lists of a result with their paths, without nested lists: an item is kept or dropped whole."""
     if isinstance(value, list):
         return [(place, value)] if value else []
     if isinstance(value, dict):
@@ -153,7 +153,7 @@ def _lists(value: Any, place: list[str]) -> list[tuple[list[str], list[Any]]]:
 
 
 def _that_fit(items: list[Any], depth: int, over: int) -> int:
-    """How many items from the first on stay when so many bytes must go."""
+    """The number of leading items to keep when `over` bytes must be removed."""
     kept = len(items)
     while kept and over > 0:
         kept -= 1
@@ -163,7 +163,7 @@ def _that_fit(items: list[Any], depth: int, over: int) -> int:
 
 
 def _shorten(value: Any, most: int) -> None:
-    """Cut the texts of a reply that no list could be shortened of."""
+    """Truncate the long strings of a reply whose lists are already short."""
     entries = list(
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
@@ -208,12 +208,12 @@ _CODES: tuple[tuple[type[AdjournError], str], ...] = (
 
 
 def written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
-    """A reply as text, cut to size, and whether it says that the call failed."""
+    """A reply as text, within the size cap, and whether it reports a failure."""
     return to_json(capped(reply, question, cursor=cursor)), is_failure(reply)
 
 
 def is_failure(reply: dict[str, Any]) -> bool:
-    """An answer that something is not allowed is no failure."""
+    """Whether a reply reports a failed call. A refusal (`allowed`) is an answer, not a failure."""
     return "error" in reply and "allowed" not in reply
 
 

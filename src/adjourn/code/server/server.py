@@ -1,7 +1,7 @@
 """The MCP server: tools over stdio or Streamable HTTP.
 
-Owns: the wire: which client a call is of, progress, cancelling, errors as replies, the size cap. Must never: let a client wait before it
-is greeted, or let one call that is long hold up another.
+Owns: the wire: the client of a call, progress, cancellation, errors as replies, the size cap. Must never: delay the initialize answer,
+or let a long call block another.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Context = ServerRequestContext[Any, Any]
 
 
 class CodeServer:
-    """What the handlers share."""
+    """The server: its sessions, open codebases and clients."""
 
     def __init__(self, root: str, *, strictness: Strictness = "standard", store: str = "") -> None:
         self.sessions = Sessions(root, strictness=strictness, store=store)
@@ -77,7 +77,7 @@ class CodeServer:
             background.cancel_scope.cancel()
 
     async def over_http(self, host: str, port: int, ready: Callable[[str], None]) -> None:
-        """Serve any number of clients until the process is told to end."""
+        """Serve any number of clients until the process is terminated."""
         import uvicorn  # noqa: PLC0415  # not for stdio
 
         listening = _listen(host, port)
@@ -103,7 +103,7 @@ class CodeServer:
             await anyio.to_thread.run_sync(self.sessions.heartbeat)
 
     async def _until_goodbye(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
-        """A request; after that by which a client ends its MCP session, what it worked on can be taken up by another one."""
+        """Handle a request; a DELETE ends the client's MCP session and releases its coding session."""
         await app(scope, receive, send)
         if scope["type"] == "http" and scope["method"] == "DELETE":
             key = dict(scope["headers"]).get(_SESSION.encode(), b"").decode("latin-1")
@@ -153,7 +153,7 @@ class CodeServer:
     def _answer(
         self, client: ClientConnection, tool: CodeTool, given: dict[str, Any], deadline: Deadline
     ) -> tuple[str, bool]:
-        """The reply to a call as text, cut to size, and whether it says that the call failed."""
+        """The reply to a call as text, within the size cap, and whether it reports a failure."""
         with client.calling():
             reply = self.answer(client, tool, given, deadline)
         asked = {name: value for name, value in given.items() if name != "cursor"}
@@ -166,7 +166,7 @@ class CodeServer:
     def answer(
         self, client: ClientConnection, tool: CodeTool, given: dict[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
-        """The reply to a call, before it is cut to size."""
+        """The reply to a call, before the size cap."""
         began, started = time.monotonic(), stamp()
         call_id = ""
         try:
@@ -201,7 +201,7 @@ class CodeServer:
         return reply
 
     def _client(self, context: _Context) -> ClientConnection:
-        """Who calls: over HTTP by the id of its MCP session; without one, all are one client."""
+        """The client of a call: over HTTP by its MCP session id; without one, all calls share one client."""
         headers = getattr(context.request, "headers", None)
         key = (headers.get(_SESSION) or "") if headers is not None else ""
         client = self._clients.pop(key, None)
@@ -209,12 +209,12 @@ class CodeServer:
             client = ClientConnection(_name_of(context))
             if len(self._clients) >= MAX_CLIENTS:
                 self.sessions.leave(self._clients.pop(next(iter(self._clients))))
-        self._clients[key] = client  # the one that called last stands last
+        self._clients[key] = client  # the most recent caller is last
         return client
 
 
 def run(server: CodeServer, *, http: tuple[str, int] | None, ready: Callable[[str], None]) -> None:
-    """Serve until the client is gone, or the process is told to end."""
+    """Serve until the client disconnects, or the process is terminated."""
     try:
         if http is None:
             anyio.run(server.over_stdio)
@@ -225,7 +225,7 @@ def run(server: CodeServer, *, http: tuple[str, int] | None, ready: Callable[[st
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets at every address of a host. Raises `UsageError` where one is taken, or may not be."""
+    """Listening sockets at every address of a host. Raises `UsageError` if one is in use or not permitted."""
     found: list[socket.socket] = []
     try:
         for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -243,7 +243,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
 
 
 async def _report_progress(context: _Context, told: list[tuple[int, int]]) -> None:
-    """Pass on the newest progress, a few times a second; nothing is sent where the client did not ask for it."""
+    """Report the latest progress a few times a second, if the client asked for it."""
     last = 0
     while True:
         await anyio.sleep(_TOLD_EVERY)
@@ -281,7 +281,7 @@ def _name_of(context: _Context) -> str:
 def _tool_call(
     tool: CodeTool, given: dict[str, Any], reply: dict[str, Any], *, started: str, seconds: float, phase: str
 ) -> ToolCall:
-    """A call as the session remembers it."""
+    """The record of a call in the session."""
     counts = [
         value
         for name in ("total_matches", "total", "total_files", "total_results")

@@ -1,4 +1,4 @@
-"""The files that make a project ready for coding sessions: the skill for each client, and the prompts of the phases.
+"""The files that set a project up for coding sessions: the skill for each client, and the prompts of the phases.
 
 Owns: which files there are, and their texts, put together from `skill/`. Must never: write a file.
 """

@@ -1,6 +1,6 @@
 """The tools of the server: one row each.
 
-Owns: `TOOLS`, their descriptions, and which of them only look. Must never: do what a tool does (`handlers`).
+Owns: `TOOLS`, their descriptions, and which of them are read-only. Must never: run a tool (`handlers` does).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adjourn.code.server.inputs import Input
 
 
 class CodeTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. `read_only`: it changes nothing; `destructive`: it may drop work (which is kept under a ref first)."""
+    """A row. `read_only`: changes nothing; `destructive`: may delete branches (after backing them up under a ref)."""
 
     name: str
     title: str

@@ -23,13 +23,13 @@ from adjourn.host import read_file, remove_file, write_file
 SESSIONS = f"{FOLDER}/sessions"
 MAX_BYTES = 16 << 20
 MAX_SESSIONS = 200
-"""Sessions that are looked at, those that were saved last."""
+"""Number of sessions that are listed, the most recently saved ones."""
 _IGNORE = b"# Made by adjourn: where the sessions of this work tree stand.\n*\n"
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 def check_id(session: str) -> str:
-    """The id itself. Raises `InvalidError` for one that could name another file."""
+    """Return a valid session id unchanged. Raises `InvalidError` for an id that could name another file."""
     if not _ID.fullmatch(session):
         raise InvalidError(f"not a session id: {session[:80]!r}", "list the sessions with get_session_status")
     return session
@@ -53,7 +53,7 @@ def load(root: str, session: str) -> SessionState:
 
 
 def list_all(root: str) -> list[SessionState]:
-    """Every session that can be resumed here, the oldest first; of very many the newest."""
+    """Every session that can be resumed here, the oldest first; at most the newest `MAX_SESSIONS`."""
     found = []
     for name in _names(root)[-MAX_SESSIONS:]:
         with suppress(AdjournError):
@@ -66,7 +66,7 @@ def exists(root: str, session: str) -> bool:
 
 
 def delete(root: str, session: str) -> bool:
-    """Delete a session's checkpoint. False when there was none."""
+    """Delete a session's checkpoint. Returns False if there was none."""
     if not exists(root, session):
         return False
     remove_file(_folder(root), f"{session}.json")
@@ -74,7 +74,7 @@ def delete(root: str, session: str) -> bool:
 
 
 def summary(found: SessionState) -> dict[str, Any]:
-    """What is said of a session that could be resumed."""
+    """The summary of a session that can be resumed."""
     return {
         "session_id": found.session_id,
         "phase": str(found.current_phase),
@@ -87,7 +87,7 @@ def summary(found: SessionState) -> dict[str, Any]:
 
 
 def _names(root: str) -> list[str]:
-    """The sessions that have a file, the one that was saved last at the end."""
+    """The sessions that have a file, the most recently saved last."""
     found: list[tuple[float, str]] = []
     try:
         with os.scandir(_folder(root)) as entries:
@@ -101,7 +101,7 @@ def _names(root: str) -> list[str]:
 
 
 def _folder(root: str) -> str:
-    """The folder, if it is one; through no link."""
+    """The sessions folder. Raises `NotFoundError` if a link leads to it."""
     path = os.path.join(root, *SESSIONS.split("/"))
     if os.path.realpath(path) != os.path.join(os.path.realpath(root), *SESSIONS.split("/")):
         raise NotFoundError(f"{path} is reached through a symbolic link", "remove the link")
@@ -112,12 +112,12 @@ _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def is_fresh(state: SessionState) -> bool:
-    """Whether nothing was submitted yet in a session that was started beside an older one."""
+    """Whether a session that was started beside an interrupted one has no step yet."""
     return len(state.phase_history) <= 1 and bool(state.offered)
 
 
 def repair(state: SessionState, worktree: Worktree) -> list[str]:
-    """Fill in what an older form of checkpoint does not say, and tell what is not as it was left."""
+    """Fill in what an older checkpoint form lacks, and return warnings about what changed since."""
     if not worktree.is_git:
         return []
     git = worktree.git
@@ -143,7 +143,7 @@ def repair(state: SessionState, worktree: Worktree) -> list[str]:
 
 
 def _drop_unsafe_names(state: SessionState, worktree: Worktree) -> None:
-    """A checkpoint is a file that anybody may have written: what goes to git from it has to be what it says it is."""
+    """Clear names that git must not receive: anybody may have written a checkpoint file."""
     if state.task_branch_name and not branches.parse(state.task_branch_name):
         state.task_branch_name, state.task_branch_enabled = None, False
     if state.base_branch not in worktree.git.branches():

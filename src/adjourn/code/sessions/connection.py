@@ -1,4 +1,4 @@
-"""A session that is being worked on, and the client that does.
+"""An active session, and the client connection that works on it.
 
 Owns: `ClientConnection`, `ActiveSession`, and the record of calls. Must never: change a session's phase.
 """
@@ -18,11 +18,11 @@ from adjourn.code.workflow.worktree import Worktree
 
 MAX_CALLS = 200
 SILENCE = 60.0
-"""Seconds without a call after which another client may take up what a client works on."""
+"""Seconds without a call after which another client may resume a client's session."""
 
 
 class ClientConnection:
-    """One connection. It works on one session at a time."""
+    """One client. It works on one session at a time."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -46,7 +46,7 @@ class ClientConnection:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """While a call of it is under way."""
+        """Mark a call as in flight while the block runs."""
         call = object()
         self._calls.add(call)
         try:
@@ -57,7 +57,7 @@ class ClientConnection:
 
     @property
     def silent(self) -> bool:
-        """Whether it may be gone without having said so."""
+        """Whether the client may have disconnected without notice: no call in flight, none for `SILENCE` seconds."""
         return not self._calls and time.monotonic() - self.heard > SILENCE
 
 
@@ -80,7 +80,7 @@ class ActiveSession:
         self._state = state
 
     def record(self, call: ToolCall) -> None:
-        """Remember a call that was made. Only those that went well count as evidence."""
+        """Record a call. Only successful calls count as evidence."""
         with self.lock:
             if "error_type" not in call.result_detail and call.tool not in self.state.tools_in_step:
                 self.state.tools_in_step.append(call.tool)
@@ -88,11 +88,11 @@ class ActiveSession:
             del self.state.tool_calls[:-MAX_CALLS]
 
     def save(self) -> None:
-        """Save a session between two steps."""
+        """Save the checkpoint between two steps."""
         checkpoint_file.save(self.worktree.repository.root, self.state)
 
     def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
-        """Keep which files have to be answered for, and say how to go on."""
+        """Record which files must be verified, and return the next steps."""
         with self.lock:
             state = self.state
             wanted = found.get("confirmation_required", {})

@@ -1,6 +1,6 @@
-"""A coding session in the store: each call, and each step of the procedure, as facts of one task.
+"""A coding session in the store: each call and each step of the procedure is a fact of one task.
 
-Owns: the task of a session (its id is the session's), sitting down on it, what its chain tells a server that takes over. Must never:
+Owns: the task of a session (same id), holding it, and reading its chain when another server resumes it. Must never:
 decide what a phase permits.
 """
 
@@ -36,7 +36,7 @@ _IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjour
 
 
 class SessionJournal:
-    """One session's sitting on its task."""
+    """Records one session in its task."""
 
     def __init__(self, store: Store, found: SessionState, *, client: str = "") -> None:
         self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
@@ -47,13 +47,13 @@ class SessionJournal:
         self.session = GuardedSession(self.task, policy, sitting, policy_text=text)
 
     def open(self) -> None:
-        """Sit down. Raises `HeldError` while another server that lives has the session."""
+        """Acquire the session. Raises `HeldError` while a live server holds it."""
         self.session.open()
 
     def admit(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """Decide on a call and write it down: `(call, "")` when it may be made, `("", why)` when the phase does not permit it.
+        """Decide on a call and record the decision: `(call, "")` if the phase permits it, else `("", reason)`.
 
-        No call is put down as one with an effect: what a killed server left half done is seen from git, and finished.
+        Calls are recorded as effect-free: after a kill, git shows what was left unfinished.
         """
         call = ToolRequest(tool=tool, digest=digest(canonical(_plain(arguments))), effectful=False)
         admitted = self.session.admit([call])[0]
@@ -63,7 +63,7 @@ class SessionJournal:
         return admitted.call, ""
 
     def settle(self, call: str, *, failed: bool, milliseconds: int) -> None:
-        """Write down, with the next fact, what came of a call."""
+        """Record the result of a call together with the next fact."""
         outcome = kinds.ToolSettled(
             call=call, outcome="tool-error" if failed else "ok", milliseconds=milliseconds
         )
@@ -72,7 +72,7 @@ class SessionJournal:
     def entered(
         self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False
     ) -> None:
-        """Write down that a step is done, with the session as it is now, and make a checkpoint of the task."""
+        """Record a completed step with the session's state, and create a checkpoint of the task."""
         document = codec.encode(found)
         row = phases.step_of(found)
         entered = kinds.PhaseEntered(
@@ -94,7 +94,7 @@ class SessionJournal:
             self.session.change(policy, policy_text, b"")
 
     def tools_since_step(self) -> list[str]:
-        """The tools called since the last step was done, without those that are known to have failed: what a server that was killed had not saved."""
+        """The tools called since the last step, without known failures: what a killed server had not saved."""
         called: dict[str, str] = {}
         for data in _tail(self.task.store, self.task.refresh()):
             if isinstance(data, kinds.PhaseEntered):
@@ -113,7 +113,7 @@ class SessionJournal:
 
 
 def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
-    """Where the chain of a coding session says that it stands; None for another task."""
+    """The last step in a coding session's chain; None for another task."""
     steps = [data for data in _tail(store, ledger) if isinstance(data, kinds.PhaseEntered)]
     return steps[-1] if steps else None
 
@@ -124,12 +124,12 @@ def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
 
 
 def make_store_folder(root: str) -> None:
-    """Make the store's folder in a work tree, so that git does not take the store for the project's."""
+    """Create the store's folder in a work tree, with a .gitignore for the store."""
     own_folder(root, ".aex", _IGNORE)
 
 
 def held_elsewhere(store: Store, sessions: Sequence[str]) -> frozenset[str]:
-    """Those of the sessions that another server which lives is working on."""
+    """The sessions that another live server holds."""
     here = process.current()
     found = set()
     for session in sessions:

@@ -1,6 +1,6 @@
-"""The sessions of a server: started, found again after a restart, moved on, ended.
+"""The sessions of a server: starting, resuming after a restart, advancing, ending.
 
-Owns: which session a client works on, and the order in which a step is written down: journal, then checkpoint, then the reply. Must never:
+Owns: which session a client works on, and the order in which a step is recorded: journal, then checkpoint, then the reply. Must never:
 know what a phase asks for, or let two servers work on one session.
 """
 
@@ -42,7 +42,7 @@ INACTIVE = (
 
 
 class Sessions:
-    """All that a server works on. `root` is where it was started; sessions name their own work tree."""
+    """The active sessions of a server. `root` is its working folder; each session names its own work tree."""
 
     def __init__(self, root: str = ".", *, strictness: Strictness = "standard", store: str = "") -> None:
         self.root = os.path.realpath(root)
@@ -55,7 +55,7 @@ class Sessions:
     # --- starting and finding again
 
     def start(self, client: ClientConnection, wanted: SessionRequest, repo_path: str) -> dict[str, Any]:
-        """Begin a session. One that was cut off here is offered, and stays until the first step of this one."""
+        """Start a session. An interrupted one is offered, and kept until the first step of this one."""
         repository = self.repository(repo_path)
         worktree = self._worktree(repository, "")
         if not worktree.is_git and wanted.needs_branch:
@@ -94,9 +94,9 @@ class Sessions:
         return reply
 
     def status(self, client: ClientConnection, repo_path: str) -> dict[str, Any]:
-        """Where the client's session stands; without one, the session that was cut off last is taken up again.
+        """The status of the client's session; without one, resume the most recently interrupted session.
 
-        A session that was only just started gives way to the one that was offered with it.
+        A session without any step yields to the interrupted one that was offered with it.
         """
         with self._lock:
             active = client.active
@@ -119,7 +119,7 @@ class Sessions:
         return any(one.session_id == state.offered for one in self._resumable(state.repo_path))
 
     def _take_offer(self, client: ClientConnection, fresh: SessionState) -> dict[str, Any]:
-        """Go on with the session that was offered; the one that was started beside it is dropped."""
+        """Resume the session that was offered, and delete the new one."""
         self._leave(client, "an earlier session was restored")
         recovered = self._recover(client, checkpoint_file.load(fresh.repo_path, fresh.offered))
         checkpoint_file.delete(fresh.repo_path, fresh.session_id)
@@ -152,7 +152,7 @@ class Sessions:
     # --- moving on
 
     def submit(self, client: ClientConnection, data: Any) -> dict[str, Any]:
-        """Take a submission for the phase that the client's session is in. Raises `FlowError`."""
+        """Handle a submission for the current phase of the client's session. Raises `FlowError`."""
         active = self.require_active(client)
         with active.lock:
             before = active.state
@@ -174,7 +174,7 @@ class Sessions:
             return {**result.reply, "session_id": state.session_id}
 
     def revert(self, client: ClientConnection, *, keep_results: bool) -> dict[str, Any]:
-        """Back to looking."""
+        """Return the client's session to EXPLORATION."""
         active = self.require_active(client)
         with active.lock:
             before = active.state
@@ -192,7 +192,7 @@ class Sessions:
             }
 
     def clean(self, client: ClientConnection, repo_path: str, action: Action) -> dict[str, Any]:
-        """Clean up after sessions that are over or given up, that of this client included: branches and checkpoints."""
+        """Clean up branches and checkpoints of finished and abandoned sessions, the client's own included."""
         with self._lock:
             repository = self.repository(repo_path)
             self._leave(client, "cleaned up")
@@ -227,7 +227,7 @@ class Sessions:
     def admit(
         self, client: ClientConnection, tool: str, arguments: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any] | None]:
-        """Whether a call may be made in the phase that the client's session is in: its id, or the refusal."""
+        """Admit a call in the current phase of the client's session: `(call id, None)`, or `("", refusal)`."""
         active = client.active
         if active is None:
             return "", None
@@ -235,17 +235,15 @@ class Sessions:
         return (call, None) if call else ("", phase_policy.refusal(active.state, tool, why))
 
     def settle(self, active: ActiveSession, call: str, made: ToolCall) -> None:
-        """Write down what came of a call that was admitted."""
+        """Record the result of an admitted call."""
         failed = "error_type" in made.result_detail
-        with suppress(
-            AdjournError
-        ):  # the session is over, or the store cannot be written: the next step says so
+        with suppress(AdjournError):  # the session is over, or the store fails: the next step reports it
             active.journal.settle(call, failed=failed, milliseconds=int(made.duration_seconds * 1000))
         if made.tool not in _MOVES:
             active.record(made)
 
     def repository(self, path: str = ".") -> CodeRepository:
-        """The repository that a path lies in, relative to where the server was started."""
+        """The repository that contains a path, relative to the server's working folder."""
         return CodeRepository(os.path.join(self.root, path or "."))
 
     def heartbeat(self) -> None:
@@ -255,12 +253,12 @@ class Sessions:
                     active.journal.heartbeat()
 
     def leave(self, client: ClientConnection) -> None:
-        """A client went away: its session can be taken up by another one."""
+        """Release the session of a disconnected client, so that another client can resume it."""
         with self._lock:
             self._leave(client, "the client disconnected")
 
     def close(self) -> None:
-        """End every sitting. Sessions stay where they are."""
+        """Release every session and close the stores. Checkpoints stay."""
         with self._lock:
             for client in list(self._open.values()):
                 self._leave(client, "the server stopped")
@@ -274,11 +272,11 @@ class Sessions:
         active = client.detach()
         if active is not None:
             self._open.pop(active.state.session_id, None)
-            with suppress(AdjournError):  # the next sitting finds this one dead
+            with suppress(AdjournError):  # the next client finds this server's process dead
                 active.journal.close(reason)
 
     def _resumable(self, root: str) -> list[SessionState]:
-        """Sessions of a work tree that nobody works on, the oldest first."""
+        """Sessions of a work tree that no client holds, the oldest first."""
         worked_on = {session for session, client in self._open.items() if not client.silent}
         found = [one for one in checkpoint_file.list_all(root) if one.session_id not in worked_on]
         if not found:
@@ -288,7 +286,7 @@ class Sessions:
 
     def _worktree(self, repository: CodeRepository, session: str) -> Worktree:
         def excluded_sessions() -> frozenset[str]:
-            """Sessions whose branches are no leftovers: others work on them now."""
+            """Sessions whose branches are not stale: other clients hold them."""
             names = [one.session_id for one in checkpoint_file.list_all(repository.root)]
             elsewhere = journal.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
@@ -303,13 +301,13 @@ class Sessions:
             return self._stores[root]
 
     def _new_id(self, root: str) -> str:
-        """`session_20261121_101500_7k3f`: the time in UTC, and what tells it from one of the same second."""
+        """A new session id such as `session_20261121_101500_7k3f`: the time in UTC and a random suffix."""
         seconds = now() // 1000
         name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + ids.short(4)
         return name if not checkpoint_file.exists(root, name) else self._new_id(root)
 
 
 def _learn(worktree: Worktree, state: SessionState) -> None:
-    """What was learnt is worth keeping; that it cannot be is no reason to fail a merge."""
+    """Write the agreement of a merged session; a failure must not fail the merge."""
     with suppress(AdjournError, OSError):
         learn(worktree, state)

@@ -1,6 +1,6 @@
-"""What is said of where a session stands.
+"""The status of a session.
 
-Owns: the reply of get_session_status, and what a client is told that knows nothing of the session any more. Must never: change it.
+Owns: the reply of get_session_status, and the summary for a client that lost its context. Must never: change the session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_LISTED = 100
 
 
 def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
-    """Where a session stands, and how to go on."""
+    """The phase and progress of a session, and its next step."""
     steps = sorted({visit.step for visit in state.phase_history if visit.ended_at and visit.step} | {1})
     found: dict[str, Any] = {
         "session_id": state.session_id,
@@ -42,7 +42,7 @@ def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
 
 
 def known(state: SessionState, worktree: Worktree) -> dict[str, Any]:
-    """What was found out and done so far, for a client that starts with an empty head."""
+    """Everything known so far, for a client that lost its context."""
     frame, exploration, verification = state.query_frame, state.exploration, state.verification
     found: dict[str, Any] = {
         "flags": [name for name in _FLAGS if getattr(state, name)],

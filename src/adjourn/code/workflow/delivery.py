@@ -1,6 +1,6 @@
-"""Submissions of the phases that bring the work home: the review of every changed file, the commit, the merge.
+"""Submissions of the delivery phases: the review of every changed file, the commit, the merge.
 
-Owns: their order, and what they say of it. Must never: commit or revert a file that was not decided on, or report a merge that was not
+Owns: their order and replies. Must never: commit or revert a file without a decision, or report a merge that was not
 made.
 """
 
@@ -22,7 +22,7 @@ from adjourn.errors import AdjournError
 
 
 def pre_commit(worktree: Worktree, state: SessionState, payload: payloads.CommitReview) -> StepOutcome:
-    """Decisions on every changed file. The commit is made at once unless a quality review comes first."""
+    """Apply the decisions on every changed file, and commit unless a quality review comes first."""
     message = payload.commit_message.strip()
     if not message:
         raise FlowError("missing_commit_message", "`commit_message` is empty: describe what changed and why")
@@ -54,7 +54,7 @@ def pre_commit(worktree: Worktree, state: SessionState, payload: payloads.Commit
 
 
 def quality(worktree: Worktree, state: SessionState, payload: payloads.QualityReview) -> StepOutcome:
-    """No issues: the prepared commit is made. Issues: back to the plan, a few times."""
+    """Commit if there are no issues; otherwise return to the plan, up to a limit."""
     if not payload.issues:
         worktree.check_branch(state)
         _check_nothing_new(worktree, state)
@@ -76,7 +76,7 @@ def quality(worktree: Worktree, state: SessionState, payload: payloads.QualityRe
 
 
 def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
-    """Merge the session's branch into the one it came from. Doing it again after it was done is no harm."""
+    """Merge the session's branch into its base. Idempotent."""
     branch, base = state.task_branch_name, state.base_branch
     if not (state.task_branch_enabled and branch):
         return StepOutcome(
@@ -114,7 +114,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
 
 
 def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> tuple[dict[str, Any], bool]:
-    """Merge and delete the branch. What is to be said of work that was in the way, and whether the base has the session's commit."""
+    """Merge and delete the branch. Returns extra reply members, and whether the base contains the session's commit."""
     extras: dict[str, Any] = {}
     try:
         if held := merging.abort_interrupted(worktree.git, state.session_id, branch):
@@ -131,7 +131,7 @@ def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> t
 def _reviewed(
     state: SessionState, payload: payloads.CommitReview, found: dict[str, FileChange]
 ) -> dict[str, ReviewedFile]:
-    """The decisions on what was changed, and nothing undecided: that is neither committed nor reverted, but asked about."""
+    """The decision on each changed file. Raises `FlowError` if one is missing."""
     decided: dict[str, ReviewedFile] = {}
     for one in payload.reviewed_files:
         path, decision, reason = (
@@ -167,9 +167,9 @@ def _check_nothing_new(worktree: Worktree, state: SessionState) -> None:
 
 
 def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, Any]:
-    """Make the commit that was prepared; its review is over then. `more` is what an error says, too.
+    """Make the prepared commit and finish the review. `more` is added to an error.
 
-    One that a killed server had already made is found again.
+    A commit that a killed server had already made is reused.
     """
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
     try:

@@ -1,4 +1,4 @@
-"""What a submission must rest on, by how strict the session is.
+"""The evidence that a submission needs, by the session's strictness.
 
 Owns: the rules. `lenient` asks for nothing beyond the types; `standard` for tools that were called and lists that are not empty;
 `strict` also for minimum counts, consistency, reasons and evidence of a known form. Must never: believe a client about what it called.
@@ -56,7 +56,7 @@ _FILLED = (
 
 
 class Minimums(NamedTuple):
-    """How much an exploration has to have found before it counts as enough."""
+    """The minimum counts of a sufficient exploration."""
 
     symbols_identified: int
     entry_points: int
@@ -66,7 +66,7 @@ class Minimums(NamedTuple):
 
 
 def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
-    """Raise `FlowError` unless the session has done what a submission of this step rests on."""
+    """Raise `FlowError` unless the session has the evidence that this step requires."""
     if state.strictness == "lenient":
         return
     _tools(state, row, payload)
@@ -173,7 +173,7 @@ def _impact(state: SessionState, payload: payloads.ImpactFindings) -> None:
 
 
 def missing_requirements(state: SessionState, exploration: Exploration) -> list[str]:
-    """What an exploration falls short of, by intent and risk: the names of what there should be more of."""
+    """The names of what an exploration lacks, by intent and risk."""
     least = _minimums(state)
     counts = ("symbols_identified", "entry_points", "files_analyzed", "existing_patterns")
     short = [name for name in counts if len(getattr(exploration, name)) < getattr(least, name)]
@@ -184,7 +184,7 @@ def missing_requirements(state: SessionState, exploration: Exploration) -> list[
 
 
 def _supposed(frame: QueryFrame, exploration: Exploration) -> list[str]:
-    """What of the request was not found in the code."""
+    """The parts of the request that were not found in the code."""
     symbols = [symbol.casefold() for symbol in exploration.symbols_identified]
     feature = (frame.target_feature or "").casefold()
     mapped = any(
@@ -205,7 +205,7 @@ def _minimums(state: SessionState) -> Minimums:
 
 
 def checklist(repository: CodeRepository, task: PlanTask, given: list[payloads.ChecklistAnswer]) -> None:
-    """Raise `FlowError` unless every item of a task's checklist is shown by a place in the code, or passed over for a reason."""
+    """Raise `FlowError` unless every checklist item has a code location as evidence, or a reason to skip it."""
     answered = {one.item: one for one in given}
     missing = [item for item in task.checklist if item not in answered]
     if missing:
@@ -239,7 +239,7 @@ def _no_evidence(repository: CodeRepository, place: str) -> str:
 
 
 def known_files(repository: CodeRepository, paths: list[str]) -> list[str]:
-    """The paths as the repository names them. Raises `FlowError` for those that are not there, or lie outside."""
+    """The paths relative to the repository. Raises `FlowError` for paths that do not exist or lie outside."""
     known, unknown = [], []
     for path in paths:
         try:

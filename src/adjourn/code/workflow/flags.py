@@ -16,7 +16,7 @@ from adjourn.code.workflow.outcome import FlowError
 
 
 class Flag(NamedTuple):
-    """A row. `key` is its member in the `flags` of start_session; `instead` the call that such a request is, if it begins no session."""
+    """A row. `key` is the member in `flags` of start_session; `instead` names the call to make if the flag starts no session."""
 
     name: str
     short: str
@@ -57,7 +57,7 @@ _GATES: dict[str, GateLevel] = {"full": "full", "f": "full", "auto": "auto", "a"
 
 
 class Flags(msgspec.Struct):
-    """What the user asked for. `resume` is here only to be refused: it begins no session."""
+    """The flags of a session. `resume` exists only to be rejected: it starts no session."""
 
     no_verify: bool = False
     no_quality: bool = False
@@ -70,7 +70,7 @@ class Flags(msgspec.Struct):
 
 
 def parse_flags(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
-    """Flags as they were typed, and the gate level. Raises `FlowError` for one that is not known, or that begins no session."""
+    """Parse typed flags. Returns them and the gate level. Raises `FlowError` for an unknown flag, or one that starts no session."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -128,7 +128,7 @@ MAX_QUERY = 100_000
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """What the user wants, and how."""
+    """What the user asks for, and how to do it."""
 
     intent: Intent
     query: str
@@ -164,6 +164,6 @@ class SessionRequest(msgspec.Struct, frozen=True):
         )
 
     def summary(self) -> dict[str, Any]:
-        """What the reply repeats of it."""
+        """The members that the reply repeats."""
         flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if name != "resume"}
         return {"intent": self.intent, "gate_level": self.gate_level, "flags": flags}

@@ -1,4 +1,4 @@
-"""What a submission leads to: the one way in which a session changes phase.
+"""Handles submissions: the only way in which a session changes phase.
 
 Owns: reading a submission for the step it is for, the moves, and what is done on the way into a phase. Must never: change the session it
 is given: it hands back a new one, or raises `FlowError` and nothing was changed.
@@ -49,7 +49,7 @@ HANDLERS = {
 
 
 class SubmissionResult(NamedTuple):
-    """The session as it is now, what is replied beside the block of its phase, and whether it is over."""
+    """The new session state, the reply, and whether the session is over."""
 
     state: SessionState
     reply: dict[str, Any]
@@ -57,7 +57,7 @@ class SubmissionResult(NamedTuple):
 
 
 def submit(worktree: Worktree, before: SessionState, data: Any) -> SubmissionResult:
-    """Take a submission. Raises `FlowError`."""
+    """Handle a submission. Raises `FlowError`, with nothing changed."""
     given = _parsed(data)
     _check_phase(before, given)
     row = _step_for(before, given)
@@ -86,7 +86,7 @@ def submit(worktree: Worktree, before: SessionState, data: Any) -> SubmissionRes
 
 
 def enter(worktree: Worktree, state: SessionState, phase: Phase, reason: str = "") -> dict[str, Any]:
-    """Go to a phase. Raises `FlowError` when what belongs to it cannot be had."""
+    """Enter a phase. Raises `FlowError` if its prerequisites fail, such as creating the branch."""
     extras: dict[str, Any] = {}
     left = state.current_phase
     if phase == Phase.READY:
@@ -99,13 +99,13 @@ def enter(worktree: Worktree, state: SessionState, phase: Phase, reason: str = "
 
 
 def begin(state: SessionState, phase: Phase) -> None:
-    """The first phase of a session."""
+    """Enter the first phase of a session."""
     state.current_phase = phase
     state.phase_history = [PhaseVisit(phase=str(phase), started_at=stamp(), step=phases.step_of(state).step)]
 
 
 def revert(state: SessionState, *, keep_results: bool) -> SessionState:
-    """The session, looking again. Branch, tasks and counters stay."""
+    """The session, returned to EXPLORATION. Branch, tasks and counters are kept."""
     state = copy.deepcopy(state)
     left = state.current_phase
     if not keep_results:
@@ -130,7 +130,7 @@ def _parsed(data: Any) -> dict[str, Any]:
 
 
 def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
-    """A client may say which phase it means; then that has to be the one."""
+    """Raise `FlowError` if the payload names another phase than the current one."""
     named = given.get("phase")
     if not named:
         return
@@ -143,7 +143,7 @@ def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
 
 
 def _step_for(state: SessionState, given: Mapping[str, Any]) -> PhaseStep:
-    """The step that a submission is for: in READY its members tell."""
+    """The step that a submission is for; in READY, its members decide."""
     if state.current_phase != Phase.READY:
         return phases.step_of(state)
     substep = "plan" if "tasks" in given else "implement" if "task_id" in given else "complete"
@@ -151,7 +151,7 @@ def _step_for(state: SessionState, given: Mapping[str, Any]) -> PhaseStep:
 
 
 def _with_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Older clients send an exploration under other names."""
+    """The payload with the member names of older clients mapped to current ones."""
     found = dict(given)
     for name, older in _ALIASES.items():
         if name not in found and any(each in found for each in older):
@@ -173,7 +173,7 @@ def _handle(
 
 
 def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
-    """Make the session's branch, on the way into READY and once only. What was changed before is noted, and kept."""
+    """Create the session's branch once, on entering READY. Earlier changes are recorded and backed up."""
     if state.quick_mode or state.task_branch_enabled:
         return {}
     if not worktree.is_git:

@@ -1,6 +1,6 @@
-"""What a session that was merged taught: that the words of its request meant the symbols that were changed.
+"""Learns from a merged session: the words of its request meant the symbols that it changed.
 
-Owns: finding those symbols, and having the agreement written. Must never: fail a merge.
+Owns: finding those symbols, and writing the agreement. Must never: fail a merge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
 def learn(worktree: Worktree, state: SessionState) -> str:
-    """Write the agreement of a session; its path, or "" where there is nothing to agree on."""
+    """Write the agreement of a session. Returns its path; "" if there is no term or symbol."""
     frame = state.query_frame
     words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)
     files = state.pre_commit_review.kept_files if state.pre_commit_review else []

@@ -1,4 +1,4 @@
-"""The result of a submission: an `StepOutcome`, or a `FlowError` with what the client needs to continue.
+"""The result of a submission: a `StepOutcome`, or a `FlowError` with what the client needs to continue.
 
 Owns: `StepOutcome` and `FlowError`. Must never: know a phase's rules.
 """
@@ -13,7 +13,7 @@ from adjourn.errors import AdjournError
 
 
 class StepOutcome(NamedTuple):
-    """The phase to go to (None: none is left), or to stay; what the reply says beside it, and why."""
+    """The next phase (None: the session is over), or `stays`; extra members of the reply; the reason."""
 
     to: Phase | None
     extras: dict[str, Any]
@@ -23,7 +23,7 @@ class StepOutcome(NamedTuple):
 
 
 def proceed(state: SessionState, extras: dict[str, Any], reason: str = "") -> StepOutcome:
-    """On to what follows for this session."""
+    """Proceed to the next phase of this session."""
     return StepOutcome(phases.following(state), extras, reason)
 
 
@@ -32,7 +32,7 @@ def stay(extras: dict[str, Any], reason: str = "") -> StepOutcome:
 
 
 class FlowError(AdjournError):
-    """`code` is the published word for machines, `more` the members that the reply has beside the usual ones."""
+    """A refused submission. `code` is the published error code, `more` holds extra members of the reply."""
 
     def __init__(self, code: str, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class FlowError(AdjournError):
 
 
 def needs_user(code: str, error: AdjournError, **more: Any) -> FlowError:
-    """What only the user can mend."""
+    """An error that only the user can fix."""
     return FlowError(code, str(error), requires_user_intervention=True, **more)
 
 

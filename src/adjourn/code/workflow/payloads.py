@@ -1,4 +1,4 @@
-"""What is submitted in each phase: types, from which the blocks shown to the model are made, and reading them.
+"""The payload of each phase: types, the description shown to the model, and parsing.
 
 Owns: the payload types, `expected`, and `read`, which also takes arrays, objects and flags that came as JSON text. Must never: know what
 a payload leads to.
@@ -17,7 +17,7 @@ from adjourn.errors import InvalidError
 
 _T = TypeVar("_T")
 OPTIONAL = msgspec.Meta(title="optional")
-"""Marks what newer clients send, and nobody has to."""
+"""Marks members that newer clients send and that are not required."""
 
 
 class Payload(msgspec.Struct, kw_only=True):
@@ -37,7 +37,7 @@ class ReviewedDocuments(Payload, kw_only=True):
 
 
 class QuotedValue(msgspec.Struct):
-    """A slot's value with the words of the request that it stands on."""
+    """A slot's value with the quote from the request that supports it."""
 
     value: str | None = None
     quote: str | None = None
@@ -119,7 +119,7 @@ class TaskPlan(Payload, kw_only=True):
 
 
 class ChecklistAnswer(msgspec.Struct):
-    """An item of a task's checklist: done, with the place that shows it (`path:line`), or passed over for a reason."""
+    """The answer to a checklist item: evidence (`path:line`), or a reason to skip it."""
 
     item: str
     evidence: str = ""
@@ -149,7 +149,7 @@ class Intervention(Payload, kw_only=True):
 
 
 class UserDecision(Payload, kw_only=True):
-    """What the user said when they were asked how to go on."""
+    """The user's decision after failed interventions."""
 
     user_decision: Literal["retry", "accept", "stop"]
     action_taken: Annotated[str, OPTIONAL] = ""
@@ -175,7 +175,7 @@ class QualityReview(Payload, kw_only=True):
 
 
 def expected(payload: type[Payload]) -> dict[str, str]:
-    """Member → type, of what has to be given, as it is shown in a phase's block."""
+    """Required member → type, as shown in the reply."""
     hints = get_type_hints(payload, include_extras=True)
     return {
         field.encode_name: _type_text(hints[field.name])
@@ -185,7 +185,7 @@ def expected(payload: type[Payload]) -> dict[str, str]:
 
 
 def as_object(data: Any) -> dict[str, Any]:
-    """The object that a client meant, also where it sent JSON text. Raises `InvalidError`."""
+    """The payload as an object, parsed if it is JSON text. Raises `InvalidError`."""
     if isinstance(data, str):
         try:
             data = msgspec.json.decode(data) if data.strip() else {}
@@ -197,7 +197,7 @@ def as_object(data: Any) -> dict[str, Any]:
 
 
 def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
-    """`given` as a `kind`. Raises `InvalidError` that says which member does not fit."""
+    """Convert `given` to `kind`. Raises `InvalidError` that names the invalid member."""
     try:
         return msgspec.convert(_with_json_decoded(kind, given), kind)
     except msgspec.ValidationError as error:
@@ -205,7 +205,7 @@ def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
 
 
 def _with_json_decoded(kind: Any, value: Any) -> Any:
-    """`value` with JSON text decoded wherever something else than a text is wanted."""
+    """`value` with JSON text decoded wherever the type is not a string."""
     kinds = _alternatives(kind)
     if isinstance(value, str) and str not in kinds and not _wants_text(kinds):
         try:
@@ -231,7 +231,7 @@ def _with_json_decoded(kind: Any, value: Any) -> Any:
 
 
 def _decoded_as(kinds: tuple[Any, ...], value: str) -> Any:
-    """A text that is a list or an object where a text is taken, too; one such as `[a-z]` stays a text."""
+    """Decode a list or object where a string is valid too; a text such as `[a-z]` stays a string."""
     for kind in kinds:
         if kind is not str and kind is not type(None):
             try:

@@ -1,4 +1,4 @@
-"""Which tools a phase permits: each step of the procedure as a policy, judged like any other.
+"""The tools that a phase permits: each step of the procedure is a policy, judged like any other.
 
 Owns: writing a step as a policy's text, and the refusal of a call that it does not allow. Must never: decide by anything but
 `Policy.judge`.
@@ -22,7 +22,7 @@ _EARLIER = (
 
 @cache
 def policy_of(phase: str, substep: str) -> tuple[Policy, str]:
-    """The permissions of a step, and their text, which the journal keeps."""
+    """The policy of a step, and its text for the journal."""
     row = next(row for row in phases.STEPS if (row.phase, row.substep) == (phase, substep))
     text = policy_text(row)
     policy, findings = from_text(text, f"phase {row.phase}")
@@ -37,13 +37,13 @@ def policy_text(row: PhaseStep) -> str:
 
 
 def of(state: SessionState) -> tuple[Policy, str]:
-    """The permissions of a session as it stands."""
+    """The policy of a session's current step, and its text."""
     row = phases.step_of(state)
     return policy_of(row.phase, row.substep)
 
 
 def refusal(state: SessionState, tool: str, message: str) -> dict[str, Any]:
-    """What a client is told whose call is not permitted now."""
+    """The reply to a call that the current phase does not permit."""
     row = phases.step_of(state)
     later = any(tool in each.tools for each in phases.STEPS if each.step > row.step)
     hint = (_LATER if later else _EARLIER).format(tool=tool, phase=row.phase)

@@ -1,4 +1,4 @@
-"""The procedure, as one table: for each step what is submitted, what may be called, what skips it, and what to do.
+"""The procedure as one table: the payload, permitted tools, skip rule and instruction of each step.
 
 Owns: `STEPS`, the order (`following`), and the block that tells a client how to go on. Must never: change a session, or run anything.
 """
@@ -21,7 +21,7 @@ ALWAYS = (
     "start_session", "submit_phase", "get_session_status", "revert_to_exploration", "cleanup_stale_branches", "sync_index",
     "update_context", *READING,
 )  # fmt: skip
-"""What every phase permits: the session's own tools, and looking."""
+"""The tools that every phase permits: session tools and reading."""
 _MEANING = ("semantic_search",)
 _IMPACT = (*_MEANING, "analyze_impact")
 _REVIEW = (*_IMPACT, "review_changes")
@@ -29,7 +29,7 @@ _WRITING = (*_IMPACT, "check_write_target", "add_explored_files")
 
 
 class PhaseStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. `needs` are tools that must have been called, `skipped` says whether a session passes the phase by."""
+    """A row. `needs`: tools that must be called first. `skipped`: whether a session skips the phase."""
 
     phase: Phase
     step: int
@@ -46,7 +46,7 @@ def _hurried(state: SessionState) -> bool:
 
 
 def _answered_no(question: Phase, flag: str) -> Callable[[SessionState], bool]:
-    """A phase that its question made superfluous. A full gate forces it, and so do results that the evidence rules call thin."""
+    """Skip a phase that its question ruled out, unless the gate is full or the evidence is too thin."""
 
     def skipped(state: SessionState) -> bool:
         answer = state.phase_assessments.get(question, {})
@@ -260,7 +260,7 @@ FIRST = {row.phase: row for row in reversed(STEPS)}
 
 
 def step_of(state: SessionState) -> PhaseStep:
-    """Where a session stands."""
+    """The current step of a session."""
     if state.current_phase == Phase.READY:
         return next(row for row in STEPS if row.substep == state.ready_substep)
     if state.current_phase == Phase.VERIFY_INTERVENTION and state.escalated:
@@ -283,7 +283,7 @@ def first(state: SessionState, *, stale: bool) -> Phase:
 
 
 def block(state: SessionState) -> dict[str, Any]:
-    """What every reply says about the phase that a session is in."""
+    """The part of every reply that describes the current phase."""
     row = step_of(state)
     found: dict[str, Any] = {
         "phase": str(row.phase),

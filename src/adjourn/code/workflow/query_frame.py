@@ -1,4 +1,4 @@
-"""The request taken apart into slots, each checked against the words of the request.
+"""Splits the request into slots, each checked against the words of the request.
 
 Owns: `build_frame` and the check of a value against its quote. Must never: keep a slot that the request does not bear out.
 """
@@ -24,7 +24,7 @@ The request:
 
 
 def build_frame(query: str, payload: RequestFrame) -> QueryFrame:
-    """The frame of a request. A slot without a quote is a fact only where its value stands in the request as it is."""
+    """The frame of a request. A slot without a quote is a fact only if the request contains its value verbatim."""
     frame = QueryFrame(raw_query=query, scope=payload.scope, constraints=payload.constraints)
     slots = dict(payload.slots)
     if payload.action_type:
@@ -53,7 +53,7 @@ def _source(query: str, value: str) -> SlotSource:
 
 
 def _checked(query: str, given: QuotedValue) -> tuple[str, str]:
-    """Value and quote, both empty where the quote is not in the request, or the value has nothing to do with it."""
+    """Value and quote; both empty if the quote is not in the request, or unrelated to the value."""
     value, quote = (given.value or "").strip(), given.quote or ""
     if not value or not quote or quote not in query or not related(value, quote):
         return "", ""
@@ -61,7 +61,7 @@ def _checked(query: str, given: QuotedValue) -> tuple[str, str]:
 
 
 def related(value: str, quote: str) -> bool:
-    """Whether a value says something of its quote: one is in the other, they share a word, or enough characters (CJK)."""
+    """Whether a value relates to its quote: one contains the other, or they share a word or enough CJK characters."""
     one, other = value.casefold(), quote.casefold()
     if one in other or other in one or set(one.split()) & set(other.split()):
         return True

@@ -150,7 +150,7 @@ def impact(worktree: Worktree, state: SessionState, payload: payloads.ImpactFind
 
 
 def _decided(state: SessionState, optional: Phase) -> StepOutcome:
-    """On to the phase that a question is about, or past it."""
+    """Proceed to the phase that the question decides on, or skip it."""
     needed = not phases.FIRST[optional].skipped(state)
     return proceed(state, {"decision": f"{optional} {'required' if needed else 'skipped'}"})
 

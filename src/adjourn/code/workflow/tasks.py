@@ -1,6 +1,6 @@
-"""Submissions of the phases in which the work is done and verified: the plan, its tasks, the verdict, and what follows from failing.
+"""Submissions of the work phases: the plan, its tasks, the verdict, and what follows a failure.
 
-Owns: the rules of the task list and the counters of the loops. Must never: take a client's word for how often something failed.
+Owns: the rules of the task list and the counters of the loops. Must never: trust a client's failure counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_HISTORY = 50
 
 
 def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) -> StepOutcome:
-    """The list as it is now; it replaces the one before. How often a task failed is the server's own count."""
+    """Replace the task list. Failure counts are the server's own."""
     if not payload.tasks:
         raise FlowError("empty_tasks", "the task list is empty: add at least one pending task")
     ids = [task.id for task in payload.tasks]
@@ -44,7 +44,7 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
 
 
 def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) -> StepOutcome:
-    """A task is done: the first that was pending."""
+    """Complete a task, which must be the first pending one."""
     if not state.tasks:
         raise FlowError("no_tasks", "no tasks are registered: submit the plan first")
     task = next((each for each in state.tasks if each.id == payload.task_id), None)
@@ -68,7 +68,7 @@ def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) ->
 
 
 def complete(state: SessionState) -> StepOutcome:
-    """The end of READY. Raises `FlowError` while there is something to do."""
+    """Finish READY. Raises `FlowError` while a task is pending."""
     if not state.tasks:
         raise FlowError("no_tasks_registered", "no tasks are registered: submit the plan first")
     if state.pending:
@@ -81,7 +81,7 @@ def complete(state: SessionState) -> StepOutcome:
 
 
 def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierVerdict) -> StepOutcome:
-    """What the verifier said. A failure without names is one of every task: something has to count it."""
+    """Apply the verifier's verdict. A failure without task ids counts for every task."""
     del worktree
     if payload.passed:
         return proceed(state, {"verified": True})
@@ -116,7 +116,7 @@ def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierV
 
 
 def intervention(worktree: Worktree, state: SessionState, payload: payloads.Intervention) -> StepOutcome:
-    """Stepping in: the counts begin anew. The second time the user is asked."""
+    """Record an intervention and reset the failure counts. After `MAX_INTERVENTIONS`, ask the user."""
     del worktree, payload
     state.intervention_count += 1
     _forget_failures(state)
@@ -128,7 +128,7 @@ def intervention(worktree: Worktree, state: SessionState, payload: payloads.Inte
 
 
 def user_decision(worktree: Worktree, state: SessionState, payload: payloads.UserDecision) -> StepOutcome:
-    """What the user said, asked how to go on."""
+    """Apply the user's decision after failed interventions."""
     del worktree
     state.escalated = False
     state.intervention_count = 0
@@ -149,7 +149,7 @@ def user_decision(worktree: Worktree, state: SessionState, payload: payloads.Use
 
 
 def revert(state: SessionState, reason: str, extras: dict[str, Any]) -> StepOutcome:
-    """Back to the plan, with the whole list: it has to be submitted again, what is done as completed."""
+    """Return to the plan; the client submits the whole list again, with finished tasks as completed."""
     shown = {
         **extras,
         "revert_to": "READY",

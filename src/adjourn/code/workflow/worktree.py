@@ -1,4 +1,4 @@
-"""Where a session works: its work tree, git in it, and the prompts that the project has for it.
+"""The work tree of a session: git in it, and the project's prompts.
 
 Owns: `Worktree`. Must never: hold anything of a session.
 """
@@ -21,7 +21,7 @@ MAX_PROMPT = 1 << 20
 
 
 class Worktree:
-    """A work tree. `excluded_sessions` tells the sessions that other servers work on; `on_merged` is told of a session that was merged."""
+    """A work tree. `excluded_sessions` returns the sessions that others hold; `on_merged` is called after a merge."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Worktree:
 
     @cached_property
     def why_no_git(self) -> str:
-        """Why there can be no branch here, and what to do; "" where there can."""
+        """Why no branch can be created here, and the remedy; "" if one can."""
         root = self.repository.root
         if not self.repository.is_git:
             return f"{root} is not a git repository: run `git init` and commit"
@@ -52,14 +52,14 @@ class Worktree:
         return "" if inside else f"{root} is not a work tree of git"
 
     def prompt(self, name: str) -> str:
-        """A text of `.code-intel/`; "" where the project has none."""
+        """A prompt file of `.code-intel/`; "" if the project has none."""
         try:
             return self.repository.read(f"{FOLDER}/{name}", MAX_PROMPT).decode("utf-8", "replace")
         except AdjournError:
             return ""
 
     def base_commit(self, state: SessionState) -> str:
-        """What the session's changes are compared with: where its branch and its base part."""
+        """The commit that the session's changes are compared with: the merge base of its branch and its base."""
         if not state.base_branch:
             return state.base_commit
         return self.git.line("merge-base", f"refs/heads/{state.base_branch}", "HEAD")

@@ -1,6 +1,6 @@
-"""Whether a file may be changed: only what was looked at before.
+"""Whether a file may be changed: only explored files may.
 
-Owns: `check_target`, `add_explored`. Must never: stop anybody; it is the client that asks and heeds.
+Owns: `check_target`, `add_explored`. Must never: block a write; the client asks and obeys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_LISTED = 200
 def check_target(
     state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
 ) -> dict[str, Any]:
-    """Whether `file_path` was explored, or is a new file beside one that was, or lies in a folder that was."""
+    """Whether `file_path` was explored, is in an explored folder, or is a new file beside an explored one."""
     _ready(state)
     try:
         path = worktree.repository.relative(file_path)
@@ -54,7 +54,7 @@ def check_target(
 
 
 def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> dict[str, Any]:
-    """Files and folders that were looked at since."""
+    """Add files and folders that were read after the exploration."""
     _ready(state)
     if not files:
         raise mismatch("`files` is empty: name the files you read")

@@ -31,8 +31,7 @@ from adjourn.knowledge.records.versions import (
     sealed,
     store_form,
 )
-from adjourn.log import merkle
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, merkle
 from adjourn.log.signing import encode_bytes, public_key
 from support.documents import ANN, sample
 

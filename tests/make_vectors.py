@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import seal
-from adjourn.log import kinds, merkle
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, kinds, merkle
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 

@@ -45,7 +45,7 @@ def _before_upstream(arguments: list[str]) -> int:
 
 def _proxy(arguments: list[str]) -> int:
     _leave_working_folder()
-    from adjourn.proxy.start import start  # noqa: PLC0415
+    from adjourn.proxy import start  # noqa: PLC0415
 
     return start(arguments, _load_msgspec)
 

@@ -9,7 +9,7 @@ from sizes import Sizes
 from tables import Table
 
 from adjourn.aex import Policy, from_text
-from adjourn.log.canonical import digest
+from adjourn.log import digest
 from adjourn.tasks import Block, Forward, Ledger, ToolRequest, decide
 
 KNOWN = 50

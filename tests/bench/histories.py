@@ -7,8 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.event import Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry, Head, Store
 

@@ -19,7 +19,7 @@ from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.version_log import VersionStore
 from adjourn.knowledge.records.versions import SEAL, Stored, store_form
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.sqlite import SqliteStore

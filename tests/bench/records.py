@@ -28,7 +28,7 @@ from adjourn.knowledge.records.versions import (
     store_form,
     verify_sealed,
 )
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.log.merkle import Frontier
 
 AGENT = CRAuthor(id="agent-1", type="agent")

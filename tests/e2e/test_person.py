@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.policy.speaking import AT_TERMINAL, OUTSIDE_CLIENT
+from adjourn.policy.person_commands import AT_TERMINAL, OUTSIDE_CLIENT
 from support.hooks import HookWorkspace
 from support.proxy import Done, ProxyWorkspace, refused, run, text_of, wait_for
 from support.terminal import at_terminal

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.checkpoints.checkpoint import find
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from support.proxy import MODERN, NEW, OLD, Client, ProxyWorkspace, only, refused, text_of, wait_for
 from support.requirements import requirement
 

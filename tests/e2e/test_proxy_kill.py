@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from adjourn.checkpoints import folder, folder_verification, page_files
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
 from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.log.canonical import digest
+from adjourn.log import digest
 from support.proxy import ERAS, META_TOOLS, MODERN, ProxyWorkspace, adjourn, refused, text_of, wait_for
 from support.requirements import requirement
 

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints import folder
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, kinds
 from adjourn.log.event import Event, decode, encode
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 

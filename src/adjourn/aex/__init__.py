@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         steps_of,
     )
     from adjourn.aex.check import examine
+    from adjourn.aex.classification import classify
     from adjourn.aex.conditions import Condition, parse_condition
     from adjourn.aex.diagnostics import DIAGNOSTICS, Diagnostic, finding, render, summary
-    from adjourn.aex.explain import CallQuery, Explanation
+    from adjourn.aex.explanation import CallQuery, Explanation, explain
     from adjourn.aex.expr import Constant, ListOf, Name, ObjectEntry, ObjectOf, Text, Value
     from adjourn.aex.files import decoded, load
     from adjourn.aex.format import formatted
@@ -37,19 +38,21 @@ if TYPE_CHECKING:
     from adjourn.aex.parser import parse
     from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
-    from adjourn.aex.review import Review, refused_of, reviewed
     from adjourn.aex.rule import Rule, RuleVerdict
-    from adjourn.aex.seal import PublishedSeal, Seal
+    from adjourn.aex.seal import MAX_SEAL_BYTES, PublishedSeal, Seal
     from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel, model
+    from adjourn.aex.task_review import Review, refused_of, review, reviewed
     from adjourn.aex.templates import safe_name, sample_task
     from adjourn.aex.text import BLANK, Word
-    from adjourn.aex.tree import unparse
+    from adjourn.aex.tree import MAX_DOCUMENT_BYTES, unparse
     from adjourn.aex.types import check_inputs, is_of, known_type
     from adjourn.aex.where import PathMatcher, values_at
 
 __all__ = [
     "BLANK",
     "DIAGNOSTICS",
+    "MAX_DOCUMENT_BYTES",
+    "MAX_SEAL_BYTES",
     "CallQuery",
     "CheckStep",
     "Condition",
@@ -86,11 +89,13 @@ __all__ = [
     "Value",
     "Word",
     "check_inputs",
+    "classify",
     "compiled",
     "decoded",
     "discover",
     "effective",
     "examine",
+    "explain",
     "finding",
     "formatted",
     "from_text",
@@ -109,6 +114,7 @@ __all__ = [
     "read_layer",
     "refused_of",
     "render",
+    "review",
     "reviewed",
     "safe_name",
     "sample_task",
@@ -126,7 +132,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "BLANK": "text",
-            "CallQuery": "explain",
+            "CallQuery": "explanation",
             "CheckStep": "ast",
             "Condition": "conditions",
             "ConfirmStep": "ast",
@@ -136,12 +142,14 @@ if not TYPE_CHECKING:
             "DoModel": "shape",
             "DoStep": "ast",
             "Document": "ast",
-            "Explanation": "explain",
+            "Explanation": "explanation",
             "ForModel": "shape",
             "ForStep": "ast",
             "IfModel": "shape",
             "IfStep": "ast",
             "ListOf": "expr",
+            "MAX_DOCUMENT_BYTES": "tree",
+            "MAX_SEAL_BYTES": "seal",
             "MakeModel": "shape",
             "MakeStep": "ast",
             "Name": "expr",
@@ -153,7 +161,7 @@ if not TYPE_CHECKING:
             "PublishedSeal": "seal",
             "ReturnModel": "shape",
             "ReturnStep": "ast",
-            "Review": "review",
+            "Review": "task_review",
             "Rule": "rule",
             "RuleVerdict": "rule",
             "Seal": "seal",
@@ -163,11 +171,13 @@ if not TYPE_CHECKING:
             "Value": "expr",
             "Word": "text",
             "check_inputs": "types",
+            "classify": "classification",
             "compiled": "ir",
             "decoded": "files",
             "discover": "layers",
             "effective": "layers",
             "examine": "check",
+            "explain": "explanation",
             "finding": "diagnostics",
             "formatted": "format",
             "from_text": "layers",
@@ -184,9 +194,10 @@ if not TYPE_CHECKING:
             "parse": "parser",
             "parse_condition": "conditions",
             "read_layer": "layers",
-            "refused_of": "review",
+            "refused_of": "task_review",
             "render": "diagnostics",
-            "reviewed": "review",
+            "review": "task_review",
+            "reviewed": "task_review",
             "safe_name": "templates",
             "sample_task": "templates",
             "sarif": "reports",

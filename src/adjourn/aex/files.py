@@ -14,7 +14,7 @@ import os
 import stat
 
 from adjourn.aex.diagnostics import finding
-from adjourn.aex.tree import MAX_BYTES
+from adjourn.aex.tree import MAX_DOCUMENT_BYTES
 from adjourn.findings import Finding, Span
 from adjourn.host import open_plain
 
@@ -41,8 +41,8 @@ def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str |
 
 def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:
     """The text that the bytes of a document hold; else None and the finding that says why, as of the file `name`."""
-    if len(data) > MAX_BYTES:
-        return None, [finding("AEX131", f"the file has more than {MAX_BYTES:,} bytes", source=name)]
+    if len(data) > MAX_DOCUMENT_BYTES:
+        return None, [finding("AEX131", f"the file has more than {MAX_DOCUMENT_BYTES:,} bytes", source=name)]
     try:
         return data.decode(), []
     except UnicodeDecodeError as error:
@@ -57,7 +57,7 @@ def _read(path: str, root: str) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        parts, left = [], MAX_BYTES + 1
+        parts, left = [], MAX_DOCUMENT_BYTES + 1
         while left and (part := os.read(descriptor, left)):
             parts.append(part)
             left -= len(part)

@@ -25,7 +25,7 @@ from adjourn.aex.match import never_matches
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.findings import Finding, Span
-from adjourn.host.files import inside
+from adjourn.host import relative_inside
 
 MAX_CHARACTERS: Final = 1_000_000
 MAX_POLICIES: Final = 16
@@ -239,9 +239,9 @@ def _beside(base: str, path: str, root: str) -> str:
         return ""
     folder = os.path.dirname(path)
     named = os.path.normpath(os.path.join(folder, base))
-    if inside(path, root):
-        return named if inside(named, root) else ""
-    return named if os.path.isabs(base) or inside(named, folder) else ""
+    if relative_inside(path, root):
+        return named if relative_inside(named, root) else ""
+    return named if os.path.isabs(base) or relative_inside(named, folder) else ""
 
 
 def _text(layers: list[_Layer]) -> str:

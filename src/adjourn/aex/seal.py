@@ -20,9 +20,9 @@ from adjourn.aex.diagnostics import finding, printable, quoted
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.findings import Finding
 from adjourn.log import digest, encode_bytes, fingerprint, holds, public_key, sign_bytes
-from adjourn.log.canonical import canonical
+from adjourn.log.canonical_json import canonical
 
-MAX_BYTES: Final = 16 * 1024
+MAX_SEAL_BYTES: Final = 16 * 1024
 """Of a signature file. A real one has less than a tenth of it."""
 MAX_SIGNER: Final = 200
 SHARED: Final = "hmac-sha256:"
@@ -87,8 +87,10 @@ class PublishedSeal(
 
 def read(data: bytes) -> Seal | PublishedSeal:
     """The signature file that the bytes are. Raises `InvalidError`."""
-    if len(data) > MAX_BYTES:
-        raise InvalidError(f"the signature file has more than {MAX_BYTES:,} bytes", "sign the contract again")
+    if len(data) > MAX_SEAL_BYTES:
+        raise InvalidError(
+            f"the signature file has more than {MAX_SEAL_BYTES:,} bytes", "sign the contract again"
+        )
     try:
         return msgspec.json.decode(data, type=Seal | PublishedSeal)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -17,7 +17,7 @@ from adjourn.aex.expr import brace_balance
 from adjourn.aex.text import BLANK, Word
 from adjourn.findings import Finding, Span
 
-MAX_BYTES = 10_000_000
+MAX_DOCUMENT_BYTES = 10_000_000
 MAX_LINES = 200_000
 MAX_DEPTH = 64
 
@@ -233,7 +233,11 @@ def _keyword(body: str, *, nested: bool) -> str:
 def build(text: str, source: str = "") -> Tree:
     """The tree of any text. One that is too large becomes a single unknown node and a finding."""
     lines = text.split("\n")
-    if len(text) > MAX_BYTES or len(lines) > MAX_LINES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+    if (
+        len(text) > MAX_DOCUMENT_BYTES
+        or len(lines) > MAX_LINES
+        or len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES
+    ):
         message = f"the document has {len(text)} characters in {len(lines)} lines"
         found = finding("AEX131", message, Span(), source=source)
         return Tree([text], [TreeNode("unknown", 0, 0, [])], [found], looked_at=False)

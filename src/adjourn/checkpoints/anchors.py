@@ -18,8 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError
-from adjourn.host import CHECKPOINTS, read_file
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, read_file, resolve_inside
 from adjourn.store import Store
 from adjourn.tasks import KeptHeads, Task, contradicted
 
@@ -109,7 +108,7 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
     if not root:
         return []
     try:
-        with os.scandir(inside(root, CHECKPOINTS)) as folders:
+        with os.scandir(resolve_inside(root, CHECKPOINTS)) as folders:
             for folder in folders:
                 path = os.path.join(folder.path, "checkpoint.json")
                 with suppress(OSError):

@@ -13,8 +13,7 @@ import msgspec
 
 from adjourn.checkpoints.page import Artifact
 from adjourn.errors import AdjournError
-from adjourn.host import read_inside
-from adjourn.host.workspace import inside
+from adjourn.host import read_inside, resolve_inside
 from adjourn.log import digest
 
 MAX_HELD = 16 * 1024 * 1024
@@ -57,7 +56,7 @@ def changed(root: str, written: Any) -> list[str]:
         if room < 0:
             break
         try:
-            real = inside(root, path)
+            real = resolve_inside(root, path)
             if not os.path.lexists(real):
                 gone.append(path)
             elif digest(read_inside(root, path, was.size)) != was.sha256:

@@ -22,8 +22,7 @@ from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys, read_file, read_lines, remove_file, write_file
 from adjourn.knowledge.model import MAX_DOCUMENT_BYTES
-from adjourn.log import digest, milliseconds
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest, milliseconds
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model import Tree

@@ -17,6 +17,7 @@ from adjourn.log import (
     Actor,
     Event,
     SignedHead,
+    canonical,
     check,
     decode,
     digest,
@@ -26,7 +27,6 @@ from adjourn.log import (
     public_key,
     sign,
 )
-from adjourn.log.canonical import canonical
 from adjourn.store import Entry, Store
 from adjourn.tasks import SYSTEM, AppendedEvent, Fact, Ledger, Session, Task
 from adjourn.text import without_secrets

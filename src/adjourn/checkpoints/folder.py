@@ -18,8 +18,7 @@ import msgspec
 
 from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
-from adjourn.host import CHECKPOINTS, check_name, read_file
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, check_name, read_file, resolve_inside
 from adjourn.log import check_values, data_of, decode, digest
 from adjourn.store import Entry, Store
 
@@ -70,7 +69,7 @@ class PublishedFile(NamedTuple):
 def path_of(root: str, name: str) -> str:
     """The folder of a checkpoint in a workspace, which may not be reached by a link. Raises `RefusedError`."""
     relative = f"{CHECKPOINTS}/{check_name(name)}"
-    path = inside(root, relative)
+    path = resolve_inside(root, relative)
     if path != os.path.join(os.path.realpath(root), relative):
         raise RefusedError(f"{relative} is reached by a link", "remove it; adjourn follows no link here")
     return path
@@ -79,7 +78,7 @@ def path_of(root: str, name: str) -> str:
 def names(root: str) -> list[str]:
     """What there is in the workspace's folder of checkpoints, whether it is one or not."""
     try:
-        return sorted(os.listdir(inside(root, CHECKPOINTS)))[:MAX_FOLDERS]
+        return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))[:MAX_FOLDERS]
     except (OSError, RefusedError):
         return []
 

@@ -38,8 +38,7 @@ from adjourn.checkpoints.folder import (
 from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log import data_of, decode, decode_bytes, digest, fingerprint
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, data_of, decode, decode_bytes, digest, fingerprint
 from adjourn.tasks import Ledger, check_task_id
 
 _RESTORE = "restore it from version control, or `adjourn export` it anew from the store"

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from adjourn.checkpoints.folder import AUDIT_FILE, names
 from adjourn.errors import AdjournError
-from adjourn.host import CHECKPOINTS, locked, open_regular
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, locked, open_regular, resolve_inside
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -110,7 +109,7 @@ class _History(NamedTuple):
 
 def _histories(root: str) -> Iterator[_History]:
     with suppress(AdjournError):
-        folder = inside(root, CHECKPOINTS)
+        folder = resolve_inside(root, CHECKPOINTS)
         for name in names(root):
             path = os.path.join(folder, name, AUDIT_FILE)
             if os.path.islink(os.path.dirname(path)):

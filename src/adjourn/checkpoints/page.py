@@ -24,8 +24,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.errors import InvalidError
-from adjourn.log import digest
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest
 
 MAX_PAGE_BYTES = 1024 * 1024
 MINUTE = 60_000

@@ -21,8 +21,7 @@ from adjourn.checkpoints.page_files import FOLDER, Found, changing, minute, numb
 from adjourn.checkpoints.page_writer import put_active
 from adjourn.checkpoints.reflection import Ended, Indexed, Resumed
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import locked, make_folder, read_lines, sync_folder, write_file
-from adjourn.host.workspace import inside
+from adjourn.host import locked, make_folder, read_lines, resolve_inside, sync_folder, write_file
 from adjourn.log import Event, decode, kinds, milliseconds
 from adjourn.store import Store
 from adjourn.tasks import following
@@ -134,7 +133,7 @@ def restore(root: str, project: str) -> str:
 def projects(root: str) -> list[str]:
     """The projects that have an archive."""
     try:
-        names = sorted(os.listdir(inside(root, OUTPUT)))[:MAX_PROJECTS]
+        names = sorted(os.listdir(resolve_inside(root, OUTPUT)))[:MAX_PROJECTS]
     except (OSError, AdjournError):
         return []
     return [name for name in names if os.path.isdir(os.path.join(root, folder_of(name)))]
@@ -145,7 +144,7 @@ def projects(root: str) -> list[str]:
 
 def read_index(root: str, project: str) -> list[Indexed]:
     """The lines of an archive's index, up to the first bad one. Raises `InvalidError` for one that cannot be read."""
-    path = os.path.join(inside(root, folder_of(project)), INDEX)
+    path = os.path.join(resolve_inside(root, folder_of(project)), INDEX)
     entries: list[Indexed] = []
     try:
         for line in read_lines(path, MAX_INDEX, MAX_LINE):

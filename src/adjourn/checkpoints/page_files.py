@@ -26,8 +26,7 @@ from adjourn.checkpoints.commit import moved
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
 from adjourn.checkpoints.parser import Reading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import locked, make_folder, open_regular
-from adjourn.host.workspace import inside
+from adjourn.host import locked, make_folder, open_regular, resolve_inside
 from adjourn.log import digest
 
 FOLDER = "tmp"
@@ -234,7 +233,7 @@ def changing(root: str) -> AbstractContextManager[None]:
 
 def check_inside(root: str, path: str) -> str:
     """The path of a page relative to the workspace. Raises `RefusedError` for one outside of it."""
-    real = inside(root, path)
+    real = resolve_inside(root, path)
     relative = os.path.relpath(real, os.path.realpath(root))
     if not relative.endswith(".md"):
         raise RefusedError(f"{path} is no page", "name a file that ends in .md")

@@ -27,8 +27,7 @@ from adjourn.checkpoints.reflection import (
     statistics,
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import locked, make_folder, read_file, write_file
-from adjourn.host.workspace import inside
+from adjourn.host import locked, make_folder, read_file, resolve_inside, write_file
 
 MEMORY, FILE = "memory", "MEMORY.md"
 MAX_MEMORY = 4 * 1024 * 1024
@@ -60,7 +59,7 @@ def reflect(root: str) -> Reflection:
 
 def remember(root: str, found: Reflection) -> bool:
     """Bring the heuristics in `memory/MEMORY.md` up to date, and mark the chains. Returns whether the file was changed."""
-    path = os.path.join(inside(root, MEMORY), FILE)
+    path = os.path.join(resolve_inside(root, MEMORY), FILE)
     try:
         before = read_file(path, MAX_MEMORY).decode()
     except NotFoundError:
@@ -78,7 +77,7 @@ def remember(root: str, found: Reflection) -> bool:
 
 
 def _mark(root: str, project: str) -> None:
-    folder = inside(root, folder_of(project))
+    folder = resolve_inside(root, folder_of(project))
     with locked(folder):
         entries = read_index(root, project)
         marked = [msgspec.structs.replace(entry, status="reflected") for entry in entries]

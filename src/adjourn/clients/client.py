@@ -21,8 +21,7 @@ from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
 from adjourn.log import digest, kinds
-from adjourn.policy import BrokenContractError, Contract, for_task, reread_policy
-from adjourn.policy.arguments import places
+from adjourn.policy import BrokenContractError, Contract, call_paths, for_task, reread_policy
 from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import (
@@ -330,7 +329,7 @@ class ClientContext:
         """The call with the places it leads to, where a rule of this very policy wants to know them."""
         if not policy.looks_at_arguments(call.tool):
             return call
-        paths, matcher = places(policy, call.tool, call.given, self.options.root)
+        paths, matcher = call_paths(policy, call.tool, call.given, self.options.root)
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     def _take_in_policy(self) -> kinds.PolicyBroken | None:

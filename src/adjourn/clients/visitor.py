@@ -20,8 +20,7 @@ from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import Process, group_of, process
 from adjourn.log import digest, kinds
-from adjourn.policy import for_task
-from adjourn.policy.arguments import places
+from adjourn.policy import call_paths, for_task
 from adjourn.store import Store
 from adjourn.tasks import SessionIdentity, TaskSwitchedError, ToolRequest
 
@@ -71,7 +70,7 @@ class Visitor:
         """
         for _ in range(MAX_MOVES):
             visit = self.visit()
-            leads_to = places(visit.policy, call.tool, call.given, self._options.root, working_directory)
+            leads_to = call_paths(visit.policy, call.tool, call.given, self._options.root, working_directory)
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
                 decided = visit.ask(placed, name)

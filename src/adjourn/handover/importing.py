@@ -23,8 +23,7 @@ from adjourn.checkpoints import (
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import check_name
-from adjourn.log import Actor, decode, digest, kinds
-from adjourn.log.canonical import canonical
+from adjourn.log import Actor, canonical, decode, digest, kinds
 from adjourn.store import Head, Store
 from adjourn.tasks import Fact, PermanentConflictError, Task, append_with_retry, idempotency
 

@@ -12,8 +12,7 @@ from typing import Any
 from adjourn.aex import from_text
 from adjourn.checkpoints import checkpoint, folder, shown_size
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host import CHECKPOINTS, read_file
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, read_file, resolve_inside
 from adjourn.store import Store
 
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
@@ -84,7 +83,7 @@ def _is_trusted(found: checkpoint.Checkpoint) -> bool:
 
 def _names(root: str, place: str) -> list[str]:
     try:
-        return sorted(os.listdir(inside(root, place)))[:MAX_FILES]
+        return sorted(os.listdir(resolve_inside(root, place)))[:MAX_FILES]
     except (OSError, AdjournError):
         return []
 
@@ -92,7 +91,7 @@ def _names(root: str, place: str) -> list[str]:
 def read_contract_file(root: str, path: str) -> tuple[str, str]:
     """Real path and text of an `.aex` file in the workspace. One and the same error for everything else."""
     try:
-        real = inside(root, path)
+        real = resolve_inside(root, path)
         if not real.endswith(".aex"):
             raise NotFoundError("")
         return real, read_file(real, MAX_FILE_BYTES, os.path.realpath(root)).decode()

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from adjourn.host.clock import now
     from adjourn.host.environment import for_others
     from adjourn.host.executables import OF_CODE, find, lies_in, outside, strays
-    from adjourn.host.files import open_plain
+    from adjourn.host.files import open_plain, relative_inside
     from adjourn.host.git import GitCommand, distrusting, trusting
     from adjourn.host.http import UnansweredError, address, exchange
     from adjourn.host.keys import KEY_BYTES, secret
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         read_inside,
         read_lines,
         remove_file,
+        resolve_inside,
         sync_folder,
         write_file,
     )
@@ -61,7 +62,9 @@ __all__ = [
     "read_file",
     "read_inside",
     "read_lines",
+    "relative_inside",
     "remove_file",
+    "resolve_inside",
     "secret",
     "strays",
     "sync_folder",
@@ -102,7 +105,9 @@ if not TYPE_CHECKING:
             "read_file": "workspace",
             "read_inside": "workspace",
             "read_lines": "workspace",
+            "relative_inside": "files",
             "remove_file": "workspace",
+            "resolve_inside": "workspace",
             "secret": "keys",
             "strays": "executables",
             "sync_folder": "workspace",

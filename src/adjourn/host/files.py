@@ -13,7 +13,7 @@ _PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def inside(path: str, root: str) -> str:
+def relative_inside(path: str, root: str) -> str:
     """The path relative to the workspace `root`, by its text alone; "" for one that leads out of it, or for the root itself."""
     relative = os.path.relpath(path, root)
     return "" if relative in (os.curdir, os.pardir) or relative.startswith("../") else relative
@@ -21,7 +21,7 @@ def inside(path: str, root: str) -> str:
 
 def open_plain(path: str, root: str) -> int:
     """A read handle on a file, of whatever kind; inside the workspace `root` through no link. Raises `OSError`, `ValueError`."""
-    relative = inside(path, root) if root else ""
+    relative = relative_inside(path, root) if root else ""
     if not relative:
         return os.open(path, _PLAIN)
     *steps, name = relative.split("/")

@@ -34,7 +34,7 @@ def check_name(name: object) -> str:
     return name
 
 
-def inside(root: str, path: str) -> str:
+def resolve_inside(root: str, path: str) -> str:
     """The real path of `path` (relative to `root`), which must lie in `root` after resolving links. `RefusedError`."""
     if "\0" in path:
         raise RefusedError(f"{path!r} is not a path", "name a file inside the workspace")
@@ -206,7 +206,7 @@ def read_lines(path: str, limit: int, longest: int) -> Iterator[bytes]:
 
 def read_inside(root: str, path: str, limit: int) -> bytes:
     """The bytes of a regular file of the workspace, wherever in it links lead: what it is exchanged for meanwhile is not followed."""
-    return read_file(inside(root, path), limit, os.path.realpath(root))
+    return read_file(resolve_inside(root, path), limit, os.path.realpath(root))
 
 
 def _failed(what: str, path: str, error: OSError) -> StoreError:

@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.log.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, digest
+    from adjourn.log.canonical_json import MAX_DEPTH, MAX_SAFE_INTEGER, canonical, digest
     from adjourn.log.chain import verify_chain
     from adjourn.log.event import (
         GENESIS,
@@ -55,6 +55,7 @@ __all__ = [
     "Event",
     "Frontier",
     "SignedHead",
+    "canonical",
     "check",
     "check_values",
     "consistency_proof",
@@ -90,17 +91,18 @@ if not TYPE_CHECKING:
             "Event": "event",
             "Frontier": "merkle",
             "GENESIS": "event",
-            "MAX_DEPTH": "canonical",
+            "MAX_DEPTH": "canonical_json",
             "MAX_EVENT_BYTES": "event",
-            "MAX_SAFE_INTEGER": "canonical",
+            "MAX_SAFE_INTEGER": "canonical_json",
             "SignedHead": "signing",
+            "canonical": "canonical_json",
             "check": "signing",
             "check_values": "outside",
             "consistency_proof": "merkle",
             "data_of": "kinds",
             "decode": "event",
             "decode_bytes": "signing",
-            "digest": "canonical",
+            "digest": "canonical_json",
             "encode": "event",
             "encode_bytes": "signing",
             "fingerprint": "signing",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log.canonical import canonical
+from adjourn.log.canonical_json import canonical
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

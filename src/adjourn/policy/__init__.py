@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.arguments import UNKNOWN, CallPaths, judge, paths_of
+    from adjourn.policy.arguments import UNKNOWN, CallPaths, call_paths, judge, paths_of
     from adjourn.policy.calls import READING_VERBS, arguments_digest, encoded, meta_tool, spellings
     from adjourn.policy.contract import (
         BrokenContractError,
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         unsigned,
     )
     from adjourn.policy.destructive import COMMANDS, DEFAULT, FILE, TOOLS, Matcher, Settings, read_settings
+    from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
     from adjourn.policy.signatures import read_secret
-    from adjourn.policy.speaking import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
 
 __all__ = [
     "ALWAYS",
@@ -40,6 +40,7 @@ __all__ = [
     "Matcher",
     "Settings",
     "arguments_digest",
+    "call_paths",
     "encoded",
     "for_task",
     "judge",
@@ -57,9 +58,9 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "ALWAYS": "speaking",
-            "AT_TERMINAL": "speaking",
-            "BY_CLIENT": "speaking",
+            "ALWAYS": "person_commands",
+            "AT_TERMINAL": "person_commands",
+            "BY_CLIENT": "person_commands",
             "BrokenContractError": "contract",
             "COMMANDS": "destructive",
             "CallPaths": "arguments",
@@ -67,13 +68,14 @@ if not TYPE_CHECKING:
             "DEFAULT": "destructive",
             "FILE": "destructive",
             "Matcher": "destructive",
-            "OUR_COMMAND": "speaking",
-            "OUTSIDE_CLIENT": "speaking",
+            "OUR_COMMAND": "person_commands",
+            "OUTSIDE_CLIENT": "person_commands",
             "READING_VERBS": "calls",
             "Settings": "destructive",
             "TOOLS": "destructive",
             "UNKNOWN": "arguments",
             "arguments_digest": "calls",
+            "call_paths": "arguments",
             "encoded": "calls",
             "for_task": "contract",
             "judge": "arguments",

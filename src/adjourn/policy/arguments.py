@@ -69,10 +69,10 @@ def judge(
     policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
 ) -> RuleVerdict:
     """The verdict of the rules on a call, given what `paths_of` is given."""
-    return policy.judge_call(tool, arguments, *places(policy, tool, arguments, root, working_directory))
+    return policy.judge_call(tool, arguments, *call_paths(policy, tool, arguments, root, working_directory))
 
 
-def places(
+def call_paths(
     policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
 ) -> CallPaths:
     """Where a call leads, as far as a rule of the policy wants to know it of this tool."""
@@ -194,17 +194,17 @@ def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
 
 def _marked(paths: tuple[str, ...], root: str) -> list[str]:
     """What scopes are held against for these paths, in the words of `_in_scope`."""
-    places: list[str] = []
+    found: list[str] = []
     for path in paths:
-        places.append(path)
+        found.append(path)
         full_path = os.path.normpath(os.path.join(root, path))
         if os.path.isabs(path):
-            places.append(_OUTSIDE)
+            found.append(_OUTSIDE)
             if root.startswith(path.rstrip("/") + "/"):
-                places.append("." + _ANYTHING)  # the workspace is somewhere beneath it
+                found.append("." + _ANYTHING)  # the workspace is somewhere beneath it
         if os.path.isdir(full_path):
-            places += [path + _BENEATH, path + _ANYTHING]
-    return places
+            found += [path + _BENEATH, path + _ANYTHING]
+    return found
 
 
 def _in_scope(scope: str, place: str) -> bool:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log import digest
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest
 
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""

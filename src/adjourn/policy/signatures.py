@@ -92,7 +92,7 @@ def required(root: str, path: str, text: bytes, signers: Sequence[str], source: 
     """
     signature: bytes | None = None
     try:
-        signature = read_file(place(os.path.join(root, path)), seals.MAX_BYTES, root)
+        signature = read_file(place(os.path.join(root, path)), seals.MAX_SEAL_BYTES, root)
     except NotFoundError:
         pass
     except InvalidError as error:

@@ -5,11 +5,13 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.proxy.launch import start
     from adjourn.proxy.options import OPTIONS, ProxyOption
 
 __all__ = [
     "OPTIONS",
     "ProxyOption",
+    "start",
 ]
 
 if not TYPE_CHECKING:
@@ -18,5 +20,6 @@ if not TYPE_CHECKING:
         {
             "OPTIONS": "options",
             "ProxyOption": "options",
+            "start": "launch",
         },
     )

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from adjourn.aex.review import review
+from adjourn.aex import review
 from adjourn.checkpoints import save
 from adjourn.clients import ClientContext
 from adjourn.errors import InvalidError

@@ -6,20 +6,22 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.retention.gc import collect
-    from adjourn.retention.prune import Rules, plan
+    from adjourn.retention.pruning import Rules, plan, prune
 
 __all__ = [
     "Rules",
     "collect",
     "plan",
+    "prune",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Rules": "prune",
+            "Rules": "pruning",
             "collect": "gc",
-            "plan": "prune",
+            "plan": "pruning",
+            "prune": "pruning",
         },
     )

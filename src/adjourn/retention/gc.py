@@ -13,8 +13,7 @@ from contextlib import suppress
 
 from adjourn.checkpoints import DAY, Freed, remove_temporaries, share_histories
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.host import CHECKPOINTS
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, resolve_inside
 from adjourn.log import decode, milliseconds
 from adjourn.store import Store
 from adjourn.tasks import tasks_of
@@ -47,7 +46,7 @@ def _temporary_files(root: str) -> Freed:
 def _folders(root: str) -> Iterator[str]:
     for place, inner in _PLACES.items():
         with suppress(AdjournError):
-            path = inside(root, place)
+            path = resolve_inside(root, place)
             yield path
             if inner is not None:
                 inside_it = (os.path.join(path, name, inner).rstrip("/") for name in _entries(path))

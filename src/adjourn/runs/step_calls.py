@@ -16,8 +16,7 @@ from adjourn.aex import Policy
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds, timestamp
 from adjourn.models import Model, ModelError
-from adjourn.policy import UNKNOWN, encoded
-from adjourn.policy.arguments import places
+from adjourn.policy import UNKNOWN, call_paths, encoded
 from adjourn.policy.protected import ProtectedPlaces, protected_path, reason_for
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.journal import Journal, call_of
@@ -129,7 +128,7 @@ class Caller:
             seen = tool.seen(arguments) if tool else arguments
             if tool:
                 self._guard(name, {**arguments, "places": [*_texts(seen)]}, reads=not tool.effectful)
-            where = places(policy, name, seen, self._means.root)
+            where = call_paths(policy, name, seen, self._means.root)
             effect = policy.judge_call(name, arguments, *where).effect
             if name == TESTS and effect != "deny":
                 self._check_listed(name, arguments, str(seen.get("cmd")))

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import make_folder, read_inside, write_file
-from adjourn.host.workspace import inside
+from adjourn.host import make_folder, read_inside, resolve_inside, write_file
 from adjourn.runs import patches
 from adjourn.runs.subprocesses import run_program
 
@@ -76,7 +75,7 @@ class Files:
         self._root = root
 
     def reads(self, given: Arguments) -> Arguments:
-        return {"paths": [inside(self._root, path) for path in _texts(given, "paths", "path")]}
+        return {"paths": [resolve_inside(self._root, path) for path in _texts(given, "paths", "path")]}
 
     def read(self, given: Arguments) -> dict[str, str]:
         """`{path: contents}`."""
@@ -159,7 +158,7 @@ def _bytes(path: str, contents: object, encoding: object) -> bytes:
 
 
 def _to_write(root: str, path: str) -> str:
-    real = inside(root, path)
+    real = resolve_inside(root, path)
     if ".git" in os.path.relpath(real, os.path.realpath(root)).lower().split("/"):
         raise RefusedError(f"{path!r} belongs to git itself", "change the repository through git")
     if os.path.isdir(real):
@@ -212,7 +211,7 @@ class Repository:
 
     def shows(self, given: Arguments) -> Arguments:
         paths = _texts(given, "paths") if given.get("paths") else []
-        return {"paths": [inside(self._root, path) for path in paths]}
+        return {"paths": [resolve_inside(self._root, path) for path in paths]}
 
     def diff(self, given: Arguments) -> str:
         """What changed in the work tree, as a patch."""

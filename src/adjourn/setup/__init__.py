@@ -7,14 +7,17 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy
     from adjourn.setup.places import SERVER_FILES, home
-    from adjourn.setup.plan import SetupNote
+    from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
 
 __all__ = [
     "SERVER_FILES",
+    "SettingsChange",
     "SetupNote",
+    "SetupPlan",
     "findings",
     "has_code_behind_proxy",
     "home",
+    "plan",
 ]
 
 if not TYPE_CHECKING:
@@ -22,9 +25,12 @@ if not TYPE_CHECKING:
         __name__,
         {
             "SERVER_FILES": "places",
-            "SetupNote": "plan",
+            "SettingsChange": "planning",
+            "SetupNote": "planning",
+            "SetupPlan": "planning",
             "findings": "checks",
             "has_code_behind_proxy": "checks",
             "home": "places",
+            "plan": "planning",
         },
     )

@@ -19,7 +19,7 @@ from adjourn.policy import read_contract
 from adjourn.setup import jsonc, servers, starting, toml_text, weakening
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import CLAUDE_HOOKS, CLAUDE_LOCAL, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
-from adjourn.setup.plan import SetupPlan, plan
+from adjourn.setup.planning import SetupPlan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "look whether a person wanted it: an agent can write in a workspace"

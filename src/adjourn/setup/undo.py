@@ -38,7 +38,7 @@ from adjourn.log import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
 from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, POLICY, SERVER_FILES, Home
-from adjourn.setup.plan import SettingsChange
+from adjourn.setup.planning import SettingsChange
 
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"

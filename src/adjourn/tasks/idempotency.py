@@ -15,8 +15,7 @@ import msgspec
 
 from adjourn.aex import Policy, Rule, values_at
 from adjourn.errors import InvalidError
-from adjourn.log import Event, digest, kinds
-from adjourn.log.canonical import canonical
+from adjourn.log import Event, canonical, digest, kinds
 from adjourn.tasks.decision import OnceClaim, ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.task import Task

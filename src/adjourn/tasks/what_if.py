@@ -16,8 +16,7 @@ import msgspec
 
 from adjourn.aex import Policy
 from adjourn.errors import InvalidError
-from adjourn.log import Event, digest, kinds, milliseconds
-from adjourn.log.canonical import canonical
+from adjourn.log import Event, canonical, digest, kinds, milliseconds
 from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, decide
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.methods import is_vendors

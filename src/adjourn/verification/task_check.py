@@ -20,8 +20,7 @@ import msgspec
 from adjourn.checkpoints import Checkpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log import CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
-from adjourn.log.canonical import canonical
+from adjourn.log import CheckpointCreated, canonical, data_of, decode, digest, fingerprint, verify_chain
 from adjourn.store import Entry, Store
 from adjourn.tasks import Ledger
 from adjourn.verification.report import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.aex.classify import classify
+from adjourn.aex import classify
 
 
 @pytest.mark.parametrize(

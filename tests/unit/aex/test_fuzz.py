@@ -7,11 +7,10 @@ import time
 import pytest
 from hypothesis import given, settings
 
-from adjourn.aex import from_text, merge
+from adjourn.aex import from_text, merge, review
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, render
 from adjourn.aex.parser import parse
-from adjourn.aex.review import review
 from adjourn.aex.shape import model
 from adjourn.aex.tree import unparse, walk
 from support import strategies

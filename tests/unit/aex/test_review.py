@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.aex import from_text, merge
+from adjourn.aex import Review, from_text, merge, review, reviewed
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding
-from adjourn.aex.review import Review, review, reviewed
 from adjourn.aex.templates import POLICY
 
 TOOLS = ("a", "a.b", "a.c", "a.b.c", "A.B", "A/b", "x", "x.y")

@@ -163,7 +163,7 @@ def test_a_shared_signature_is_none_of_a_key() -> None:
         changed(OWN, signature=5),
         b'{"schema":"aex/signature@v1"}',
         changed(PUBLISHED, signature="zz"),
-        OWN + b" " * seal.MAX_BYTES,
+        OWN + b" " * seal.MAX_SEAL_BYTES,
     ],
     ids=lambda data: data[-40:].decode(errors="replace"),
 )

@@ -21,7 +21,7 @@ from adjourn.checkpoints.page_archive import INDEX, folder_of, read_index
 from adjourn.code.sessions import checkpoint_file as sessions
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.handover.importing import import_folder, locate
-from adjourn.host.workspace import read_lines
+from adjourn.host import read_lines
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.transfer import import_record
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES

@@ -20,8 +20,7 @@ from adjourn.checkpoints.checkpoint import (
 )
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.log.merkle import root

@@ -23,8 +23,7 @@ from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.folder_writing import write, write_into
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import keys
-from adjourn.host.workspace import write_file
+from adjourn.host import keys, write_file
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.log import kinds
 from adjourn.log.event import decode
@@ -672,7 +671,7 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
 RIVAL = """
 import sys
 from adjourn.clients import client as context; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
-from adjourn.host.workspace import write_file
+from adjourn.host import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]

@@ -25,8 +25,9 @@ from adjourn.checkpoints.save import Made, make
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
+from adjourn.retention import Rules, plan, prune
 from adjourn.retention.gc import collect
-from adjourn.retention.prune import DAY, Rules, plan, prune
+from adjourn.retention.pruning import DAY
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_store

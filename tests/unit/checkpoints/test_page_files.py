@@ -19,8 +19,7 @@ from adjourn.checkpoints.parser import parse
 from adjourn.checkpoints.save import Made, make
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from support.kills import Killed
 from support.workspace import Workspace
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.aex import from_text
-from adjourn.aex.explain import CallQuery, explain
+from adjourn.aex import CallQuery, explain, from_text
 from adjourn.cli import main as cli
 from support import strategies
 

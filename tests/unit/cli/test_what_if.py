@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.cli import main as cli
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, kinds
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Fact
 from support.workspace import Workspace

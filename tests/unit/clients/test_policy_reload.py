@@ -10,8 +10,7 @@ import pytest
 
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.errors import StoreError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.policy.protected.places import SIGNATURES
 from adjourn.tasks.decision import Block, Decision, Forward, ToolRequest

@@ -36,8 +36,7 @@ from adjourn.handover.importing import (
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.knowledge.records.agent_notes import AgentNote, add
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import BrokenContractError
 from adjourn.store.base import EMPTY

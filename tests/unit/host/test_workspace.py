@@ -13,17 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.host import ids, workspace
-from adjourn.host.workspace import (
+from adjourn.host import (
     check_name,
     create_file,
-    inside,
+    ids,
     locked,
     make_folder,
     open_regular,
     read_file,
     read_inside,
     remove_file,
+    resolve_inside,
+    workspace,
     write_file,
 )
 
@@ -70,7 +71,7 @@ def test_what_is_put_in_the_way_of_a_read_is_not_followed(
     assert read_inside(str(root), "link/a", 100) == b"src"
 
     def look_then_exchange(root: str, path: str) -> str:
-        real = inside(root, path)
+        real = resolve_inside(root, path)
         os.rename(f"{root}/src", f"{root}/old")
         os.symlink(tmp_path / "away", f"{root}/src")
         return real
@@ -84,11 +85,11 @@ def test_paths_inside(tmp_path: Path) -> None:
     """A path in the workspace is resolved, whether it exists or not."""
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to("src")
-    assert inside(str(tmp_path), "src/new.py") == str(tmp_path / "src" / "new.py")
-    assert inside(str(tmp_path), "link/new.py") == str(tmp_path / "src" / "new.py")
-    assert inside(str(tmp_path), ".") == str(tmp_path)
-    assert inside(str(tmp_path), str(tmp_path / "src")) == str(tmp_path / "src")
-    assert inside("/", "etc") == "/etc"
+    assert resolve_inside(str(tmp_path), "src/new.py") == str(tmp_path / "src" / "new.py")
+    assert resolve_inside(str(tmp_path), "link/new.py") == str(tmp_path / "src" / "new.py")
+    assert resolve_inside(str(tmp_path), ".") == str(tmp_path)
+    assert resolve_inside(str(tmp_path), str(tmp_path / "src")) == str(tmp_path / "src")
+    assert resolve_inside("/", "etc") == "/etc"
 
 
 @pytest.mark.parametrize("path", ["..", "../x", "src/../../x", "/etc/passwd", "out/x", "out", "twice/x"])
@@ -100,7 +101,7 @@ def test_paths_outside_are_refused(tmp_path: Path, path: str) -> None:
     (root / "out").symlink_to("..")
     (root / "twice").symlink_to("out")
     with pytest.raises(RefusedError, match="is outside the workspace"):
-        inside(str(root), path)
+        resolve_inside(str(root), path)
 
 
 def test_a_sibling_with_a_longer_name_is_outside(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_sibling_with_a_longer_name_is_outside(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root-sibling").mkdir()
     with pytest.raises(RefusedError):
-        inside(str(tmp_path / "root"), "../root-sibling/x")
+        resolve_inside(str(tmp_path / "root"), "../root-sibling/x")
 
 
 # --- folders

@@ -55,11 +55,6 @@ _CLASH = "another module of the package defines the name, too"
 _EXTRA = "loaded by its command alone: it needs an extra, and has no front door"
 _START = "on the path of every start, where a front door costs more than the module"
 EXCEPTIONS: Final = {
-    ("aex.classify", "classify"): _SAME,
-    ("aex.explain", "explain"): _SAME,
-    ("aex.review", "review"): _SAME,
-    ("aex.seal", "MAX_BYTES"): _CLASH,
-    ("aex.tree", "MAX_BYTES"): _CLASH,
     ("code.model.repository", "CodeRepository"): _EXTRA,
     ("code.search.engines", "engines"): _EXTRA,
     ("code.search.engines", "findings"): _EXTRA,
@@ -73,16 +68,9 @@ EXCEPTIONS: Final = {
     ("hooks.options", "OPTIONS"): _START,
     ("hooks.options", "Option"): _START,
     ("host.clock", "now"): _START,
-    ("host.files", "inside"): _CLASH,
     ("host.python", "leave_working_folder"): _START,
-    ("host.workspace", "inside"): _CLASH,
     ("knowledge.records.diff", "diff"): _SAME,
-    ("log.canonical", "canonical"): _SAME,
     ("log.event", "Actor"): _START,
-    ("policy.arguments", "places"): _CLASH,
-    ("proxy.start", "start"): _SAME,
-    ("retention.prune", "prune"): _SAME,
-    ("setup.plan", "plan"): _SAME,
     ("store.base", "Store"): _START,
     ("store.passwords", "check_argument"): _START,
     ("store.passwords", "is_postgres"): _START,

@@ -15,7 +15,7 @@ from house import Module, Source
 REPOSITORY = Path(__file__).parents[3]
 SOURCE = Source(REPOSITORY / "src")
 READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.layers"}
-OPENS_FILES = READS_POLICY_FILES | {"adjourn.aex.review"}
+OPENS_FILES = READS_POLICY_FILES | {"adjourn.aex.task_review"}
 """`review` compiles the policy that it compares a task with, by `layers`."""
 _CONTRACT = next(
     contract

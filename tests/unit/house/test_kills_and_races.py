@@ -35,16 +35,13 @@ from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError, RefusedError, StoreError
 from adjourn.handover import importing
 from adjourn.handover.importing import import_folder, import_newer_folders, locate
-from adjourn.host import keys
+from adjourn.host import create_file, keys, make_folder
 from adjourn.host.process import Process
-from adjourn.host.workspace import create_file, make_folder
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.policy.destructive import DEFAULT
-from adjourn.retention import gc
-from adjourn.retention.prune import Rules, plan, prune
-from adjourn.setup import undo
+from adjourn.retention import Rules, gc, plan, prune
+from adjourn.setup import SettingsChange, undo
 from adjourn.setup.places import home
-from adjourn.setup.plan import SettingsChange
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import Forward, RecordedAnswer
 from adjourn.tasks.lease import SessionIdentity

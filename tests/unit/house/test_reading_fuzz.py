@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from adjourn.clients.client import ClientContext, ClientOptions
-from adjourn.log.canonical import MAX_SAFE_INTEGER
+from adjourn.log import MAX_SAFE_INTEGER
 from adjourn.mcp.frames import FrameError, Message, decode_client_line
-from adjourn.policy.arguments import paths_of, places
+from adjourn.policy import call_paths
+from adjourn.policy.arguments import paths_of
 from adjourn.policy.calls import arguments_digest
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
@@ -238,7 +239,7 @@ def _is_exact(value: Any) -> bool:
 def _judged(given: dict[str, Any]) -> list[Any]:
     """All that rules make of arguments."""
     verdicts = [
-        CONDITIONS.judge_call(tool, given, *places(CONDITIONS, tool, given, ROOT))
+        CONDITIONS.judge_call(tool, given, *call_paths(CONDITIONS, tool, given, ROOT))
         for tool in ("t", "u", "file.write")
     ]
     found: list[Any] = [(verdict.effect, str(verdict.rule), str(verdict.confirm)) for verdict in verdicts]

@@ -21,7 +21,7 @@ from adjourn.knowledge.cognition.checkpoints import (
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from support.documents import NOW, goal, node, sample, state
 from support.strategies import cognitive_checkpoints
 

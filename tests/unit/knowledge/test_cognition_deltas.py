@@ -21,7 +21,7 @@ from adjourn.knowledge.cognition.deltas import (
 )
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree, accept, same, view
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from support.strategies import cognitive_checkpoints, structs
 
 

@@ -17,7 +17,7 @@ from adjourn.knowledge.model import documents
 from adjourn.knowledge.model.cognition import CognitiveNode, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept, parts_of, pointer, read, same, view, write
 from adjourn.knowledge.model.record import ContinuationRecord, RecordContent
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from support.documents import sample
 from support.strategies import json_values, records, structs, texts
 

@@ -15,8 +15,7 @@ from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.knowledge.records.effects import EffectClaim
 from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted_count
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import decision

@@ -14,7 +14,7 @@ from adjourn.knowledge.model.documents import MAX_ITEMS, DocumentPart, Tree, loa
 from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.knowledge.records import encoding
 from adjourn.knowledge.records.encoding import EncodedDocument
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from support.documents import sample
 from support.strategies import forks, json_values
 

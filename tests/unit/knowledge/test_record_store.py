@@ -17,7 +17,7 @@ from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.proofs import read_proof
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, VersionStore
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
 from adjourn.store import EMPTY, Entry

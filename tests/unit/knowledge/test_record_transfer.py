@@ -12,7 +12,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.transfer import Fork, export_record, import_record
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
 

@@ -14,7 +14,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore

@@ -34,7 +34,7 @@ from adjourn.knowledge.records.versions import (
     updated,
     verify_sealed,
 )
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest
 from adjourn.log.merkle import Frontier, root
 from support.documents import ANN, NOW, record_of, sample
 from support.strategies import records

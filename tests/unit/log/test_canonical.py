@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.log.canonical import MAX_DEPTH, canonical, digest
+from adjourn.log import MAX_DEPTH, canonical, digest
 from support.strategies import ascii_texts, json_values, scalars
 
 

@@ -13,9 +13,8 @@ import rfc8785
 from hypothesis import example, given
 
 from adjourn.errors import InvalidError
+from adjourn.log import digest, kinds
 from adjourn.log import event as module
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, Actor, Event, decode, encode, timestamp
 from support.clock import NOON
 from support.strategies import actors, data, integers, milliseconds, texts

@@ -18,8 +18,7 @@ import pytest
 
 import make_vectors
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import kinds, merkle, signing
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, kinds, merkle, signing
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, encode
 

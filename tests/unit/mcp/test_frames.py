@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjourn.log.canonical import MAX_DEPTH
+from adjourn.log import MAX_DEPTH
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message, decode_client_line, without_params
 

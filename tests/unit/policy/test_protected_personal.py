@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adjourn.policy.person_commands import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
 from adjourn.policy.protected.calls import protected_path, reason_for
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
-from adjourn.policy.speaking import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
 
 SPEAKING = [
     "adjourn approve k3f9q2",

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.setup import jsonc, servers, starting
+from adjourn.setup import SetupPlan, jsonc, plan, servers, starting
 from adjourn.setup.places import home
-from adjourn.setup.plan import SetupPlan, plan
 
 HERE = os.path.dirname(sys.executable)
 OURS = [f"{HERE}/adjourn"]

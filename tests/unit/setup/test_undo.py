@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.setup import undo
+from adjourn.setup import SettingsChange, undo
 from adjourn.setup.places import home
-from adjourn.setup.plan import SettingsChange
 
 HELD, WANTED = '{"held": 0}', '{"a": 1}'
 

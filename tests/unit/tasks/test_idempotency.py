@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import StoreError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import idempotency

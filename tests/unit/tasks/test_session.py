@@ -12,8 +12,7 @@ import pytest
 from adjourn.errors import HeldError, NotFoundError, StoreError
 from adjourn.host import process
 from adjourn.host.process import Process
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, timestamp
 from adjourn.store.base import NO_REFS, Entry, Head

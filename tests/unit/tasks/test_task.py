@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, StoreError
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import NO_REFS, Entry, Head

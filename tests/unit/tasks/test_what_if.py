@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.log import kinds
-from adjourn.log.canonical import canonical, digest
+from adjourn.log import canonical, digest, kinds
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.what_if import WhatIf

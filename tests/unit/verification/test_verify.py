@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from adjourn.checkpoints import checkpoint
 from adjourn.errors import NotFoundError
 from adjourn.host import keys
-from adjourn.log import kinds
-from adjourn.log.canonical import digest
+from adjourn.log import digest, kinds
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore

@@ -12,8 +12,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, described, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
-from adjourn.host import CHECKPOINTS
-from adjourn.host.workspace import inside
+from adjourn.host import CHECKPOINTS, resolve_inside
 
 
 @click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
@@ -126,6 +125,6 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
 def _folders(root: str) -> list[str]:
 
     try:
-        return sorted(os.listdir(inside(root, CHECKPOINTS)))
+        return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))
     except (OSError, AdjournError):
         return []

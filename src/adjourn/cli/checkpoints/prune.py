@@ -10,7 +10,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted, shown
 from adjourn.retention import Rules, plan
-from adjourn.retention.prune import prune as carry_out
+from adjourn.retention import prune as carry_out
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.aex.classify import classify as classified
+from adjourn.aex import classify as classified
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.output import say_json
 

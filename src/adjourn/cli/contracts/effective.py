@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from adjourn.aex import CallQuery, discover, render
+from adjourn.aex import CallQuery, discover, explain, render
 from adjourn.aex import effective as merged
-from adjourn.aex.explain import explain
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import cells, finding_json, safe, say, say_json
-from adjourn.policy import meta_tool
-from adjourn.policy.arguments import places
+from adjourn.policy import call_paths, meta_tool
 from adjourn.tasks import is_vendors
 
 if TYPE_CHECKING:
@@ -181,7 +179,7 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
 
-    paths, matcher = places(permissions, tool, arguments, os.path.realpath("."))
+    paths, matcher = call_paths(permissions, tool, arguments, os.path.realpath("."))
     is_request = tool.startswith("mcp.") and not is_vendors(tool)
     call = CallQuery(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
     return explain(permissions, call)

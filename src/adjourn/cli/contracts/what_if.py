@@ -15,7 +15,7 @@ from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import Spinner, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
-from adjourn.policy.arguments import places
+from adjourn.policy import call_paths
 from adjourn.tasks import WhatIf, following
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
     root = os.path.realpath(context.root)
 
     def placed(call: ToolRequest) -> ToolRequest:
-        paths, matcher = places(policy, call.tool, call.given, root)
+        paths, matcher = call_paths(policy, call.tool, call.given, root)
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     result = WhatIf(policy, placed)

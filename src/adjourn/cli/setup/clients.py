@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, unified_diff
-from adjourn.setup import SERVER_FILES, SetupNote, home
+from adjourn.setup import SERVER_FILES, SetupNote, home, plan
 from adjourn.setup import undo as undoing
-from adjourn.setup.plan import plan
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"

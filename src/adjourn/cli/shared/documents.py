@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from adjourn.aex import decoded, discover, load
-from adjourn.aex.tree import MAX_BYTES
+from adjourn.aex import MAX_DOCUMENT_BYTES, decoded, discover, load
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.policy import BrokenContractError, Contract, read_contract
@@ -42,7 +41,9 @@ def named(arguments: Sequence[str]) -> list[str]:
 def read(path: str) -> tuple[str | None, list[Finding]]:
     """The text of a named document; else None and the finding that says why."""
     return (
-        decoded(sys.stdin.buffer.read(MAX_BYTES + 1), path) if path == STDIN else load(path, root=os.getcwd())
+        decoded(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1), path)
+        if path == STDIN
+        else load(path, root=os.getcwd())
     )
 
 

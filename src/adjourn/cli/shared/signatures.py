@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from adjourn.aex import Seal, load
-from adjourn.aex.seal import MAX_BYTES
+from adjourn.aex import MAX_SEAL_BYTES, Seal, load
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.host import read_file
@@ -72,7 +71,9 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     text = contract_text(asked.file)
     path = asked.signature or signatures.place(asked.file)
     try:
-        held = signatures.verify(text, read_file(path, MAX_BYTES), secret=asked.secret, signer=asked.signer)
+        held = signatures.verify(
+            text, read_file(path, MAX_SEAL_BYTES), secret=asked.secret, signer=asked.signer
+        )
     except (InvalidError, NotFoundError) as error:
         remedy = error.remedy or f"have it signed: adjourn sign {asked.file}"
         if as_json:

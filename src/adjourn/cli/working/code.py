@@ -6,6 +6,9 @@ import click
 
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, facts, safe, say, say_json
+from adjourn.cli.shared.times import ago
+from adjourn.errors import NotFoundError
+from adjourn.host import now
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -66,8 +69,6 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise
-        from adjourn.errors import NotFoundError  # noqa: PLC0415
-
         raise NotFoundError(
             f"the package {error.name} is not installed", "pip install 'adjourn[code]'"
         ) from error
@@ -77,13 +78,10 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
-    from adjourn.cli.shared.times import ago  # noqa: PLC0415  # not for --help
     from adjourn.code.model.repository import CodeRepository  # noqa: PLC0415
     from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
     from adjourn.code.sessions.status import status  # noqa: PLC0415
     from adjourn.code.workflow.worktree import Worktree  # noqa: PLC0415
-    from adjourn.errors import NotFoundError  # noqa: PLC0415
-    from adjourn.host.clock import now  # noqa: PLC0415
 
     worktree = Worktree(CodeRepository("."))
     found = checkpoint_file.list_all(worktree.repository.root)

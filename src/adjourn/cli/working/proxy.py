@@ -11,8 +11,7 @@ import sys
 import click
 
 from adjourn.cli.shared.context import example
-from adjourn.proxy import OPTIONS, ProxyOption
-from adjourn.proxy.start import start
+from adjourn.proxy import OPTIONS, ProxyOption, start
 
 
 class ProxyCommand(click.Command):

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.code.git import backup_refs
 from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_text
 from adjourn.errors import AdjournError
-from adjourn.host.workspace import inside
+from adjourn.host import resolve_inside
 
 MAX_DIFF = 60_000
 MAX_SHOWN = 8 << 20
@@ -209,7 +209,7 @@ def _untracked(git: Git) -> list[str]:
 
 def _remove(git: Git, path: str) -> None:
     full = git.path_of(path)
-    full = os.path.join(inside(git.root, os.path.dirname(full)), os.path.basename(full))
+    full = os.path.join(resolve_inside(git.root, os.path.dirname(full)), os.path.basename(full))
     if _is_folder(full):
         return
     with suppress(FileNotFoundError):

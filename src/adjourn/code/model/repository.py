@@ -10,8 +10,7 @@ import os
 import stat
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import make_folder, read_file, write_file
-from adjourn.host.workspace import inside
+from adjourn.host import make_folder, read_file, resolve_inside, write_file
 
 FOLDER = ".code-intel"
 _IGNORED = b"# Made by adjourn: what can be made anew, and what is one machine's.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
@@ -38,7 +37,7 @@ class CodeRepository:
         """A path relative to the root, with `/`; "" is the root. Raises `RefusedError` if it is outside."""
         if os.path.isabs(path):
             path = os.path.relpath(os.path.realpath(path), self.root)
-        real = inside(self.root, path)
+        real = resolve_inside(self.root, path)
         return "" if real == self.root else os.path.relpath(real, self.root).replace(os.sep, "/")
 
     def existing(self, path: str) -> str:
@@ -55,7 +54,7 @@ class CodeRepository:
 
     def read(self, relative: str, limit: int) -> bytes:
         """The bytes of a regular file inside the work tree."""
-        path = inside(self.root, relative)
+        path = resolve_inside(self.root, relative)
         if os.path.isdir(path):
             raise InvalidError(f"{relative} is a folder", "name a file")
         return read_file(path, limit)

@@ -16,8 +16,7 @@ from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import SessionState
 from adjourn.code.workflow import phase_policy, phases
 from adjourn.host import group_of, keys, now, process
-from adjourn.log import decode, digest, kinds
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, decode, digest, kinds
 from adjourn.store import Head, Store
 from adjourn.tasks import (
     Block,

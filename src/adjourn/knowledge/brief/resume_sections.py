@@ -13,7 +13,7 @@ from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
 from adjourn.knowledge.model import Tree, by_id
 from adjourn.knowledge.records.interventions import obstacles, usable_resume_points, who
 from adjourn.knowledge.records.versions import ChainVerification
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.text import one_line
 
 

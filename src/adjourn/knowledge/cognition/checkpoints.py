@@ -14,8 +14,7 @@ from adjourn.findings import Finding
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.transitions import is_unanswered
 from adjourn.knowledge.model import CognitiveCheckpoint, TotalMetrics, Tree, accept, tree_of, view
-from adjourn.log import digest, timestamp
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest, timestamp
 
 HOUR = 3_600_000
 STALE_HOURS = 24

@@ -23,8 +23,7 @@ from adjourn.knowledge.model import (
     without,
     write,
 )
-from adjourn.log import digest
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest
 
 MAX_DIFFS = 20
 _KNOWLEDGE = ("facts", "assumptions", "openQuestions", "beliefs")

@@ -31,8 +31,7 @@ from adjourn.knowledge.model import (
     view,
     without,
 )
-from adjourn.log import digest
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical, digest
 from adjourn.store import EMPTY, Entry, Head, Store
 
 _WORKING_STATE = "working-state"

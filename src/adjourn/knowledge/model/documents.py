@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
-from adjourn.log import MAX_SAFE_INTEGER, check_values
-from adjourn.log.canonical import canonical
+from adjourn.log import MAX_SAFE_INTEGER, canonical, check_values
 from adjourn.text import fit_text
 
 Tree = dict[str, Any]

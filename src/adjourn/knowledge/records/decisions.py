@@ -19,7 +19,7 @@ from adjourn.knowledge.cognition.transitions import (
 )
 from adjourn.knowledge.model import CRAuthor, Tree, tree_of, without
 from adjourn.knowledge.records.interventions import who
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 
 
 def override_decision(

@@ -27,7 +27,7 @@ from adjourn.knowledge.model import (
     without,
 )
 from adjourn.knowledge.records.versions import ENVELOPE
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 
 _OBJECTS = ("task", "executionSummary", "metadata")
 """Members that are compared member by member."""

@@ -15,8 +15,7 @@ import msgspec
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model import Tree, by_id, without
 from adjourn.knowledge.records import effects_model
-from adjourn.log import Event, decode, digest, kinds, milliseconds
-from adjourn.log.canonical import canonical
+from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds
 from adjourn.policy import arguments_digest
 from adjourn.store import Store
 from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency

@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjourn.knowledge.cognition import RecordChange, Transition, derived_id, path_of, put
 from adjourn.knowledge.model import CRAuthor, Tree, by_id, same
 from adjourn.knowledge.records import effect_lookup, effects_model, interventions
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 from adjourn.store import Store
 
 DONE, NOT_DONE = "done", "not done"

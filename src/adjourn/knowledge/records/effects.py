@@ -23,8 +23,7 @@ from adjourn.knowledge.model import CRAuthor, Tree, by_id, view
 from adjourn.knowledge.records import effect_lookup, effect_projection, effects_model, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.log import Actor, digest, kinds
-from adjourn.log.canonical import canonical
+from adjourn.log import Actor, canonical, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
 from adjourn.text import preview

@@ -11,8 +11,7 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model import MAX_ID, EffectStatus, Tree, same
-from adjourn.log import MAX_SAFE_INTEGER, Event, digest, kinds, milliseconds
-from adjourn.log.canonical import canonical
+from adjourn.log import MAX_SAFE_INTEGER, Event, canonical, digest, kinds, milliseconds
 
 OPERATION = "tools/call"
 """What a call through a door of the task does with a tool."""

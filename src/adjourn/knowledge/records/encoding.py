@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, MAX_ITEMS, DocumentPart, Tree, bare, load, write
-from adjourn.log.canonical import canonical
+from adjourn.log import canonical
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -25,8 +25,7 @@ from adjourn.knowledge.model import (
 )
 from adjourn.knowledge.records.decisions import variant_of, with_variants
 from adjourn.knowledge.records.diff import counted, value_of
-from adjourn.log import MAX_SAFE_INTEGER, digest
-from adjourn.log.canonical import canonical
+from adjourn.log import MAX_SAFE_INTEGER, canonical, digest
 
 Path = tuple[str, ...]
 KEPT = ("learnings", "toolEffects", "invariants")

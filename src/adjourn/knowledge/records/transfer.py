@@ -31,8 +31,7 @@ from adjourn.knowledge.records.versions import (
     unsealed,
     verify_sealed,
 )
-from adjourn.log import Frontier, fingerprint
-from adjourn.log.canonical import canonical
+from adjourn.log import Frontier, canonical, fingerprint
 from adjourn.store import EMPTY, Head
 
 MAX_VERSIONS = 1_000_000

@@ -48,8 +48,7 @@ from adjourn.knowledge.model import (
     write,
 )
 from adjourn.knowledge.records.encoding import EncodedDocument
-from adjourn.log import Frontier, digest
-from adjourn.log.canonical import canonical
+from adjourn.log import Frontier, canonical, digest
 
 SEAL = ("contentHash", "merkleRoot")
 ENVELOPE = (

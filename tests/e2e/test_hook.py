@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.clients.client import ClientOptions
-from adjourn.clients.visitor import Visitor
+from adjourn.clients.hook_client import HookClient
 from adjourn.host import process
 from adjourn.host.process import group_of
 from adjourn.log.chain import verify_chain
@@ -459,9 +459,9 @@ def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: py
     root = os.path.realpath(work.root)
     client_options = ClientOptions(root=root, contract=read_contract(root))
     for _ in range(70):
-        visitor = Visitor(client_options, "claude-code")
-        visitor.ask(ToolRequest(tool="file.read", digest="0" * 64, effectful=False))
-        visitor.context.close("")
+        hook_client = HookClient(client_options, "claude-code")
+        hook_client.ask(ToolRequest(tool="file.read", digest="0" * 64, effectful=False))
+        hook_client.context.close("")
     with work.store() as store:
         fold = store.ref(f"fold/{only(store.streams())}")
     assert fold is not None

@@ -9,16 +9,16 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.clients.client import ClientContext, ClientOptions
+    from adjourn.clients.hook_client import HookClient
     from adjourn.clients.hook_session import ClientCapabilities
     from adjourn.clients.person import client_of
     from adjourn.clients.proxies import as_client_names_it
-    from adjourn.clients.visitor import Visitor
 
 __all__ = [
     "ClientCapabilities",
     "ClientContext",
     "ClientOptions",
-    "Visitor",
+    "HookClient",
     "as_client_names_it",
     "client_of",
 ]
@@ -30,7 +30,7 @@ if not TYPE_CHECKING:
             "ClientCapabilities": "hook_session",
             "ClientContext": "client",
             "ClientOptions": "client",
-            "Visitor": "visitor",
+            "HookClient": "hook_client",
             "as_client_names_it": "proxies",
             "client_of": "person",
         },

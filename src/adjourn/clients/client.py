@@ -302,7 +302,7 @@ class ClientContext:
                 return session, session.admit(placed)
             except TaskSwitchedError:
                 continue
-        raise ConflictError("this client's task is being moved about", "call again")
+        raise ConflictError("the task switched repeatedly during this call", "retry")
 
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools. What changed is written down now, or before the next call of a session."""

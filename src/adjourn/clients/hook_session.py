@@ -1,10 +1,10 @@
-"""One call of a client that runs its tools itself, and asks before each by starting a process for that one answer.
+"""The session of a client that runs its tools itself, and starts a hook process before each call to have it decided on.
 
-Who sits on the task: not that process, which is gone before the call begins, but its client. All its visits are one
-session of a name that is worked out, not drawn, so that processes which start at once need not meet to share it.
+The client holds the task, not the hook process, which has exited before the call begins. All hook processes of one client
+share one session. Its id is derived, not random, so that processes which start at once agree on it.
 
-The session lives as long as the client's process where that is known, else for a lease's time after each visit. It
-never fences another holder, and a living one of another client keeps it out, as it does a proxy.
+The session lives as long as the client's process where that is known, else for the time of a lease after each hook. It
+never fences another holder, and a living session of another client keeps it out, as it does a proxy.
 
 What is written of an allowed call depends on whether the client says afterwards what came of it (`ClientCapabilities.settles`):
 
@@ -17,29 +17,28 @@ A call about which the client asks a person is counted when it is asked, since t
 repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`ClientCapabilities.asks`) the
 call is refused until it was approved elsewhere, and is not counted before.
 
-Owns: this sitting, and the facts of such calls. Must never: say that a call went well which nobody saw end.
+Owns: this session, and the facts of such calls. Must never: say that a call went well which nobody saw end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from adjourn.aex import Policy
 from adjourn.checkpoints import GuardedSession
-from adjourn.errors import HeldError, RefusedError
 from adjourn.log import digest, kinds, timestamp
 from adjourn.policy import Contract
 from adjourn.tasks import (
     APPROVAL_MILLISECONDS,
     LEASE_MILLISECONDS,
     SYSTEM,
-    AppendedEvent,
+    Admitted,
     Ask,
+    Batch,
     Block,
-    Builder,
     Decision,
     Fact,
     Forward,
@@ -47,15 +46,12 @@ from adjourn.tasks import (
     OnceClaim,
     OpenCall,
     RecordedAnswer,
+    SessionExpiredError,
     SessionIdentity,
     Task,
-    TaskSwitchedError,
     ToolRequest,
-    decide,
     idempotency,
     observed,
-    question,
-    refusal_event,
     usable_approval,
 )
 
@@ -72,20 +68,6 @@ class ClientCapabilities(NamedTuple):
 DEFAULT_CAPABILITIES = ClientCapabilities()
 
 
-class VisitedTask(Task):
-    """A task on which several processes open one and the same session: whoever comes second finds it open."""
-
-    def commit(self, build: Builder, **options: Any) -> list[AppendedEvent]:
-        def once(ledger: Ledger) -> list[Fact]:
-            return [fact for fact in build(ledger) if not _is_open(ledger, fact)]
-
-        return super().commit(once, **options)
-
-
-def _is_open(ledger: Ledger, fact: Fact) -> bool:
-    return isinstance(fact.data, kinds.SessionOpened) and fact.session in ledger.sessions
-
-
 class Decided(NamedTuple):
     """A decision, and the rule that allows the call where it may pass."""
 
@@ -93,74 +75,53 @@ class Decided(NamedTuple):
     rule: str
 
 
-class Visit:
-    """The session of all visits of one client on a task, as one of them sees it."""
+class HookSession(GuardedSession):
+    """The one session of all hook processes of one client on a task, as one of these processes sees it."""
 
     def __init__(
         self,
         task: Task,
         contract: Contract,
-        sitting: SessionIdentity,
+        identity: SessionIdentity,
         capabilities: ClientCapabilities = DEFAULT_CAPABILITIES,
     ) -> None:
-        self.task = task
-        self._capabilities = capabilities
-        self.policy: Policy = contract.policy
-        self._session = GuardedSession(
+        super().__init__(
             task,
             contract.policy,
-            sitting,
+            identity,
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),
         )
-        self._session.id = self.id = _name(task.ledger, sitting)
+        self.id = _session_id(task.ledger, identity)
+        self._capabilities = capabilities
+        self._call_name = ""
         self.notes: list[str] = []
-        """What is to be said about the checkpoints that were made."""
+        """Notes for the person about the checkpoints that were made."""
 
     def ask(self, call: ToolRequest, name: str = "") -> Decided:
-        """Decide on a call, which the client names, and write it down. Raises `HeldError`, `TaskSwitchedError`, `StoreError`."""
-        made: list[Decision] = []
-        changes: dict[str, str | None] = {}
+        """Decide on a call, which the client names, and write it down.
 
-        def build(ledger: Ledger) -> list[Fact]:
-            self._session.check_held(ledger)
-            over = list(self._over(ledger, call))
-            changes.clear()
-            changes.update(idempotency.keep(self.task, over, {}))
-            claim = idempotency.look_up(self.task, self.policy, ledger, call, changes)
-            paid = self._is_paid(ledger, call)
-            decision = decide(self.policy, ledger, call, now=self.task.clock(), spent=-paid, claim=claim)
-            made[:] = [decision]
-            call_id = f"{self.id}.{ledger.seq + 1}{_mark(name)}"
-            facts = [
-                *(Fact(ended, SYSTEM, self.id) for ended in over),
-                *self._facts(ledger, call, call_id, decision, claim, paid=paid),
-            ]
-            if claim is not None:
-                changes.update(self._claimed(claim, call_id, decision))
-            return facts
-
-        self._sit()
-        self.notes += self._session.checkpoint_before([call])
+        Raises `HeldError`, `TaskSwitchedError`, `StoreError`, and `IntegrityError` where the history was cut.
+        """
+        self.ensure_open()
+        self.notes += self.checkpoint_before([call])
+        self._call_name = name
         try:
-            self.task.commit(build, durable=call.effectful, refs=lambda _: changes)
-        except (HeldError, TaskSwitchedError):
-            raise
-        except RefusedError:  # given up for dead between two looks
-            self._sit()
-            self.task.commit(build, durable=call.effectful, refs=lambda _: changes)
-        return Decided(
-            made[0], str(self.policy.judge_call(call.tool, call.given, call.paths, call.matcher).rule)
-        )
+            [admitted] = self._admit([call], partial(self._settle_asked, call))
+        except SessionExpiredError:  # between two looks
+            self.ensure_open()
+            [admitted] = self._admit([call], partial(self._settle_asked, call))
+        verdict = self.policy.judge_call(call.tool, call.given, call.paths, call.matcher)
+        return Decided(admitted.decision, str(verdict.rule))
 
     def note(self, data: kinds.Data) -> None:
         """Write down what was decided without the rules."""
-        self._sit()
-        self._session.note(data)
+        self.ensure_open()
+        super().note(data)
 
-    def settle(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
+    def settle_named(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
-        mine = self._open()
+        mine = self._open_calls()
         late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
         found = next((one for one in (*mine, *late) if name and one.call.endswith(_mark(name))), None)
         found = found or next(
@@ -169,8 +130,8 @@ class Visit:
         if found is None:
             return False
         fact = msgspec.structs.replace(settled, call=found.call)
-        self._session.settle([fact])
-        self.notes += self._session.checkpoint_after_recorded(found.tool, _seq_of(found.call), fact)
+        self.settle([fact])
+        self.notes += self.checkpoint_after_recorded(found.tool, _seq_of(found.call), fact)
         return True
 
     def turn_over(self) -> None:
@@ -179,26 +140,26 @@ class Visit:
         A call that a person was asked about, and that is not settled by then, was not made.
         """
         ledger = self.task.ledger
-        self._session.settle(
+        self.settle(
             [
                 kinds.ToolSettled(call=one.call, outcome="error" if _is_asked(ledger, one) else "ok")
-                for one in self._open()
+                for one in self._open_calls()
             ]
         )
 
     def checkpoint(self, trigger: str) -> bool:
         """Make a checkpoint under the task's own name, if a call was made since the last one."""
         ledger = self.task.ledger
-        here = any(one.group == self._session.identity.group for one in ledger.sessions.values())
+        here = any(one.group == self.identity.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
         from adjourn.checkpoints import close_session  # noqa: PLC0415  # signing is not on the start path
 
-        sitting = self._session if self.id in ledger.sessions else None
+        sitting = self if self.id in ledger.sessions else None
         close_session.keep(
             self.task,
             trigger,
-            self._session.identity.root,
+            self.identity.root,
             budget=self.policy.budget,
             sitting=sitting,
             tell=self.notes.append,
@@ -210,68 +171,84 @@ class Visit:
         if self.id in self.task.ledger.sessions:
             from adjourn.checkpoints import close_session  # noqa: PLC0415  # as above
 
-            self._session.is_open = True
-            close_session.end(self._session, reason, self._session.identity.root, tell=self.notes.append)
+            self.is_open = True
+            close_session.end(self, reason, self.identity.root, tell=self.notes.append)
 
-    def _open(self) -> list[OpenCall]:
+    def _open_calls(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]
 
-    def _sit(self) -> None:
-        """Sit down if no earlier visit has, else keep the seat. Raises `HeldError` as `open` does."""
+    def ensure_open(self) -> None:
+        """Open the session unless an earlier hook has, else keep its lease. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
-            self._session.open()
+            self.open()
             return
-        self._session.is_open = True
+        self.is_open = True
         lease = self.task.store.ref(f"lease/{self.task.id}/{self.id}") or "0"
         if not lease.isdigit() or int(lease) < self.task.clock() + LEASE_MILLISECONDS // 2:
-            self._session.heartbeat()
+            self.heartbeat()
+
+    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
+        """The facts of an opening; none where another hook process has opened the session meanwhile."""
+        if self.id not in ledger.sessions:
+            yield from super()._opening(ledger, take_over=take_over)
 
     # --- the facts
 
-    def _facts(
-        self,
-        ledger: Ledger,
-        call: ToolRequest,
-        call_id: str,
-        decision: Decision,
-        claim: OnceClaim | None,
-        *,
-        paid: bool,
-    ) -> Iterator[Fact]:
-        actor, session = self._session.actor, self.id
-        if isinstance(decision, Block | RecordedAnswer):
-            yield Fact(_refusal(call, decision), actor, session)
+    def _settle_asked(self, call: ToolRequest, batch: Batch) -> None:
+        """Begin a batch: settle calls that need not be kept open any longer. A call that is paid for costs nothing."""
+        over = list(self._over(batch.ledger, call))
+        batch.refs.update(idempotency.keep(self.task, over, {}))
+        batch.facts += [Fact(ended, SYSTEM, self.id) for ended in over]
+        batch.spent = -self._is_paid(batch.ledger, call)
+
+    def _forward(
+        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None
+    ) -> Admitted:
+        call_id = self._allow(batch, call, decision, claim, uncounted=batch.spent < 0)
+        if not self._capabilities.settles:
+            batch.facts.append(Fact(self._ended(call_id), SYSTEM, self.id))
+        return Admitted(decision, call_id)
+
+    def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
+        """Add the question; where the client asks it, the call counts as made, since nobody tells what the person said."""
+        admitted = super()._ask(batch, call, decision, claim)
+        if self._capabilities.asks:
+            self._allow(batch, call, Forward(), claim, uncounted=False)
+        return admitted
+
+    def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
+        """Add that a call may not pass. A recorded answer cannot be handed out by a hook."""
+        if isinstance(decision, Block):
+            super()._refuse(batch, call, decision)
             return
-        if isinstance(decision, Ask):
-            _, required = question(call, decision, ledger.approvals.values(), self.task.clock())
-            if required is not None:
-                yield Fact(required, actor, session)
-            if not self._capabilities.asks:
-                return
-        passes = decision if isinstance(decision, Forward) else Forward()
-        if passes.observed is not None:
-            yield Fact(observed(call, passes.observed), SYSTEM, session)
+        denied = kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
+        batch.facts.append(Fact(denied, self.actor, self.id))
+
+    def _allow(
+        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None, *, uncounted: bool
+    ) -> str:
+        """Add the intent of a call; returns its id. Its claim is open until the call is settled, or done at once if nobody
+        will see its end.
+        """
+        call_id = f"{self.id}.{batch.ledger.seq + 1}{_mark(self._call_name)}"
+        if decision.observed is not None:
+            batch.facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
         allowed = kinds.ToolAllowed(
-            approval=passes.approval,
+            approval=decision.approval,
             arguments=call.arguments,
             call=call_id,
             digest=call.digest,
             effectful=call.effectful and self._capabilities.settles,
-            limits=list(passes.limits),
+            limits=list(decision.limits),
             once=claim.key if claim is not None else "",
             tool=call.tool,
-            uncounted=paid and passes is decision,
+            uncounted=uncounted,
         )
-        yield Fact(allowed, actor, session)
-        if passes is decision and not self._capabilities.settles:
-            yield Fact(self._ended(call_id), SYSTEM, session)
-
-    def _claimed(self, claim: OnceClaim, call_id: str, decision: Decision) -> dict[str, str | None]:
-        """What a call makes of its claim: it is open until the call is settled, or done at once if nobody will see its end."""
-        if not isinstance(decision, Forward) and not (isinstance(decision, Ask) and self._capabilities.asks):
-            return {}
-        done = "" if self._capabilities.settles else f" {idempotency.DONE}"
-        return idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}")
+        batch.facts.append(Fact(allowed, self.actor, self.id))
+        if claim is not None:
+            done = "" if self._capabilities.settles else f" {idempotency.DONE}"
+            batch.refs.update(idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}"))
+        return call_id
 
     def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
@@ -312,14 +289,7 @@ def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     return any((one.tool, one.digest) == (call.tool, call.digest) for one in ledger.approvals.values())
 
 
-def _refusal(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.Data:
-    """That a call was not let through. A recorded answer cannot be handed out here."""
-    if isinstance(decision, RecordedAnswer):
-        return kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
-    return refusal_event(call, decision)
-
-
-def _name(ledger: Ledger, sitting: SessionIdentity) -> str:
+def _session_id(ledger: Ledger, sitting: SessionIdentity) -> str:
     """The session's id: the same for all visits, and another one once it was fenced off."""
     number = 0
     while True:

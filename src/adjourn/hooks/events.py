@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from adjourn import handover
-from adjourn.clients import Visitor
+from adjourn.clients import HookClient
 from adjourn.errors import IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
-from adjourn.hooks.gate import call_of, is_left_to_proxy
+from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
-from adjourn.hooks.visits import visitor_of
 from adjourn.log import digest, kinds
 from adjourn.policy import read_contract
 
@@ -23,24 +22,24 @@ COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of the checkpoints made here; at the end of a session it is the client's own reason."""
 
 
-def _visitor(options: dict[str, str], root: str) -> Visitor:
-    return visitor_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
+def _client(options: dict[str, str], root: str) -> HookClient:
+    return client_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
 
 
 def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
     """The brief, if work waits here; or that its history was changed."""
     del request
-    visitor = _visitor(options, root)
+    client = _client(options, root)
     servers = proxied_in(options)
     if servers:
-        visitor.claim()
-    visit = visitor.visit()
+        client.claim()
+    session = client.session()
     try:
-        visit.task.check_history()
+        session.task.check_history()
     except IntegrityError as error:
         return str(error)
-    session = handover.NewSession(visit.task.id, visit.policy.budget, servers)
-    return handover.brief_new_session(visitor.context, session)
+    new = handover.NewSession(session.task.id, session.policy.budget, servers)
+    return handover.brief_new_session(client.context, new)
 
 
 def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], HookRequest, str], str]:
@@ -49,19 +48,19 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Ho
     def settle(options: dict[str, str], request: HookRequest, root: str) -> str:
         if not options["--settle"]:
             return ""  # it is settled already
-        visitor = _visitor(options, root)
-        if is_left_to_proxy(visitor, options, *claude_code.mcp_tool(request.tool_name)):
+        client = _client(options, root)
+        if is_left_to_proxy(client, options, *claude_code.mcp_tool(request.tool_name)):
             return ""  # the proxy does it
-        visit = visitor.visit()
+        session = client.session()
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
             call="",
             milliseconds=_milliseconds(request.duration_ms),
             outcome="no-answer" if request.is_interrupt is True else outcome,
         )
-        if visit.settle(call_of(request), request.tool_use_id, settled):
-            visitor.keep(visit)
-        return "\n".join(visit.notes)
+        if session.settle_named(call_of(request), request.tool_use_id, settled):
+            client.keep(session)
+        return "\n".join(session.notes)
 
     return settle
 
@@ -72,24 +71,24 @@ def _milliseconds(value: Any) -> int:
 
 def _compacts(options: dict[str, str], request: HookRequest, root: str) -> str:
     del request
-    visit = _visitor(options, root).visit()
-    visit.checkpoint(COMPACTION)
-    return "\n".join(visit.notes)
+    session = _client(options, root).session()
+    session.checkpoint(COMPACTION)
+    return "\n".join(session.notes)
 
 
 def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> str:
-    visit = _visitor(options, root).visit()
+    session = _client(options, root).session()
     if not request.background_tasks:  # what runs on in the background may still be cut off
-        visit.turn_over()
-    visit.checkpoint(TURN)
-    return "\n".join(visit.notes)
+        session.turn_over()
+    session.checkpoint(TURN)
+    return "\n".join(session.notes)
 
 
 def _over(options: dict[str, str], request: HookRequest, root: str) -> str:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
-    visit = _visitor(options, root).visit()
-    visit.end(f"client-{reason[:40]}")
-    return "\n".join(visit.notes)
+    session = _client(options, root).session()
+    session.end(f"client-{reason[:40]}")
+    return "\n".join(session.notes)
 
 
 HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {

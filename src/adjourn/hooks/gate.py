@@ -5,16 +5,24 @@ Owns: the order of a decision, the reasons it gives. Must never: allow what coul
 
 from __future__ import annotations
 
+import os
 import sys
 
-from adjourn.clients import Visitor
+from adjourn.clients import ClientCapabilities, ClientOptions, HookClient
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.hooks.options import proxied_in
-from adjourn.hooks.visits import visitor_of
+from adjourn.host import process
 from adjourn.log import kinds
-from adjourn.policy import READING_VERBS, BrokenContractError, arguments_digest, meta_tool, read_contract
+from adjourn.policy import (
+    READING_VERBS,
+    BrokenContractError,
+    Contract,
+    arguments_digest,
+    meta_tool,
+    read_contract,
+)
 from adjourn.policy.protected import places_of, protected_path, reason_for
 from adjourn.tasks import Ask, Block, Forward, ToolRequest
 from adjourn.text import preview
@@ -32,22 +40,40 @@ def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
         if options["--allow-no-policy"] and all(finding.code == "AEX135" for finding in error.findings):
             return _unwritten(root, tool, request)
         return Answer("deny", _findings(error))
-    visitor = visitor_of(options, contract, root)
+    hook_client = client_of(options, contract, root)
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
-    if is_left_to_proxy(visitor, options, server, proxied_tool):
+    if is_left_to_proxy(hook_client, options, server, proxied_tool):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
         return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
-    answer = _by_rules(visitor, tool, request, can_ask=options["--client"] != CODEX)
-    return answer._replace(note="\n".join(visitor.notes))
+    answer = _by_rules(hook_client, tool, request, can_ask=options["--client"] != CODEX)
+    return answer._replace(note="\n".join(hook_client.notes))
 
 
-def is_left_to_proxy(visitor: Visitor, options: dict[str, str], server: str, tool: str) -> bool:
+def client_of(options: dict[str, str], contract: Contract, root: str) -> HookClient:
+    """The client that this hook answers, as the options and the environment tell."""
+    client = options["--client"]
+    client_options = ClientOptions(
+        root=root, contract=contract, store=options["--store"], task=options["--task"]
+    )
+    capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
+    return HookClient(client_options, client, _process_of_client(client), capabilities)
+
+
+def _process_of_client(client: str) -> int:
+    """The client's process, 0 where nothing tells. Claude Code says it; Codex is known by its program's name."""
+    if client == CODEX:
+        return next((one.pid for one in process.ancestors() if process.program(one.pid) == CODEX), 0)
+    named = os.environ.get("CLAUDE_PID", "")
+    return int(named) if named.isdecimal() and named.isascii() else 0
+
+
+def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: str, tool: str) -> bool:
     """Whether a living proxy of the client decides on an MCP server's tool.
 
     The server must be said to stand behind one. That proves nothing, since anybody can choose a server's name: the proxy
     must have listed the very tool, too.
     """
-    return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and visitor.is_listed(tool)
+    return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and hook_client.is_listed(tool)
 
 
 def call_of(request: HookRequest) -> ToolRequest:
@@ -63,16 +89,16 @@ def call_of(request: HookRequest) -> ToolRequest:
     )
 
 
-def _by_rules(visitor: Visitor, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
-    context, call = visitor.context, call_of(request)
+def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
+    context, call = hook_client.context, call_of(request)
     try:
         reads = not call.effectful
         if place := protected_path(
             call.given, context.places, request.cwd, tool=request.tool_name, reads=reads
         ):
-            visitor.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
+            hook_client.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
             return _protected(tool, place)
-        decision, rule = visitor.ask(call, request.cwd, request.tool_use_id)
+        decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id)
     except BrokenContractError as error:
         return Answer("deny", _findings(error))
     except RefusedError as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.idempotency import MAX_ANSWER
     from adjourn.tasks.lease import (
         LEASE_MILLISECONDS,
+        SessionExpiredError,
         SessionIdentity,
         TaskSwitchedError,
         describe_holder,
@@ -36,7 +37,15 @@ if TYPE_CHECKING:
     from adjourn.tasks.ledger import AT_SHARE, Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
     from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, method_refusal, rule_name
     from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_turn
-    from adjourn.tasks.session import MAX_SHOWN_TOOL, Admitted, Session, observed, question, refusal_event
+    from adjourn.tasks.session import (
+        MAX_SHOWN_TOOL,
+        Admitted,
+        Batch,
+        Session,
+        observed,
+        question,
+        refusal_event,
+    )
     from adjourn.tasks.task import (
         SYSTEM,
         AppendedEvent,
@@ -64,6 +73,7 @@ __all__ = [
     "AppendedEvent",
     "Approval",
     "Ask",
+    "Batch",
     "Block",
     "Builder",
     "Continue",
@@ -78,6 +88,7 @@ __all__ = [
     "PermanentConflictError",
     "RecordedAnswer",
     "Session",
+    "SessionExpiredError",
     "SessionIdentity",
     "Stopped",
     "Task",
@@ -121,6 +132,7 @@ if not TYPE_CHECKING:
             "AppendedEvent": "task",
             "Approval": "ledger",
             "Ask": "decision",
+            "Batch": "session",
             "Block": "decision",
             "Builder": "task",
             "Continue": "decision",
@@ -141,6 +153,7 @@ if not TYPE_CHECKING:
             "RecordedAnswer": "decision",
             "SYSTEM": "task",
             "Session": "session",
+            "SessionExpiredError": "lease",
             "SessionIdentity": "lease",
             "Stopped": "what_if",
             "Task": "task",

@@ -5,9 +5,11 @@ Owns: the facts of each call. Must never: speak MCP, or keep anything that the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError
@@ -43,6 +45,23 @@ class Admitted(NamedTuple):
     decision: Decision
     call: str = ""
     approval: Approval | None = None
+
+
+class Batch(msgspec.Struct):
+    """Calls that are decided on together, at `ledger`: the facts and refs that are to be written of them.
+
+    `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
+    `taken` the approvals and paused calls that they use up.
+    """
+
+    ledger: Ledger
+    now: int
+    refs: dict[str, str | None]
+    facts: list[Fact] = []
+    asked: list[Approval] = []
+    spent: int = 0
+    counted: dict[str, int] = {}
+    taken: set[str] = set()
 
 
 class Session(TaskLease):
@@ -85,7 +104,10 @@ class Session(TaskLease):
                 self.open()
                 return self._admit(calls)
 
-    def _admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
+    def _admit(
+        self, calls: Sequence[ToolRequest], prepare: Callable[[Batch], None] | None = None
+    ) -> list[Admitted]:
+        """Decide on calls at one ledger and write what that comes to. `prepare` may add to a batch before its first call."""
         result: list[Admitted] = []
         changes: dict[str, str | None] = {}
         first = self._calls
@@ -93,78 +115,73 @@ class Session(TaskLease):
         def build(ledger: Ledger) -> list[Fact]:
             self.check_held(ledger)
             result.clear()
-            self._calls = first
-            facts: list[Fact] = []
-            now = self.task.clock()
-            spent = 0
-            counted: dict[str, int] = {}
-            taken: set[str] = set()
-            asked: list[Approval] = []
             changes.clear()
+            self._calls = first
+            batch = Batch(ledger=ledger, now=self.task.clock(), refs=changes)
+            if prepare is not None:
+                prepare(batch)
             for call in calls:
                 claim = idempotency.look_up(self.task, self.policy, ledger, call, changes)
                 decision = decide(
                     self.policy,
                     ledger,
                     call,
-                    now=now,
-                    spent=spent,
-                    counted=counted,
+                    now=batch.now,
+                    spent=batch.spent,
+                    counted=batch.counted,
                     auto_confirm=self._auto_confirm,
                     claim=claim,
                 )
-                if (token := _token(decision)) and token in taken:
+                goes_on = decision.call if isinstance(decision, Continue) else ""
+                used = decision.approval if isinstance(decision, Forward) else goes_on
+                if used and used in batch.taken:
                     decision = _busy(call)
-                taken.add(token)
+                batch.taken.add(used)
                 if isinstance(decision, Forward):
-                    self._calls += 1
-                    admitted = Admitted(decision, f"{self.id}.{self._calls}")
-                    self._learn(facts, ledger, call)
-                    self._intend(facts, call, decision, admitted.call, claim)
-                    spent += not call.named_only
+                    admitted = self._forward(batch, call, decision, claim)
+                    batch.spent += not call.named_only
                     for limit in decision.limits:
-                        counted[limit] = counted.get(limit, 0) + 1
-                    if claim is not None:
-                        changes.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
+                        batch.counted[limit] = batch.counted.get(limit, 0) + 1
                 elif isinstance(decision, Continue):
                     admitted = Admitted(decision, decision.call)
-                    self._go_on(facts, call, decision)
+                    self._continue(batch, call, decision)
                 elif isinstance(decision, Ask):
-                    self._learn(facts, ledger, call)
-                    known = (*ledger.approvals.values(), *asked)
-                    approval, required = question(call, decision, known, now)
-                    admitted = Admitted(decision, approval=approval)
-                    if required is not None:
-                        asked.append(approval)
-                        facts.append(Fact(required, self.actor, self.id))
+                    admitted = self._ask(batch, call, decision, claim)
                 else:
                     admitted = Admitted(decision)
-                    facts.append(Fact(refusal_event(call, decision), self.actor, self.id))
+                    self._refuse(batch, call, decision)
                 result.append(admitted)
-            return facts
+            return batch.facts
 
         self.task.commit(build, durable=any(call.effectful for call in calls), refs=lambda _: changes)
         return result
 
-    def _learn(self, facts: list[Fact], ledger: Ledger, call: ToolRequest) -> None:
+    def _learn(self, batch: Batch, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
-        told = call.definition and listed_as(ledger, call.server, call.tool, call.definition)
-        if told and all(fact.data != told for fact in facts):
-            facts.append(Fact(told, SYSTEM, self.id))
+        told = call.definition and listed_as(batch.ledger, call.server, call.tool, call.definition)
+        if told and all(fact.data != told for fact in batch.facts):
+            batch.facts.append(Fact(told, SYSTEM, self.id))
 
-    def _intend(
-        self, facts: list[Fact], call: ToolRequest, decision: Forward, call_id: str, claim: OnceClaim | None
-    ) -> None:
+    def _forward(
+        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None
+    ) -> Admitted:
+        """Add the intent of a call that may pass."""
+        self._calls += 1
+        admitted = Admitted(decision, f"{self.id}.{self._calls}")
+        facts = batch.facts
+        self._learn(batch, call)
         if decision.auto:
             facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
         if decision.observed is not None:
             facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+        if claim is not None:
+            batch.refs.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
         if call.named_only and not decision.approval and not decision.auto:
-            return  # nothing named it: it is not gated, and leaves no trace
+            return admitted  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
             approval=decision.approval,
             arguments=call.arguments if call.effectful else "",
-            call=call_id,
+            call=admitted.call,
             digest=call.digest,
             effectful=call.effectful and not call.named_only,
             limits=list(decision.limits),
@@ -174,12 +191,27 @@ class Session(TaskLease):
             uncounted=call.named_only,
         )
         facts.append(Fact(allowed, self.actor, self.id))
+        return admitted
 
-    def _go_on(self, facts: list[Fact], call: ToolRequest, decision: Continue) -> None:
+    def _continue(self, batch: Batch, call: ToolRequest, decision: Continue) -> None:
         if decision.observed is not None:
-            facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+            batch.facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
         continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
-        facts.append(Fact(continued, self.actor, self.id))
+        batch.facts.append(Fact(continued, self.actor, self.id))
+
+    def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
+        """Add the question to a person, unless it is open already."""
+        del claim  # nothing is claimed before the answer
+        self._learn(batch, call)
+        known = (*batch.ledger.approvals.values(), *batch.asked)
+        approval, required = question(call, decision, known, batch.now)
+        if required is not None:
+            batch.asked.append(approval)
+            batch.facts.append(Fact(required, self.actor, self.id))
+        return Admitted(decision, approval=approval)
+
+    def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
+        batch.facts.append(Fact(refusal_event(call, decision), self.actor, self.id))
 
     def settle(
         self,
@@ -319,13 +351,6 @@ def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds
     return kinds.PolicyObserved(
         decision="replay", reason=f"call {decision.call} had this effect", tool=call.tool
     )
-
-
-def _token(decision: Decision) -> str:
-    """The approval or the paused call that a decision uses up."""
-    if isinstance(decision, Forward):
-        return decision.approval
-    return decision.call if isinstance(decision, Continue) else ""
 
 
 def _busy(call: ToolRequest) -> Block:

@@ -1,7 +1,7 @@
-"""A process that a client starts for one answer: who that client is, which task it works on, what is left behind.
+"""A hook process, which a client starts for one answer: who that client is, which task it works on, what is left behind.
 
-- A client whose proxies work here is found among the processes that this one descends from: its visits belong to its
-  group, go to its task, and count against the same budget.
+- A client whose proxies work here is found among the processes that this one descends from: its hooks belong to its
+  group, work on its task, and count against the same budget.
 - Otherwise the task is the workspace's, whoever asks, and under whatever name: one budget for all of them, which no new
   session and no new process begins anew. `--task` names another.
 
@@ -15,21 +15,21 @@ from collections.abc import Mapping
 import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext, ClientOptions
-from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, Visit, VisitedTask
+from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import Process, group_of, process
 from adjourn.log import digest, kinds
 from adjourn.policy import call_paths, for_task
 from adjourn.store import Store
-from adjourn.tasks import SessionIdentity, TaskSwitchedError, ToolRequest
+from adjourn.tasks import SessionIdentity, Task, TaskSwitchedError, ToolRequest
 
 FOLD_EVERY = 64
-"""Events between two cached folds. Each visit loads the task anew, so fewer than between those of a session that stays."""
-MAX_EVENTS_OF_VISIT = 6
+"""Events between two cached folds. Each hook loads the task anew, so fewer than between those of a session that stays."""
+MAX_EVENTS_OF_HOOK = 6
 
 
-class Visitor:
+class HookClient:
     """A process that was started for one answer. Opens the store when it is first needed."""
 
     def __init__(
@@ -69,33 +69,35 @@ class Visitor:
         Raises `HeldError` or another `RefusedError`, `StoreError`.
         """
         for _ in range(MAX_MOVES):
-            visit = self.visit()
-            leads_to = call_paths(visit.policy, call.tool, call.given, self._options.root, working_directory)
+            session = self.session()
+            leads_to = call_paths(
+                session.policy, call.tool, call.given, self._options.root, working_directory
+            )
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
-                decided = visit.ask(placed, name)
+                decided = session.ask(placed, name)
             except TaskSwitchedError:
                 self.context.close("moved")
                 self.context = ClientContext(self._options)
                 continue
-            self.notes += visit.notes
-            self.keep(visit)
+            self.notes += session.notes
+            self.keep(session)
             return decided
-        raise ConflictError("this client's task is being moved about", "call again")
+        raise ConflictError("the task switched repeatedly during this call", "retry")
 
     def note(self, data: kinds.Data) -> None:
         """Write down what was decided without the rules."""
-        visit = self.visit()
-        visit.note(data)
-        self.keep(visit)
+        session = self.session()
+        session.note(data)
+        self.keep(session)
 
-    def visit(self) -> Visit:
-        """The task, and as whom to sit there."""
+    def session(self) -> HookSession:
+        """The client's session on its task. It may not be open yet."""
         context, own = self.context, self._options.task
         workspace = f"workspace/{digest(self._options.root.encode())[:8]}"
         group, shared = _proxied(context.store, self._groups)
         context.join(group or workspace)
-        task = VisitedTask(
+        task = Task(
             context.store, own or shared or context.task_id(), clock=context.clock, secret=context.secret
         )
         if own and not group:
@@ -105,13 +107,13 @@ class Visitor:
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
         sitting = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
         contract = for_task(self._options.contract, context.store, task.ledger.contract)
-        return Visit(task, contract, sitting, self._capabilities)
+        return HookSession(task, contract, sitting, self._capabilities)
 
-    def keep(self, visit: Visit) -> None:
-        """Keep the head, and now and then leave things so that the next visits load little: a cached fold, and a log that was copied."""
-        visit.task.keep_head()
-        if visit.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_VISIT:
-            visit.task.fold()
+    def keep(self, session: HookSession) -> None:
+        """Keep the head, and now and then leave things so that the next hooks load little: a cached fold, and a log that was copied."""
+        session.task.keep_head()
+        if session.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_HOOK:
+            session.task.fold()
             self.context.close("")
 
 

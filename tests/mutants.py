@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import os
 import random
 import shutil
@@ -30,64 +29,38 @@ OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }  # fmt: skip
 
 
-def changed(node: ast.AST) -> ast.AST | None:
-    """The node with its comparison, connective, constant or returned value changed; None where there is nothing to change."""
-    other = copy.deepcopy(node)
-    if isinstance(other, ast.Compare):
-        other.ops[0] = OTHER[type(other.ops[0])]()
-    elif isinstance(other, ast.BoolOp):
-        other.op = ast.Or() if isinstance(other.op, ast.And) else ast.And()
-    elif isinstance(other, ast.Constant) and isinstance(other.value, bool):
-        other.value = not other.value
-    elif isinstance(other, ast.Constant) and isinstance(other.value, int):
-        other.value += 1
-    elif (
-        isinstance(other, ast.Return)
-        and other.value is not None
-        and not isinstance(other.value, ast.Constant)
-    ):
-        other.value = ast.Constant(None)
+def change(node: ast.AST) -> bool:
+    """Change a comparison, connective, constant or returned value in place. False where there is nothing to change."""
+    if isinstance(node, ast.Compare):
+        node.ops[0] = OTHER[type(node.ops[0])]()
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        node.value = not node.value
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        node.value += 1
+    elif isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
+        node.value = ast.Constant(None)
     else:
-        return None
-    return other
+        return False
+    return True
 
 
 def mutants(text: str) -> Iterator[tuple[int, str, str]]:
     """(line, the code before, the whole text after) of each change inside a function."""
     tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
     inside = {
         child
-        for function in ast.walk(tree)
+        for function in nodes
         if isinstance(function, ast.FunctionDef)
         for statement in function.body
         for child in ast.walk(statement)
     }
-    for node in [node for node in ast.walk(tree) if node in inside]:
-        other = changed(node)
-        if other is not None:
-            yield getattr(node, "lineno", 0), ast.unparse(node), ast.unparse(_with(tree, node, other))
-
-
-def _with(tree: ast.Module, node: ast.AST, other: ast.AST) -> ast.Module:
-    class Swap(ast.NodeTransformer):
-        def visit(self, visited: ast.AST) -> ast.AST:
-            return other if visited is node else _rebuilt(self, visited)
-
-    made: ast.Module = Swap().visit(tree)
-    return ast.fix_missing_locations(made)
-
-
-def _rebuilt(swap: ast.NodeTransformer, node: ast.AST) -> ast.AST:
-    """A copy of the node's own level, so that the tree that was read stays as it was."""
-    return swap.generic_visit(copy.copy(_own_lists(node)))
-
-
-def _own_lists(node: ast.AST) -> ast.AST:
-    other = copy.copy(node)
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            setattr(other, name, list(value))
-    return other
+    for number, node in enumerate(nodes):
+        other = ast.parse(text)
+        if node in inside and change(list(ast.walk(other))[number]):
+            yield getattr(node, "lineno", 0), ast.unparse(node), ast.unparse(ast.fix_missing_locations(other))
 
 
 def passes(source: Path, tests: str) -> bool:
@@ -125,6 +98,9 @@ def main() -> int:
             target = source / Path(module).relative_to("src")
             tests = named or f"tests/unit/{target.relative_to(source / 'adjourn').parts[0]}"
             text = target.read_text(encoding="utf-8")
+            target.write_text(
+                ast.unparse(ast.parse(text)), encoding="utf-8"
+            )  # without comments, as each change is
             if not passes(source, tests):
                 print(f"{module}: {tests} fail without any change")
                 return 2

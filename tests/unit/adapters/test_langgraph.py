@@ -129,7 +129,7 @@ def test_branches_and_loops_are_nodes_and_edges() -> None:
 
 
 def test_ids_are_unique_and_plain() -> None:
-    """Also where names repeat, look like made-up ones, or have dots."""
+    """Node ids are unique and plain, even where names repeat, look like generated ones, or have dots."""
     lines = ["do a.b() -> x", "do a.b() -> x", "do a.b() -> x.y", "do a.b() -> x-2", "do a.b() -> __end__"]
     ids = list(planned(*lines, "return x")["nodes"])
     assert ids == ["x", "x-2", "x-y", "x-2-2", "__end__-2", "return-6"]
@@ -200,7 +200,7 @@ def _living(steps: list[Statement]) -> int:
 @given(programs)
 @settings(max_examples=150, deadline=None)
 def test_every_node_is_reached_and_every_edge_leads_to_one(lines: list[str]) -> None:
-    """Whatever the program: and each step that may run has its node, each node as many edges as its kind says."""
+    """In the plan of any program each step that may run has its node, and each node as many edges as its kind says."""
     text = "\n".join(["task work v0", 'goal "do it"', "use *", *lines, ""])
     document = examine(text, "task.aex")
     found = plan(document)
@@ -213,7 +213,7 @@ def test_every_node_is_reached_and_every_edge_leads_to_one(lines: list[str]) -> 
 @given(contract_documents)
 @settings(max_examples=150, deadline=None)
 def test_any_text_has_a_plan_or_findings(text: str) -> None:
-    """Nothing else comes of it; the plan of what has one is whole."""
+    """Any text gives either a complete plan or findings."""
     try:
         found = plan(examine(f'task t v0\ngoal "x"\nreturn 1\n{text}', "t.aex"))
     except (BrokenContractError, UsageError):
@@ -246,7 +246,7 @@ def test_a_loop_takes_as_many_turns_as_there_are_items(bench: Bench, turns: int)
 
 
 def test_nested_branches_and_loops(bench: Bench) -> None:
-    """Each row's cells, under two conditions."""
+    """Nested branches and loops visit each row's cells under two conditions."""
     built = made(
         bench,
         "need rows: list[json]",
@@ -312,7 +312,7 @@ _NUMBERS = count()
 def test_a_graph_does_what_a_run_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], inputs: dict[str, Any]
 ) -> None:
-    """The same events in the same order, the same output or reason; over edges of the plan."""
+    """A graph emits the events of a run in the same order, with the same output or reason, over edges of the plan."""
     bench = Bench(tmp_path / str(next(_NUMBERS)), monkeypatch)
     outcome = bench.run(*lines, inputs=inputs, task="", auto_confirm=True)
     expected = list(bench.events)
@@ -404,7 +404,7 @@ def test_a_question_is_asked_and_waits(bench: Bench) -> None:
 
 
 def test_a_person_of_the_caller_is_asked(bench: Bench) -> None:
-    """`ask` gets the question, as in a run."""
+    """The caller's `ask` gets the question, as in a run."""
     bench.says = False
     with pytest.raises(BlockedError):
         made(bench, "confirm before note.add", "do note.add(n=1)", "return 1", ask=bench._person).invoke({})
@@ -413,7 +413,7 @@ def test_a_person_of_the_caller_is_asked(bench: Bench) -> None:
 
 
 def test_inputs_are_checked_before_anything(bench: Bench) -> None:
-    """No task is made."""
+    """All wrong inputs are reported, and no task is made."""
     from adjourn.runs.start import InputsError  # noqa: PLC0415
 
     with pytest.raises(InputsError):
@@ -544,7 +544,7 @@ def test_a_run_that_is_over_is_not_run_again(bench: Bench) -> None:
 
 
 def test_a_contract_that_changed_is_not_run(bench: Bench) -> None:
-    """The graph would not be its graph."""
+    """A graph refuses a contract that changed since the graph was built."""
     built = made(bench, "do note.add(n=1)", "return 1")
     bench.contract("return 1")
     with pytest.raises(InvalidError, match="make the graph again"):

@@ -31,12 +31,12 @@ def test_the_riskiest_word_decides(request_: str, mode: str) -> None:
 
 @given(st.text())
 def test_any_text_gets_a_mode_and_a_reason(request_: str) -> None:
-    """No text is too odd."""
+    """The classifier gives a mode and a reason for any text."""
     told = classify(request_)
     assert told.mode in {"contract_required", "contract_recommended", "exploratory"}
     assert told.reason
 
 
 def test_the_reason_names_the_word() -> None:
-    """So that a person sees why."""
+    """The reason names the word that decided, so that a person sees why."""
     assert '"deploy"' in classify("please deploy").reason

@@ -98,7 +98,7 @@ def test_a_base_that_is_reached_through_a_link_or_is_no_file_is_refused(root: Pa
 
 
 def test_a_policy_of_the_workspace_extends_nothing_outside_of_it(root: Path) -> None:
-    """Neither by dots nor by an absolute path."""
+    """A workspace policy cannot extend a file outside the workspace, by dots or by an absolute path."""
     outside = root.parent / "away" / "base.json"
     outside.write_text('{"allow": ["*"]}')
     for base in (str(outside), "../away/base.json"):

@@ -78,7 +78,7 @@ def test_what_the_grammar_makes_is_read_without_an_error(text: str) -> None:
 def test_what_is_made_of_it_by_accident_is_read_or_reported(
     text: str, changes: list[tuple[int, int, str]]
 ) -> None:
-    """Nothing raises, and every byte is kept."""
+    """Parsing a mutilated text never raises and keeps every byte."""
     text = strategies.mutated(laid_out(text), changes)
     assert unparse(examine(text).tree) == text
 

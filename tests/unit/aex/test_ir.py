@@ -149,7 +149,7 @@ def test_examples_fit_the_schema(path: Path) -> None:
 @given(strategies.contract_texts)
 @settings(max_examples=200, deadline=None)
 def test_every_representation_fits_the_schema(text: str) -> None:
-    """Whatever compiles fits, and reads back as what it was."""
+    """Every compiled representation fits the schema and reads back as what it was."""
     for head in ("", 'task t v0\ngoal "g"\nuse *\n', 'task t v1\ngoal "g"\nuse *\n'):
         document = examine(head + text + "\nreturn 1")
         if all(found.severity != "error" for found in document.findings):

@@ -101,7 +101,7 @@ def test_scopes_stay_scopes(root: Path) -> None:
 
 @pytest.mark.parametrize(("calls", "budget"), [(0, 0), (7, 7), (7.9, 7), (1e3, 1000)])
 def test_a_budget_is_whole_calls(root: Path, calls: float, budget: int) -> None:
-    """Fractions are rounded down."""
+    """A fractional budget is rounded down to whole calls."""
     assert policy_of(root, {"allow": ["*"], "budget": {"calls": calls}}).budget == budget
 
 
@@ -155,7 +155,7 @@ def test_a_pattern_that_names_nothing_is_an_error(root: Path) -> None:
 
 
 def test_a_budget_that_is_not_counted_is_a_warning(root: Path) -> None:
-    """Only calls are counted."""
+    """A budget of anything but calls is a warning, because only calls are counted."""
     path = write(root / "p.json", {"allow": ["*"], "budget": {"dollars": 5}})
     policy, findings = read_json_policy(str(path), str(root))
     assert (policy.budget, [finding.code for finding in findings]) == (None, ["AEX046"])
@@ -244,14 +244,14 @@ def test_each_base_is_validated(root: Path) -> None:
 
 
 def test_a_base_that_is_not_there_is_an_error(root: Path) -> None:
-    """And a folder or a pipe is no base."""
+    """A missing base is an error, and so is a base that is a folder or a pipe."""
     (root / "folder.json").mkdir()
     for base in ("none.json", "folder.json", "."):
         assert errors(root, {"extends": base, "allow": ["*"]})[0][0] in ("AEX130", "AEX161")
 
 
 def test_a_base_of_a_policy_in_the_workspace_stays_in_it(root: Path, tmp_path: Path) -> None:
-    """Neither by dots, nor by an absolute path, nor by a link to a file, nor by a link to a folder."""
+    """A base outside the workspace is refused, whether named by dots, by an absolute path, or by a link to a file or folder."""
     write(tmp_path / "outside" / "base.json", {"allow": ["*"]})
     (root / "link.json").symlink_to(tmp_path / "outside" / "base.json")
     (root / "folder").symlink_to(tmp_path / "outside")
@@ -323,7 +323,7 @@ LAYERS = st.lists(
 def test_any_chain_composes_as_published(
     root: Path, layers: list[dict[str, Any]], inline: list[bool]
 ) -> None:
-    """Whatever is inline and whatever in files: unions in order, bases first, and the least budget."""
+    """Any chain of inline and file bases composes as published: unions in order, bases first, and the least budget."""
     base: dict[str, Any] | str | None = None
     for number, layer in enumerate(layers):
         whole = layer | ({} if base is None else {"extends": base})
@@ -359,7 +359,7 @@ def test_schema_and_reader_agree(root: Path, value: Any) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(text=st.text(max_size=60) | st.text('{}[]",:\\ \nae', max_size=60))
 def test_any_text_is_a_policy_or_has_findings(root: Path, text: str) -> None:
-    """Reading never crashes."""
+    """Reading any text gives a policy or findings and never crashes."""
     path = root / "p.json"
     path.write_text(text, "utf-8", errors="replace")
     policy, findings = read_json_policy(str(path), str(root))
@@ -370,12 +370,12 @@ def test_any_text_is_a_policy_or_has_findings(root: Path, text: str) -> None:
 
 
 def test_the_schema_is_not_stale() -> None:
-    """The file is what the types say now."""
+    """The schema file is what the types say now."""
     again = "run: python -m adjourn.aex.json_policy > spec/json-policy.schema.json"
     assert json.loads(SCHEMA.read_text("utf-8")) == json_policy.schema(), again
 
 
 def test_the_schema_is_one_and_takes_the_sample() -> None:
-    """It is a valid schema of its draft."""
+    """The schema is valid for its draft and accepts the sample."""
     jsonschema.Draft202012Validator.check_schema(json_policy.schema())
     jsonschema.validate(json.loads(SAMPLE_JSON_POLICY), json_policy.schema())

@@ -57,7 +57,7 @@ def test_a_command_names_the_place_the_title_and_the_remedy() -> None:
 
 @given(findings)
 def test_no_text_gets_out_of_its_command(found: Finding) -> None:
-    """Whatever a message, a remedy or a path holds, it is one line, one command, and read back as it was."""
+    """Any message, remedy or path stays one line and one command, and reads back as it was."""
     [command] = github([found])
     assert command.isprintable()
     name, properties, message = read(command)

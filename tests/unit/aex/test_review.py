@@ -146,7 +146,7 @@ def test_d29_what_runs_under_a_policy_is_permitted_by_the_merge(
 
 
 def test_d45_one_validator(tmp_path: Path) -> None:
-    """Whatever `check` refuses, the review calls not valid, and the other way round."""
+    """The review calls a text not valid exactly when `check` refuses it."""
     for text in (
         'task t v0\ngoal "g"\nuse a\ndo a() -> b\nreturn b\n',
         'task t v0\ngoal "g"\nuse a\ndo b() -> c\nreturn c\n',

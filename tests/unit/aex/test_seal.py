@@ -81,7 +81,7 @@ def test_each_form_holds() -> None:
 
 @given(st.binary(max_size=200).filter(lambda text: text != TEXT))
 def test_another_text_is_not_signed(text: bytes) -> None:
-    """Not even by one byte, in any form."""
+    """A seal does not verify a text that differs by one byte, in any form."""
     with pytest.raises(IntegrityError, match="not the one that was signed"):
         seal.check(text, own(OWN), PUBLIC)
     for file in (SHARED, PUBLISHED):
@@ -168,7 +168,7 @@ def test_a_shared_signature_is_none_of_a_key() -> None:
     ids=lambda data: data[-40:].decode(errors="replace"),
 )
 def test_what_is_no_signature_file_is_refused(data: bytes) -> None:
-    """With one kind of error, whatever it is."""
+    """Any file that is no seal is refused with one kind of error."""
     with pytest.raises(InvalidError):
         seal.read(data)
 
@@ -181,7 +181,7 @@ def test_reading_never_crashes(data: bytes) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    """The file of a seal is that seal again."""
+    """A seal reads back from its file as it was."""
     for made in (seal.sign(TEXT, PRIVATE, **SAID), seal.sign_shared(TEXT, SECRET, **SAID)):
         assert seal.read(seal.written(made)) == made
 
@@ -194,7 +194,7 @@ def test_a_signer_has_a_name(signer: str) -> None:
 
 
 def test_nothing_of_a_secret_is_in_the_file() -> None:
-    """But a short hash, by which it is told from another."""
+    """The file holds nothing of the secret but a short hash that tells secrets apart."""
     made = seal.sign_shared(TEXT, SECRET, **SAID)
     assert SECRET not in seal.written(made)
     assert made.key == seal.secret_name(SECRET) != seal.secret_name(SECRET + b" ")

@@ -131,7 +131,7 @@ def test_a_condition_that_cannot_be_read_fails_closed(line: str, effect: str) ->
 
 
 def test_scope_and_condition_have_to_hold_together() -> None:
-    """A rule with both applies where both do."""
+    """A rule with a scope and a condition applies only where both hold."""
     found = policy(
         "allow file.write:src/** where size <= 10",
         "deny file.write:src/keys/** where force is true",

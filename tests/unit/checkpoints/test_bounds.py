@@ -93,7 +93,7 @@ def test_a_hostile_audit_log_costs_little(
 def test_nothing_after_the_first_bad_line_is_read(
     memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is bounded by what holds."""
+    """Reading stops at the first bad line, so its time is bounded by the valid lines."""
     path = memory_workspace.folder() / "audit.jsonl"
     path.write_bytes(path.read_bytes() + b"{}\n" * 1000)
     seen = 0

@@ -87,7 +87,7 @@ def test_a_checkpoint_names_a_document(workspace: Workspace) -> None:
 
 
 def test_a_task_without_a_limit_has_no_budget(workspace: Workspace) -> None:
-    """Nothing is said of a budget that there is not."""
+    """The document and folder of a task without a limit have no budget member."""
     workspace.write_policy("use file.read")
     context = workspace.context()
     workspace.work(context, "file.read")
@@ -155,7 +155,7 @@ def test_the_longest_description_fits(workspace: Workspace, letter: str) -> None
 
 
 def test_a_task_without_history_has_no_checkpoint(workspace: Workspace) -> None:
-    """There is nothing to go on from."""
+    """Creating a checkpoint of a task without events is refused."""
     with pytest.raises(NotFoundError, match="task t9 has no history yet"):
         create(workspace.task("t9"), "early")
     assert workspace.everything() == ({}, {})
@@ -215,7 +215,7 @@ def saved(workspace: Workspace) -> Checkpoint:
 
 
 def test_a_name_that_nothing_has(workspace: Workspace) -> None:
-    """It says where to look."""
+    """The error for an unknown checkpoint name says where to look."""
     with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" .*adjourn checkpoints'):
         find(workspace.store, "lost")
 
@@ -325,7 +325,7 @@ def test_a_document_that_changed_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_is_no_checkpoint_is_not_read_as_one(workspace: Workspace) -> None:
-    """Any other event is refused."""
+    """Reading any other event as a checkpoint is refused."""
     made = saved(workspace)
     with pytest.raises(InvalidError, match="is no checkpoint"):
         checkpoint.as_checkpoint(workspace.entries(made.event.task)[1])

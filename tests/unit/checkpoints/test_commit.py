@@ -73,7 +73,7 @@ def test_what_is_no_repository_of_git_has_no_commit(tmp_path: Path, head: str) -
 
 @pytest.mark.parametrize("written", [None, 5, "", "x", {"a": 1}, ["0" * 40]])
 def test_a_comment_that_is_not_ours_says_nothing(tmp_path: Path, written: Any) -> None:
-    """An agent can write in a page's comment."""
+    """A comment in a page that adjourn did not write is ignored, because an agent can write one."""
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
     assert moved(str(tmp_path), written) == []

@@ -240,7 +240,7 @@ def test_a_changed_byte_is_found(
 
 @pytest.mark.parametrize("name", FILES)
 def test_each_byte_counts(saved_workspace: Workspace, name: str) -> None:
-    """The same, in order: every byte of a campaign, every 41st otherwise, with its lowest and its case bit flipped."""
+    """A folder with one byte changed is refused or verifies as it was: every byte in a campaign, every 41st otherwise."""
     place, before = saved_workspace.folder(), as_json(saved_workspace)
     path = place / name
     stored = path.read_bytes()
@@ -447,7 +447,7 @@ def test_only_plain_files_of_a_sane_size_are_read(saved_workspace: Workspace, na
 def test_no_folder_is_reached_by_a_link(
     saved_workspace: Workspace, tmp_path: Path, place: str, target: str
 ) -> None:
-    """Neither for reading nor for writing, wherever it leads."""
+    """A folder behind a link is neither read nor written, wherever the link leads."""
     made = find(saved_workspace.store, "fix-auth")
     real = saved_workspace.root / place
     moved = (saved_workspace.root if target == "inside" else tmp_path) / "moved"
@@ -535,7 +535,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace
 
 
 def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspace) -> None:
-    """The same where notes go along: the old version with the old notes, or the new with the new, and no others stay."""
+    """A kill during overwriting leaves the old version with its old notes or the new version with its new notes, and no other notes."""
     context = saved_workspace.context()
     saved_workspace.work(context, "file.read")
     session = context.session()
@@ -617,7 +617,7 @@ def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace:
 
 
 def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Workspace) -> None:
-    """Without an earlier version: a whole folder, or none that could be read; and the next writing mends it."""
+    """A kill during the first write leaves a whole folder or one that cannot be read, and the next write repairs it."""
     import shutil  # noqa: PLC0415  # beside its only use
 
     made = find(saved_workspace.store, "fix-auth")

@@ -110,7 +110,7 @@ def test_what_is_disarmed_is_taken_back() -> None:
 @settings(max_examples=400)
 @given(pages)
 def test_a_page_comes_back_as_it_was(page: Page) -> None:
-    """Whatever the texts hold, what is read is what was written, unedited and without a finding."""
+    """A page reads back as it was written, unedited and without a finding, whatever its texts hold."""
     reading = parse(render(page))
     assert reading.page == page
     assert (reading.findings, reading.edited) == ((), False)

@@ -318,7 +318,7 @@ def test_edited_pages_and_other_tasks_stay(memory_workspace: Workspace) -> None:
 
 
 def test_pruning_that_was_cut_off_is_finished_by_the_next(memory_workspace: Workspace) -> None:
-    """What is left over is found again."""
+    """The next prune deletes what an interrupted one left."""
     for number in range(4):
         mark(memory_workspace, f"n{number}")
     rules = Rules(keep_last=1)
@@ -388,7 +388,7 @@ def test_what_nothing_mentions_is_freed(workspace: Workspace) -> None:
 
 
 def test_documents_are_left_alone_while_a_session_is_open(memory_workspace: Workspace) -> None:
-    """It may be about to mention one."""
+    """No document is deleted while a session is open, because the session may be about to reference it."""
     mark(memory_workspace)
     digest = memory_workspace.store.put_blob(b"about to be used")
     told = [

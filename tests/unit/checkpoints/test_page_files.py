@@ -207,7 +207,7 @@ STEPS = ("open", "fsync", "link", "rename", "unlink")
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_at_any_step_leaves_a_newest_page(workspace: Workspace, *, after: bool) -> None:
-    """Whatever call to the system is the last one, before it or after it: the newest page is whole, and none is lost."""
+    """A kill before or after any system call leaves the newest page whole and loses no page."""
     root = str(workspace.root)
     mark(workspace, "g2")
     workspace.clock.move(seconds=120)
@@ -422,7 +422,7 @@ def test_a_page_that_would_be_too_long_is_refused(workspace: Workspace) -> None:
     ("age", "stale"), [(STALE_AFTER - 1, False), (STALE_AFTER, False), (STALE_AFTER + 1, True)]
 )
 def test_a_page_is_stale_after_more_than_24_hours(workspace: Workspace, age: int, *, stale: bool) -> None:
-    """Exactly 24.0 hours gives no warning."""
+    """A page gets a warning only after more than 24 hours; exactly 24.0 hours gives none."""
     mark(workspace)
     found = find_active(str(workspace.root))
     assert found is not None
@@ -433,7 +433,7 @@ def test_a_page_is_stale_after_more_than_24_hours(workspace: Workspace, age: int
 
 
 def test_without_pages_there_is_nothing_to_tell(workspace: Workspace) -> None:
-    """No folder, no page, no note."""
+    """Without a folder or a page there is no note."""
     assert page_summary(str(workspace.root), "t", 0) is None
     with pytest.raises(NotFoundError):
         page_files.read(str(workspace.root), f"tmp/{ACTIVE}")
@@ -481,7 +481,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
 
 
 def test_what_is_no_page_is_refused_by_name(workspace: Workspace) -> None:
-    """Only markdown inside the workspace."""
+    """Only a markdown file inside the workspace is accepted as a page."""
     (workspace.root / "x.md").write_text("# no")
     with pytest.raises(InvalidError):
         page_files.read(str(workspace.root), page_files.check_inside(str(workspace.root), "x.md"))
@@ -524,7 +524,7 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
     "comment", ["x", {"a": 1}, {"a": {"size": -1, "sha256": ""}}, {"a\0": {"size": 1, "sha256": ""}}]
 )
 def test_a_comment_that_is_not_ours_compares_nothing_and_breaks_nothing(tmp_path: Path, comment: Any) -> None:
-    """An agent can write in a page's comment."""
+    """A comment in a page that adjourn did not write starts no comparison and no error, because an agent can write one."""
     assert len(artifacts.changed(str(tmp_path), comment)) <= 1
 
 

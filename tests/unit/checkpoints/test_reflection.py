@@ -134,7 +134,7 @@ def test_heuristics_are_added_replaced_and_withdrawn(before: str, found: list[St
 
 @given(st.lists(st.sampled_from(["", "text", "# A", "## B", HEADING, LINE_A, "- `x`: y", "- z"]), max_size=9))
 def test_nothing_of_others_is_lost(lines: list[str]) -> None:
-    """Whatever the file looks like, every line but ours is in it afterwards, in order, and a second run changes nothing."""
+    """Writing keeps every foreign line of any file, in order, and a second run changes nothing."""
     before = "\n".join(lines)
     after = remembered(before, [A, B])
     kept = [line for line in lines if line.strip() and line not in (HEADING, LINE_A)]

@@ -140,7 +140,7 @@ def test_a_workspace_in_a_part_of_a_repository(repository: Path) -> None:
 
 
 def test_a_repository_without_a_commit(tmp_path: Path) -> None:
-    """There is no parent then."""
+    """A snapshot in a repository without a commit has no parent."""
     git(tmp_path, "init", "-q")
     (tmp_path / "a").write_text("a")
     kept = keep(str(tmp_path), "t", 1, SMALL)
@@ -180,7 +180,7 @@ def test_what_takes_too_long_is_given_up(repository: Path) -> None:
 
 
 def test_outside_of_a_repository_nothing_is_kept(tmp_path: Path) -> None:
-    """It is said why."""
+    """Outside a repository no snapshot is taken, and the reason is given."""
     with pytest.raises(NotFoundError, match="no git repository"):
         keep(str(tmp_path), "t", 1, SMALL)
 
@@ -189,13 +189,13 @@ def test_outside_of_a_repository_nothing_is_kept(tmp_path: Path) -> None:
     ("commit", "error"), [("0" * 40, NotFoundError), ("--help", RefusedError), ("main", RefusedError)]
 )
 def test_only_a_commit_is_put_back(repository: Path, commit: str, error: type[Exception]) -> None:
-    """A page may have been written by anyone."""
+    """Only a commit is restored, because anyone may have written the page that names it."""
     with pytest.raises(error):
         changes(str(repository), commit, SMALL)
 
 
 def test_snapshots_are_let_go_of(repository: Path) -> None:
-    """Only refs of ours."""
+    """Deleting snapshots deletes only refs of adjourn."""
     root = str(repository)
     first, second = keep(root, "t", 1, SMALL), keep(root, "t", 2, SMALL)
     keep(root, "other", 1, SMALL)

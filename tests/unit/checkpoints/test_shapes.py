@@ -116,5 +116,5 @@ def test_a_size_is_never_too_small(values: list[Any]) -> None:
 
 
 def test_kinds_that_are_told_are_known() -> None:
-    """Each of them is in the registry."""
+    """Each published kind is in the registry."""
     assert kinds.REGISTRY.keys() >= AUDITED

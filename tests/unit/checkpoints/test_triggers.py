@@ -52,7 +52,7 @@ def test_a_share_is_due_once_and_the_largest_stands_for_the_others(
 
 
 def test_a_budget_that_is_raised_arms_its_shares_again() -> None:
-    """The same share of another budget is another share."""
+    """A raised budget arms its shares again, because the same share of another budget is another share."""
     assert due(15, "budget calls=20", *SHARES, marks=[AT_75]) == []
     assert due(15, "budget calls=40", *SHARES, marks=[AT_75]) == []
     assert due(30, "budget calls=40", *SHARES, marks=[AT_75]) == ["at 75% of calls=40"]
@@ -204,7 +204,7 @@ def test_a_jump_over_both_shares_makes_one(workspace: Workspace) -> None:
 
 
 def test_a_raised_budget_is_armed_again(workspace: Workspace) -> None:
-    """Its shares are those of the new size."""
+    """The shares of a raised budget are those of the new size."""
     context = plain(workspace, 4)
     for _ in range(4):
         call(workspace, context, "read")
@@ -286,7 +286,7 @@ def test_a_page_that_cannot_be_written_keeps_no_call(workspace: Workspace) -> No
 
 
 def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(workspace: Workspace) -> None:
-    """A broken file switches nothing off."""
+    """A broken settings file is reported, and the default rules stay on."""
     (workspace.root / ".aex" / "discipline.json").write_text("{")
     notes: list[str] = []
     context = plain(workspace, on_event=lambda _event, text: notes.append(text))

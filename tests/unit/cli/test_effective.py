@@ -248,7 +248,7 @@ def test_a_json_policy_is_read_with_what_it_extends(
 
 
 def test_check_reads_json_policies(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As policies, with every base; a finding is shown with the line of the file that it is about."""
+    """`check` reads JSON policies as policies, with every base, and shows a finding with the line of the file it is about."""
     (workspace / "own.json").write_text('{"extends": "base.json", "allow": ["git.*"]}')
     (workspace / "base.json").write_text('{"allow": ["x"],\n "budget": {"minutes": 3}}')
     assert cli(["check", "own.json"]) == 0

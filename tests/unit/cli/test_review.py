@@ -23,7 +23,7 @@ from adjourn.cli.contracts import review
 def test_the_run_gets_what_the_review_was_given(
     given: list[str], handed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same file, policy and options; a `--yes` also approves each confirmation. Its exit code is the answer."""
+    """The run gets the review's file, policy and options; `--yes` also approves each confirmation, and the run's exit code is returned."""
     (tmp_path / "p.aex").write_text(POLICY)
     (tmp_path / "t.aex").write_text(sample_task("t"))
     monkeypatch.chdir(tmp_path)

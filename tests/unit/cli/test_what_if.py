@@ -84,7 +84,7 @@ def test_the_first_line_answers_and_the_table_names_the_rules(
 
 
 def test_it_is_told_to_machines(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
-    """The same with names that stay."""
+    """The JSON output says the same, with stable names."""
     write(worked, "allow read", "allow write:src/**")
     told = json.loads(said(capfd, "effective", "--replay", "--json"))
     assert (told["judged"], told["untold"]) == (5, {})
@@ -96,7 +96,7 @@ def test_it_is_told_to_machines(worked: Workspace, capfd: pytest.CaptureFixture[
 
 
 def test_a_policy_with_an_error_judges_nothing(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, and the findings."""
+    """A policy with an error gives exit code 1 and its findings, and judges no call."""
     (worked.root / ".aex" / "policy.aex").write_text("policy x v1\nnonsense\n")
     assert said(capfd, "effective", "--replay", code=1) == ""
 
@@ -104,7 +104,7 @@ def test_a_policy_with_an_error_judges_nothing(worked: Workspace, capfd: pytest.
 def test_without_a_store_there_is_nothing_to_judge(
     workspace: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so, and makes none."""
+    """Without a store the command reports that there is none, and creates none."""
     workspace.store.close()
     for file in (workspace.root / ".aex").glob("adjourn.db*"):
         file.unlink()

@@ -34,7 +34,7 @@ def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspa
 
 
 def test_the_proxies_of_one_client_share_a_task(workspace: Workspace) -> None:
-    """The same client, the same task and the same budget; another client has another task."""
+    """Proxies of one client share a task and a budget; another client has another task."""
     first, sister, stranger = workspace.context("g1"), workspace.context("g1"), workspace.context("g2")
     workspace.work(first, "file.read")
     workspace.work(sister, "tests.run")
@@ -74,7 +74,7 @@ def test_a_task_can_be_given(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("task", ["../x", "-rf", "a b", "x" * 65, ".", "a/b"])
 def test_a_task_that_is_no_id_is_refused(memory_workspace: Workspace, task: str) -> None:
-    """At once, before a store is opened."""
+    """An invalid task id is refused before a store is opened."""
     with pytest.raises(InvalidError, match="not a task id"):
         memory_workspace.context(task=task)
 
@@ -137,7 +137,7 @@ def test_a_client_that_has_not_begun_moves_too(workspace: Workspace) -> None:
 
 
 def test_moving_to_where_one_is(workspace: Workspace) -> None:
-    """Only the note is written."""
+    """Moving to the current task writes only the note."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
@@ -266,7 +266,7 @@ def test_clients_that_are_dead_are_forgotten(workspace: Workspace) -> None:
 
 
 def test_the_store_is_the_workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a word it is .aex/adjourn.db of the workspace, wherever the process stands."""
+    """The default store is .aex/adjourn.db of the workspace, whatever the current folder is."""
     monkeypatch.delenv("ADJOURN_STORE", raising=False)
     monkeypatch.chdir("/")
     open_at(str(tmp_path)).close()

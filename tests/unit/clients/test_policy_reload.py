@@ -81,7 +81,7 @@ def test_a_call_is_judged_by_the_rules_of_its_own_time(workspace: Reloading) -> 
 
 
 def test_a_file_that_was_touched_or_written_anew_is_not_edited(workspace: Reloading) -> None:
-    """Only another text is another policy."""
+    """A policy file that was touched or rewritten with the same text is no new policy."""
     context = workspace.context()
     decided(context)
     workspace.edit("allow read", "allow write:src/**")
@@ -99,7 +99,7 @@ def test_an_edit_between_reading_and_the_first_call_is_seen(workspace: Reloading
 
 @pytest.mark.parametrize("broken", ["policy x v1\nallow\nnonsense\n", "", None])
 def test_a_broken_edit_changes_nothing_and_is_written_down(workspace: Reloading, broken: str | None) -> None:
-    """Also where the file is gone. The next edit counts again, even one back to what it was."""
+    """A broken edit or a missing file leaves the policy in force and is recorded; the next valid edit counts, even back to the old text."""
     context = workspace.context()
     decided(context)
     good = workspace.policy_file.read_text()
@@ -216,7 +216,7 @@ def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -
 
 
 def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
-    """As the policy's own file does; and what it newly extends is protected, too."""
+    """An edited base counts from the next call, and files that it newly extends are protected too."""
     context = _json_policies(workspace)
     write = ToolRequest(tool="write", digest="1" * 64)
     assert isinstance(decided(context, write), Forward)
@@ -231,7 +231,7 @@ def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
 
 
 def test_signatures_are_protected_where_they_are_required(workspace: Reloading) -> None:
-    """And from the call on from which they are."""
+    """Signature files are protected from the call on from which signatures are required."""
     context = workspace.context()
     assert SIGNATURES not in context.protected
     workspace.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')

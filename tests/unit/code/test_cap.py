@@ -110,7 +110,7 @@ def test_any_shape_is_brought_under_the_limit(result: dict[str, Any]) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), _json, max_size=8), st.integers(5_000, 9_000))
 def test_the_limit_holds(result: dict[str, Any], limit: int) -> None:
-    """Whatever a tool returns, the reply is valid JSON of at most the limit."""
+    """Any reply of a tool is valid JSON of at most the limit."""
     reply = capped(result, limit=limit)
     assert size(reply) <= limit
     assert isinstance(json.loads(to_json(reply)), dict)

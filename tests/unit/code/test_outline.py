@@ -120,7 +120,7 @@ def test_names_after_text_beyond_ascii_are_whole(text: str) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_analysed(data: bytes) -> None:
-    """Whatever a file holds, analysing it ends and raises nothing."""
+    """Analysing any file ends and raises nothing."""
     for language in ("python", "cpp", "markdown", "text"):
         assert analyse(data, language).lines >= 0
 

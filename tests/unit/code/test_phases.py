@@ -48,7 +48,7 @@ def test_every_phase_has_its_step() -> None:
 
 @given(sessions)
 def test_every_way_goes_forward_and_ends(state: SessionState) -> None:
-    """Whatever the flags, phases come in their order, each once, and intervention is never on the way."""
+    """With any flags, phases come in order, each once, and never through intervention."""
     found = way(state)
     assert found == sorted(found, key=list(Phase).index)
     assert len(set(found)) == len(found)
@@ -57,7 +57,7 @@ def test_every_way_goes_forward_and_ends(state: SessionState) -> None:
 
 @given(sessions)
 def test_flags_skip_what_they_say(state: SessionState) -> None:
-    """The published matrix of flags and phases."""
+    """Flags skip phases as in the published matrix."""
     found = set(way(state))
     exploring = {phase for phase, number in NUMBERS.items() if 5 <= number <= 11}
     if state.fast_mode or state.quick_mode:

@@ -53,7 +53,7 @@ def test_the_flags_are_those_of_the_server() -> None:
 
 
 def test_the_languages_are_those_of_the_table() -> None:
-    """One row a language, with its files."""
+    """The page lists each language in one row, with its files."""
     section = TEXT.partition("### Languages")[2].partition("### Limits")[0]
     rows = re.findall(r"^\| (\w+) \| (`.*?) \|$", section, re.MULTILINE)
     assert rows == [
@@ -63,7 +63,7 @@ def test_the_languages_are_those_of_the_table() -> None:
 
 
 def test_the_limits_are_those_that_hold() -> None:
-    """Each limit is told as it is."""
+    """The page states each limit as it is in the code."""
     section = TEXT.partition("### Limits")[2].partition("### The index")[0]
     rows = dict(re.findall(r"^\| (.*?) \| ([\d,]+) \|$", section, re.MULTILINE))
     assert {name: int(value.replace(",", "")) for name, value in rows.items()} == {

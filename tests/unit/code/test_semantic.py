@@ -97,7 +97,7 @@ def test_a_made_up_chunk_is_not_found(codebase: Codebase, chunk: str) -> None:
 
 
 def test_bad_questions_are_errors(codebase: Codebase) -> None:
-    """No words, or no such collection."""
+    """A query without words or with an unknown collection is an error."""
     with pytest.raises(InvalidError, match="no word"):
         semantic_search(codebase, "...")
     with pytest.raises(InvalidError, match="collection"):

@@ -71,7 +71,7 @@ def test_keys_of_the_cache_come_back(key: tuple[str, str, str | None, bool]) -> 
 
 @pytest.mark.parametrize("text", ["", "x", "[1, 2]", '["a", "b", null]', "{}", '["a", "b", null, 1]'])
 def test_what_is_no_key_is_none(text: str) -> None:
-    """Other texts stand for no key."""
+    """A text that is no key gives None."""
     assert from_cache_key(text) is None
 
 

@@ -83,12 +83,12 @@ def test_the_published_answer(workspace: Workspace) -> None:
 
 
 def test_an_empty_workspace(workspace: Workspace) -> None:
-    """Nothing is nothing, and no error."""
+    """Listing an empty workspace gives empty lists and no error."""
     assert all_of(workspace) == []
 
 
 def test_the_order_is_by_name(memory_workspace: Workspace) -> None:
-    """Within each kind."""
+    """Within each kind, entries are sorted by name."""
     for name in ("b", "a", "C"):
         put(memory_workspace, f"tasks/{name}.aex")
     context = memory_workspace.context()
@@ -153,7 +153,7 @@ def test_litter_of_a_crash_is_not_listed(memory_workspace: Workspace) -> None:
 
 
 def test_the_store_says_what_its_checkpoints_are(memory_workspace: Workspace) -> None:
-    """With or without their folders."""
+    """Checkpoints of the store are listed with or without their folders."""
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
     memory_workspace.save(context, description="true")

@@ -122,7 +122,7 @@ def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
 
 
 def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
-    """Without a description and a limit the answer has neither."""
+    """The answer has no description and no limit where the checkpoint has none."""
     memory_workspace.write_policy("use file.read")
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
@@ -348,13 +348,13 @@ def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("name", ["../../etc", "", "a/b", "a\0b", "x" * 65])
 def test_a_name_that_is_none_is_refused(memory_workspace: Workspace, name: str) -> None:
-    """Names of checkpoints are no paths."""
+    """A checkpoint name that is a path is refused."""
     with pytest.raises(InvalidError, match="not a checkpoint name"):
         memory_workspace.resume(memory_workspace.context(), name)
 
 
 def test_the_store_suffices(workspace: Workspace) -> None:
-    """A folder that was removed is not missed."""
+    """A checkpoint resumes from the store after its folder was removed."""
     saved(workspace)
     shutil.rmtree(workspace.folder())
     assert workspace.resume(workspace.context("second"))["callsUsed"] == 2
@@ -691,7 +691,7 @@ def published(workspace: Workspace, **changes: object) -> Path:
 
 
 def test_the_published_format_is_not_resumed_by_itself(memory_workspace: Workspace) -> None:
-    """Nothing in it can be verified: a person must import it."""
+    """A folder in the published format needs a person's import, because nothing in it can be verified."""
     published(memory_workspace)
     with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
         memory_workspace.resume(memory_workspace.context())

@@ -53,7 +53,7 @@ def test_tools_by_the_names_of_policies(name: str, tool: str) -> None:
 
 @given(st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True))
 def test_every_name_becomes_a_name_that_rules_can_have(name: str) -> None:
-    """Whatever a client calls its tool, a policy can name it, and nothing becomes a built-in by accident."""
+    """Any client's tool name maps to a name that a policy can use, and none maps to a built-in by accident."""
     tool = claude_code.tool_of(name)
     assert tool_name_ok(tool)
     assert "." in tool
@@ -144,7 +144,7 @@ def test_answers(decision: str, aex: dict[str, str]) -> None:
 
 
 def test_no_decision() -> None:
-    """Nothing is decided for what a proxy decides; the published shape has no word for that but allow."""
+    """The hook gives no decision for a tool that a proxy decides; the published shape says allow."""
     assert json.loads(claude_code.answer(Answer(""), "claude-code", "claude")) == {
         "hookSpecificOutput": {"hookEventName": "PreToolUse"}
     }
@@ -213,7 +213,7 @@ def test_a_patch_that_is_written_loosely_names_its_files_too(header: str) -> Non
 
 @pytest.mark.parametrize("event", [event for event in claude_code.EVENTS if "ToolUse" not in event])
 def test_an_event_beside_the_calls_names_no_tool(event: str) -> None:
-    """What it holds beside is not looked at."""
+    """Events that are no calls name no tool, and their other members are ignored."""
     told: dict[str, Any] = {
         "hook_event_name": event,
         "source": "startup",

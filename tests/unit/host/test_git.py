@@ -188,7 +188,7 @@ def bare(root: Path, other: Path) -> None:
 def test_git_works_in_the_workspace_or_not_at_all(
     root: Path, tmp_path: Path, lead: Callable[[Path, Path], None], call: Callable[[Path], object]
 ) -> None:
-    """Nothing outside is read, shown or changed, wherever the repository leads."""
+    """Git reads, shows and changes nothing outside the workspace, wherever the repository leads."""
     other = plain(tmp_path / "private")
     (other / "a.txt").write_text("a secret\n")
     git(other, "commit", "-qam", "a secret")

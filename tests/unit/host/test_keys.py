@@ -81,7 +81,7 @@ def test_a_key_is_on_disk_under_its_name_before_it_is_used(
 
 
 def test_threads_that_make_a_key_at_once_agree() -> None:
-    """However many ask first, there is one key."""
+    """Concurrent first requests for the key all get the same key."""
     barrier = threading.Barrier(8)
     found: list[bytes] = []
 
@@ -213,7 +213,7 @@ def test_a_key_that_cannot_be_read_is_not_replaced(content: bytes, config: Path)
 
 
 def test_a_folder_in_the_place_of_a_key_is_an_error(config: Path) -> None:
-    """Whatever else keeps a key from being read raises StoreError too."""
+    """A key that is a folder, or cannot be read for another reason, raises StoreError."""
     (config / "keys" / "default.key").mkdir(parents=True)
     with pytest.raises(StoreError, match="cannot read key"):
         keys.private_key()
@@ -252,7 +252,7 @@ def test_a_failed_write_leaves_nothing(config: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_store_is_not_opened_with_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:
-    """Whatever the store: whose folds and signatures count in it would be the agent's to say."""
+    """No store opens while the keys lie in the workspace, because an agent could then sign."""
     work = tmp_path / "work"
     for root in (tmp_path, config, config / "keys"):
         with pytest.raises(RefusedError, match=r"keys .*ADJOURN_CONFIG"):

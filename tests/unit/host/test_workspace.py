@@ -46,7 +46,7 @@ def test_other_names_are_refused(name: object) -> None:
 
 @given(st.text(max_size=70))
 def test_a_name_is_safe_or_refused(name: str) -> None:
-    """Whatever passes as a name is one plain part of a path."""
+    """Every accepted name is one plain part of a path."""
     try:
         check_name(name)
     except InvalidError:
@@ -262,7 +262,7 @@ def test_a_file_has_its_mode_before_it_has_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", ["file", "folder", "link to nothing"])
 def test_a_new_file_never_takes_the_place_of_something(tmp_path: Path, there: str) -> None:
-    """Whatever has the name stays, and no temporary file is left; a free name gets the file whole."""
+    """Creating a file under a taken name changes nothing and leaves no temporary file; a free name gets the whole file."""
     path = tmp_path / "a.json"
     if there == "file":
         path.write_text("old")
@@ -380,7 +380,7 @@ def test_ids_are_short_and_plain() -> None:
 
 
 def test_ids_differ() -> None:
-    """A thousand of them are a thousand."""
+    """A thousand ids are all different."""
     assert len({ids.session_id() for _ in range(1000)}) == 1000
 
 

@@ -225,7 +225,7 @@ def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(memory_workspace
 
 
 def test_a_page_that_is_edited_after_planning_stays(memory_workspace: Workspace) -> None:
-    """The person was faster than the pruning."""
+    """Pruning keeps a page that was edited after the plan was made."""
     for name in ("a", "b", "c"):
         mark(memory_workspace, name)
     found = plan(
@@ -393,7 +393,7 @@ def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
 def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
     memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the page of another task is to make room."""
+    """A checkpoint is made although its page cannot be written, also where another task's page must move."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")

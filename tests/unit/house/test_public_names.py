@@ -41,13 +41,13 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_a_name_that_is_not_there_is_told() -> None:
-    """As of any module."""
+    """Unknown attributes raise AttributeError."""
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         adjourn.nothing  # type: ignore[attr-defined]  # noqa: B018  # that is the test
 
 
 def test_importing_costs_nothing() -> None:
-    """Nothing is imported with the package; and without an SDK's use, no SDK is."""
+    """Importing the package imports no other module, and no SDK before it is used."""
     script = (
         "import sys; before = set(sys.modules); import adjourn; print(set(sys.modules) - before == {'adjourn'});"
         "adjourn.ResumableAnthropic, adjourn.ResumableOpenAI, adjourn.CRStore;"

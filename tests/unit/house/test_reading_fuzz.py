@@ -178,7 +178,7 @@ def check_forwarded(line: bytes) -> str:
 
 
 def test_what_is_forwarded_is_the_same_to_every_reader(tmp_path: Path) -> None:
-    """Nothing makes the gate fail; a line that it forwards is one call, by one name, with one set of arguments, and is allowed."""
+    """The gate never fails, and each line that it forwards is one allowed call that every JSON reader reads alike."""
     hostile = Hostile(seed=11 + SEED)
     gate, wire = gate_of(tmp_path)
     forwarded = calls = 0

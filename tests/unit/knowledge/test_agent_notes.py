@@ -180,7 +180,7 @@ json_values = st.recursive(
     )
 )
 def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
-    """Whatever a client sends, it is a note or question, or an `InvalidError`."""
+    """Any arguments are read as a note or question, or raise `InvalidError`."""
     for read in (agent_notes.read_note, agent_notes.read_question, read_section_request):
         try:
             read(arguments)

@@ -68,7 +68,7 @@ def test_code_ends() -> None:
     ).map("".join)
 )
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    """Whatever a model says, reading gives statements with a text on one line, and a state that holds."""
+    """Any reply is read as statements with one line each, and the state stays valid."""
     statements = parse_reply(text)
     for tag, said in statements:
         assert tag in TAGS

@@ -160,7 +160,7 @@ def test_only_the_chosen_triggers_fire(trigger: Any) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from([0, 0.5, 0.9, 1])), max_size=20))
 def test_high_confidence_fires_at_most_once_a_node(moves: list[tuple[str, float]]) -> None:
-    """Whatever the confidence of a node does."""
+    """The high-confidence trigger fires at most once for a node, whatever its confidence does."""
     sessions = [session(node("n1", confidence=0), node("n2", confidence=0))]
     for name, value in moves:
         nodes = [

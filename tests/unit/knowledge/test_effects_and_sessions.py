@@ -72,7 +72,7 @@ def settle(session: Session, admitted: Admitted, outcome: Any = "ok", result: by
 
 
 def test_what_a_session_did_is_not_done_again(doors: Doors) -> None:
-    """The same tool with the same arguments: done, whatever key the library has for it."""
+    """A call that a session made is done for the library too, whatever key the library has for it."""
     session = doors.opened(policy=PLAIN)
     settle(session, admit_one(session, call()))
     again = doors.claim()
@@ -94,7 +94,7 @@ def test_what_failed_in_a_session_may_be_claimed(doors: Doors, outcome: str) -> 
 
 
 def test_what_is_under_way_in_a_session_waits(doors: Doors) -> None:
-    """Neither run, nor asked about: its answer will tell."""
+    """An effect in flight in a session is neither run again nor asked about."""
     session = doors.opened(policy=PLAIN)
     admitted = admit_one(session, call())
     with pytest.raises(RefusedError, match="is under way"):

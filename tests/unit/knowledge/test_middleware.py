@@ -121,7 +121,7 @@ def test_an_unknown_checkpoint_is_never_passed_over(system: str) -> None:
 
 
 def test_two_checkpoints_at_once_are_refused() -> None:
-    """Nobody can go on from both."""
+    """A request that names two checkpoints is refused."""
     store = MemoryStore()
     first, second = earlier(store), memory_in(store, "other").create_checkpoint("o")["id"]
     memory, model = memory_in(store), Model()
@@ -148,7 +148,7 @@ def test_a_record_cannot_make_the_next_agent_resume() -> None:
     ("interval", "numbers"), [(1, [1, 2, 3, 4, 5, 6]), (3, [3, 6]), (4, [4]), (7, []), (0, [])]
 )
 def test_every_so_many_answers_make_a_checkpoint(interval: int, numbers: list[int]) -> None:
-    """0 means never."""
+    """A checkpoint is saved after every N answers; 0 means never."""
     memory, model = memory_in(MemoryStore()), Model()
     middleware = Middleware(memory, auto_checkpoint_interval=interval)
     for _ in range(6):
@@ -234,7 +234,7 @@ def test_always_tells_only_what_there_is() -> None:
 
 
 def test_the_state_keeps_to_its_tokens() -> None:
-    """`max_tokens` bounds what is told."""
+    """`max_tokens` bounds the state that the prompt gets."""
     store = MemoryStore()
     memory = memory_in(store)
     memory.update_from_response("\n".join(f"FACT: number {number}" for number in range(150)))
@@ -245,7 +245,7 @@ def test_the_state_keeps_to_its_tokens() -> None:
 
 
 def test_a_response_that_is_no_text_needs_a_dialect() -> None:
-    """It is not taken for an empty one."""
+    """A response that is no text needs a dialect, and is not read as an empty one."""
     memory, model = memory_in(MemoryStore()), Model({"text": "FACT: a"})
     with pytest.raises(UsageError, match="dict, not a text"):
         Middleware(memory)({}, model)

@@ -76,7 +76,7 @@ def test_what_one_side_did_is_taken(fork: Fork, strategy: Strategy) -> None:
 
 @given(forks, strategies)
 def test_a_merge_of_records_is_a_record(fork: Fork, strategy: Strategy) -> None:
-    """Whatever is merged, the result fits the type and holds, its conflicts included; the inputs are as they were."""
+    """Merging any records gives a valid record with valid conflicts and leaves the inputs unchanged."""
     base, a, b = fork
     before = copy.deepcopy(fork)
     merged = merge(a, b, base, strategy)

@@ -57,7 +57,7 @@ def test_it_is_the_same_record_there(here: CRStore, there: CRStore) -> None:
 
 
 def test_an_older_file_changes_nothing(here: CRStore, there: CRStore) -> None:
-    """What is here already is ahead of it."""
+    """Importing a file older than the local record changes nothing."""
     old = lines(here)
     newer = tagged(here, "two")
     assert import_record(here, old, TRUSTED).added == 0
@@ -100,7 +100,7 @@ def test_a_stranger_is_told_and_a_forged_signature_refused(here: CRStore, there:
 
 
 def test_what_is_no_such_file(here: CRStore, there: CRStore) -> None:
-    """Without a head, with something behind it, with no JSON in it."""
+    """A file without a head, with extra data or without JSON is refused."""
     whole = lines(here)
     broken = {
         "not the signed head": whole[:-1],

@@ -589,7 +589,7 @@ def test_an_update_of_the_wrong_type_is_said_so(record: Tree, value: Any) -> Non
 
 @given(records, st.integers(NOW, NOW + 20))
 def test_the_clock_leaves_a_record_that_holds(record: Tree, now: int) -> None:
-    """Whatever is due in any record, what comes of it holds, and is due no more."""
+    """Expiring what is due leaves any record valid, with nothing due."""
     for item in record["resumePoints"]:
         item["timeoutMs"] = max(1, item.get("timeoutMs", 0) - NOW)
     step = expire_due(record, now)

@@ -27,7 +27,7 @@ def test_a_whole_chain_holds(entries: list[Entry]) -> None:
 @settings(max_examples=30)
 @given(histories)
 def test_events_make_a_chain_that_holds(facts: list[tuple[kinds.Data, str]]) -> None:
-    """Whatever events are encoded one after another, their bytes are a chain."""
+    """Any events, encoded one after another, make a valid chain."""
     entries = [Entry(event_hash, stored) for _, event_hash, stored in chained(facts)]
     assert verify_chain(entries).checked == len(facts)
     assert verify_chain(entries).valid

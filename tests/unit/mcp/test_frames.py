@@ -146,7 +146,7 @@ def test_other_keys_stand_side_by_side(arguments: dict[str, int]) -> None:
     ["\uff4e\uff41\uff4d\uff45", "na\u200bme", "name ", "arguments\0", "requeststate", "InputResponses"],
 )
 def test_a_watched_key_that_could_be_read_so_is_refused(key: str) -> None:
-    """Nor does a lone key pass that a lenient reader takes for one that decides."""
+    """A lone key that a lenient reader takes for a watched one is refused."""
     reason = refusal(f'{{"id":1,"method":"tools/call","params":{{{json.dumps(key)}:"x"}}}}').reason
     assert "could be read as" in reason
 

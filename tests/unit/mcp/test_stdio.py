@@ -117,7 +117,7 @@ def test_writing_to_nobody_is_an_error(pipe: tuple[int, int]) -> None:
 
 
 def test_a_reader_that_takes_nothing_is_given_up(pipe: tuple[int, int]) -> None:
-    """As long as it takes something, now and then, it is waited for."""
+    """Writing times out when the reader takes nothing, and waits as long as it takes something."""
     reading, writing = pipe
     os.set_blocking(writing, False)
     with pytest.raises(TimeoutError):

@@ -58,7 +58,7 @@ def _answered(store: Store, sampler: SamplingClient, answer: SamplingAnswer) -> 
 
 
 def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the question nor the answer is in the store afterwards, as ref or as document."""
+    """An answered question leaves no ref and no document in the store."""
     kept: list[str] = []
     put = store.put_blob
 
@@ -78,14 +78,14 @@ def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytes
 
 
 def test_a_refusal_is_told_with_the_client_and_its_reason(store: Store) -> None:
-    """As an error of the model."""
+    """A client's refusal is a model error that names the client and its reason."""
     _answered(store, _offered(store), SamplingAnswer(error="not now"))
     with pytest.raises(ModelError, match="tester 1 did not let its model answer: not now"):
         client_model.ask(store, ROOT, REQUEST, seconds=10)
 
 
 def test_silence_ends_and_takes_the_question_back(store: Store) -> None:
-    """After the time that was given."""
+    """A question without an answer times out and is withdrawn."""
     _offered(store)
     with pytest.raises(ModelError, match=r"gave no answer within 0\.1 seconds"):
         client_model.ask(store, ROOT, REQUEST, seconds=0.1)
@@ -146,7 +146,7 @@ def test_what_is_no_question_is_none(store: Store, value: str) -> None:
 
 @pytest.mark.parametrize("document", [b"{}", b"nonsense", b'{"system": 1, "prompt": "p"}', None])
 def test_a_question_that_cannot_be_read_is_none(store: Store, document: bytes | None) -> None:
-    """It is answered, not left to wait."""
+    """An unreadable question is not handed to the model."""
     sampler = _offered(store)
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
     named = "0" * 64 if document is None else store.put_blob(document)

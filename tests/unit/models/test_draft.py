@@ -87,7 +87,7 @@ def test_d39_a_draft_that_stays_beyond_the_policy_is_not_valid() -> None:
 
 
 def test_without_a_policy_only_the_validator_judges() -> None:
-    """Nothing else is there to judge by, and the model is told so."""
+    """Without a policy only the validator judges a draft, and the prompt says so."""
     model = Scripted(BEYOND)
     assert draft("read", model).valid
     assert "There is none" in model.told[0][0]
@@ -97,7 +97,7 @@ def test_without_a_policy_only_the_validator_judges() -> None:
     ("request_", "retries"), [("", 1), (" \n", 1), ("x" * 100_001, 1), ("x", -1), ("x", 11)]
 )
 def test_bounds_are_kept_before_anything_is_asked(request_: str, retries: int) -> None:
-    """Nothing to draft, too much of it, or too many attempts."""
+    """An empty request, a too long one, and too many attempts are refused before the model is asked."""
     with pytest.raises(UsageError):
         draft(request_, Scripted(), max_retries=retries)
 
@@ -137,7 +137,7 @@ def test_the_header_is_ours(text: str, version_1: bool, header: str) -> None:
 
 
 def test_version_1_is_offered_under_a_policy_of_version_1() -> None:
-    """And only then."""
+    """The prompt offers version 1 only under a policy of version 1."""
     model = Scripted(GOOD.replace("v0", "v1"), GOOD.replace("v0", "v1"))
     assert draft("read", model, policy=under(POLICY.replace("v0", "v1"))).text.startswith("task read v1\n")
     assert draft("read", model, policy=under()).text.startswith("task read v0\n")
@@ -146,7 +146,7 @@ def test_version_1_is_offered_under_a_policy_of_version_1() -> None:
 
 @given(st.text())
 def test_any_answer_is_put_in_form(answer: str) -> None:
-    """Whatever a model says becomes a text that can be kept, headed as a task."""
+    """Any answer of a model becomes a text that can be stored, with the header of a task."""
     text = headed(unfenced(answer), "n")
     text.encode()
     assert examine(text).headers
@@ -164,7 +164,7 @@ def test_any_answer_is_put_in_form(answer: str) -> None:
     ],
 )
 def test_a_request_gives_its_task_a_name(request_: str, name: str) -> None:
-    """Its first words that carry meaning."""
+    """A task is named by the first meaningful words of its request."""
     assert name_for(request_) == name
 
 
@@ -193,7 +193,7 @@ def test_a_draft_is_kept_under_its_time_and_name(tmp_path: Path) -> None:
     "name", ["../../escaped", "/etc/x", "a/b", "..", ".", "\0", "a\nb", "x" * 300, "-", "ü"]
 )
 def test_d39_a_name_does_not_leave_the_folder(name: str, tmp_path: Path) -> None:
-    """Whatever --name is, the draft is a file of `.aex/runs/`."""
+    """With any --name the draft is a file of `.aex/runs/`."""
     root = tmp_path / "in" / "root"
     root.mkdir(parents=True)
     path = save(drafted(name), str(root), AT)
@@ -245,13 +245,13 @@ def test_the_model_is_told_the_whole_language() -> None:
 
 
 def test_the_model_is_told_the_policy() -> None:
-    """Word for word."""
+    """The prompt holds the policy word for word."""
     assert POLICY.strip() in system_prompt(POLICY)
 
 
 @pytest.mark.parametrize("example", [SECOND_EXAMPLE, sample_task("fix_failing_test")])
 def test_the_examples_are_valid(example: str) -> None:
-    """Without so much as a warning, and the model sees them as they are."""
+    """The examples in the prompt are valid without a warning."""
     assert not examine(example).findings
     assert example in system_prompt("")
     assert example[0] in LETTERS

@@ -98,7 +98,7 @@ def test_a_policy_elsewhere_is_named_by_its_path(root: Path, tmp_path: Path) -> 
     "contract", ["", TASK, TASK.replace("use file.read", "use file.read, file.read"), WIDE]
 )
 def test_without_a_policy_nothing_starts(root: Path, contract: str) -> None:
-    """Whatever the contract is, and whatever is found about it: a contract is no policy."""
+    """Nothing starts without a policy, whatever the contract is: a contract is no policy."""
     (root / ".aex" / "policy.aex").unlink()
     (root / "task.aex").write_text(contract)
     with pytest.raises(BrokenContractError) as refusal:
@@ -148,7 +148,7 @@ def test_an_empty_policy_permits_nothing(root: Path) -> None:
 
 
 def test_a_task_without_a_contract_changes_nothing(root: Path) -> None:
-    """Nor does one that was opened under the very contract of this session."""
+    """A task without a contract, or with this session's own, leaves the permissions as they are."""
     (root / "look.aex").write_text(TASK)
     base = read_contract(str(root), contract="look.aex")
     store = MemoryStore()
@@ -171,7 +171,7 @@ def test_a_tasks_contract_narrows_on_top(root: Path) -> None:
 
 
 def test_a_tasks_contract_widens_nothing(root: Path) -> None:
-    """However wide it is."""
+    """A task's contract never widens the permissions, however wide it is."""
     store = MemoryStore()
     assert allowed(for_task(read_contract(str(root)), store, store.put_blob(WIDE.encode()))) == ["file.read"]
 

@@ -22,7 +22,7 @@ def label(command: str) -> str:
 
 @pytest.mark.parametrize("rule", COMMANDS, ids=[rule.label for rule in COMMANDS])
 def test_each_rule_finds_its_example(rule: DestructiveRule) -> None:
-    """The documented table is what is matched."""
+    """Each rule of the documented table matches its example."""
     assert label(rule.example) == rule.label
     assert label(f"cd x && sudo {rule.example} | tee log") == rule.label
 
@@ -96,7 +96,7 @@ def test_tools_by_their_names(tool: str, expected: str) -> None:
 
 @given(st.text(max_size=2000))
 def test_no_command_takes_long_or_breaks_it(text: str) -> None:
-    """Any text is looked at."""
+    """Matching any text ends soon and raises nothing."""
     assert isinstance(label(text), str)
 
 
@@ -117,7 +117,7 @@ def settings(root: Path, value: object) -> Matcher:
 
 
 def test_a_workspace_without_a_file_has_the_usual_rules(tmp_path: Path) -> None:
-    """Nothing has to be set up."""
+    """A workspace without a settings file has the default rules."""
     assert read_settings(str(tmp_path)) == DEFAULT
 
 

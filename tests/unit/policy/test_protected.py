@@ -266,12 +266,12 @@ def test_a_key_without_a_slash_is_a_path_too(root: str) -> None:
 
 @pytest.mark.parametrize("arguments", [None, 7, 1.5, True, [], {}, "", {"n": 1}, {"a.b": 1, "c": [None, {}]}])
 def test_arguments_without_paths(root: str, arguments: object) -> None:
-    """Any JSON may be arguments."""
+    """Any JSON is accepted as arguments."""
     assert protected_path(arguments, root) is None
 
 
 def test_deep_arguments(root: str) -> None:
-    """Nesting costs no stack."""
+    """Deeply nested arguments do not overflow the stack."""
     arguments: Any = ".aex/policy.aex"
     for _ in range(50_000):
         arguments = [arguments]
@@ -288,7 +288,7 @@ def test_further_places(root: str) -> None:
 
 
 def test_a_workspace_at_the_top() -> None:
-    """A container may work in `/`."""
+    """The workspace may be `/`, as in a container."""
     for place in PROTECTED:
         assert protected_path({"path": place}, "/") == place
         assert protected_path({"path": f"/{place}"}, "/") == place
@@ -298,7 +298,7 @@ def test_a_workspace_at_the_top() -> None:
 
 @given(json_values())
 def test_nothing_makes_it_fail(arguments: object) -> None:
-    """Whatever arguments are, there is an answer."""
+    """Any arguments get an answer."""
     assert protected_path(arguments, "/nowhere/work") in (None, FOLDER, *PROTECTED)
 
 

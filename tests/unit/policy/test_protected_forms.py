@@ -629,7 +629,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_text_is_judged(text: str) -> None:
-    """Whatever stands in a command there is an answer, soon."""
+    """Any command text is judged, and soon."""
     with suppress(TooLongError):
         simple_commands(text)
     protected_path(

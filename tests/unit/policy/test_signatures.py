@@ -77,7 +77,7 @@ def test_a_secret_is_for_what_a_secret_signed() -> None:
 
 @pytest.mark.parametrize("text", ["s3cret", "  s3cret\n", "\ufeffs3cret\r\n"])
 def test_a_secret_is_read_without_the_blanks_around_it(tmp_path: Path, text: str) -> None:
-    """As the published tool reads it."""
+    """A secret is read without surrounding blanks, as the published tool reads it."""
     path = tmp_path / "secret"
     path.write_text(text, "utf-8")
     assert signatures.read_secret(str(path)) == b"s3cret"
@@ -123,7 +123,7 @@ def test_an_unsigned_contract_does_not_start(root: Path) -> None:
 
 
 def test_a_signed_contract_starts(root: Path) -> None:
-    """And works under the policy as any other."""
+    """A signed contract starts and works under the policy as any other."""
     (root / "look.aex.signature.json").write_bytes(by_bob())
     found = read_contract(str(root), contract="look.aex")
     assert [rule.pattern for rule in found.policy.allow] == ["file.read"]
@@ -171,7 +171,7 @@ def test_what_is_no_signature_file_does_not_start(root: Path, what: str) -> None
 
 
 def test_a_trusted_key_that_cannot_be_read_does_not_start(root: Path, config: Path) -> None:
-    """It proves nothing."""
+    """Nothing starts with a trusted key that cannot be read."""
     (root / "look.aex.signature.json").write_bytes(by_bob())
     (config / "keys" / "trusted" / "bob.pub").write_text("?")
     assert "cannot read key" in refusal(root)

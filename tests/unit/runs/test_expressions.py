@@ -51,7 +51,7 @@ def test_values(text: str, value: Any) -> None:
     ],
 )  # fmt: skip
 def test_truth(value: Any, true: bool) -> None:
-    """As in JavaScript, but that an empty list is false."""
+    """Truth is as in JavaScript, except that an empty list is false."""
     assert truthy(value) is true
 
 
@@ -87,7 +87,7 @@ def condition_holds(text: str, touched: Any = None, **variables: Any) -> bool:
     ],
 )  # fmt: skip
 def test_conditions(text: str, variables: dict[str, Any], expected: bool) -> None:
-    """Each form, with values of each shape."""
+    """Each form of condition is evaluated with values of each shape."""
     assert condition_holds(text, **variables) is expected
 
 

@@ -150,7 +150,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
 
 
 def test_a_server_that_is_not_there_is_not_in_doubt(server: Server) -> None:
-    """Nothing was sent."""
+    """A call to a server that cannot be reached is not in doubt, because nothing was sent."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -173,7 +173,7 @@ def test_a_server_that_is_not_there_is_not_in_doubt(server: Server) -> None:
     ],
 )
 def test_only_http_addresses_are_used(server: Server, url: str) -> None:
-    """For the registry, and for each tool."""
+    """Registry and tools must have HTTP addresses."""
     with pytest.raises(RegistryError):
         registered(url)
     if url not in ("", "//x", "http://"):  # those lead to the registry's own place
@@ -186,7 +186,7 @@ def test_only_http_addresses_are_used(server: Server, url: str) -> None:
     "body", [b"", b"[]", b'{"tools": []}', b'{"tools": {"a": 5}}', b"\xff", b'{"tools": {"a": {"url": 5}}}']
 )
 def test_what_is_no_registry_is_told_before_anything_runs(bench: Bench, server: Server, body: bytes) -> None:
-    """And a registry that is not there, or redirects."""
+    """An invalid, missing or redirecting registry is reported before anything runs."""
     server.answers["/registry"] = (200, body)
     for path in ("/registry", "/nothing"):
         with pytest.raises(RegistryError):

@@ -79,7 +79,7 @@ def test_secrets_are_not_shown(bench: Bench) -> None:
 
 
 def test_the_first_return_ends_the_run_at_any_depth(bench: Bench) -> None:
-    """Nothing behind it is run."""
+    """The first return at any depth ends the run, and no later step runs."""
     lines = ["for one in [1, 2]", "  if one", "    return one", "  do note.add(n=1)", "return 3"]
     assert bench.output(*lines) == 1
     assert bench.calls == []
@@ -125,7 +125,7 @@ def test_nested_bodies(bench: Bench) -> None:
 
 
 def test_an_unsupported_condition_blocks_a_check_and_is_false_in_an_if(bench: Bench) -> None:
-    """As published; the contract's checker warns of it."""
+    """An unsupported condition blocks a check and is false in an if, as published; the checker warns of it."""
     assert (
         bench.output("need n: int", "if n", "  if n is odd", "    return 1", "return 2", inputs={"n": 1}) == 2
     )
@@ -134,7 +134,7 @@ def test_an_unsupported_condition_blocks_a_check_and_is_false_in_an_if(bench: Be
 
 
 def test_a_failing_tool_blocks(bench: Bench) -> None:
-    """Whatever it raises; the call is settled, and not in doubt."""
+    """A tool that raises anything blocks the run; its call is settled and not in doubt."""
 
     def fail(_given: Any) -> Any:
         raise ValueError("no such thing")
@@ -163,7 +163,7 @@ def test_a_tool_that_is_not_there(bench: Bench) -> None:
 
 
 def test_inputs_are_checked_before_anything(bench: Bench) -> None:
-    """All are reported, and no task is made."""
+    """All wrong inputs are reported, and no task is made."""
     lines = ["need a: int", "need b: str", "need c: str?", "do note.add(n=a)", "return 1"]
     with pytest.raises(InputsError) as raised:
         bench.run(*lines, inputs={"b": 5})
@@ -179,7 +179,7 @@ def test_inputs_are_checked_before_anything(bench: Bench) -> None:
 
 
 def test_a_contract_with_an_error_is_not_run(bench: Bench) -> None:
-    """Nor one under a policy with an error; nor a policy itself."""
+    """A contract with an error is not run, nor one under a policy with an error, nor a policy itself."""
     with pytest.raises(BrokenContractError):
         bench.run("do nonsense", "return 1")
     bench.policy("allow *", "alow file.write")
@@ -199,14 +199,14 @@ def test_a_line_between_two_levels_is_not_run(bench: Bench) -> None:
 
 
 def test_a_make_without_a_model_is_refused_before_the_start(bench: Bench) -> None:
-    """Not half-way."""
+    """A contract with a make step and no model is refused before its first step."""
     with pytest.raises(ModelError, match="needs a model"):
         bench.run("need n: int", "do note.add(n=n)", "make x: str from n with:", "return x", inputs={"n": 1})
     assert bench.calls == []
 
 
 def test_without_a_policy_the_contract_alone_counts(bench: Bench) -> None:
-    """And says so."""
+    """Without a policy the contract alone counts, and the output says so."""
     (bench.root / ".aex" / "policy.aex").unlink()
     run = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1", use="note.add"), {})
     assert "AEX135" in [finding.code for finding in run.plan.findings]
@@ -214,7 +214,7 @@ def test_without_a_policy_the_contract_alone_counts(bench: Bench) -> None:
 
 
 def test_a_json_policy(bench: Bench) -> None:
-    """Counts like any other."""
+    """A JSON policy counts like any other."""
     (bench.root / "p.json").write_text('{"allow": ["note.list"], "budget": {"calls": 3}}')
     assert "not in the allow list" in bench.blocked(
         "do note.add(n=1)", "return 1", policy="p.json", task="run-1"
@@ -268,7 +268,7 @@ def test_a_confirm_in_a_body_counts_from_there_on(bench: Bench) -> None:
 
 
 def test_auto_confirm_passes_questions(bench: Bench) -> None:
-    """And it is written down."""
+    """Auto-confirm passes questions and records that it did."""
     bench.policy("allow *", "confirm before note.*")
     assert bench.run("do note.add(n=1)", "return 1", auto_confirm=True).status == "success"
     assert bench.asked == []
@@ -360,7 +360,7 @@ def test_dotted_arguments_lists_and_objects(bench: Bench) -> None:
 
 
 def test_an_absent_optional_input_is_null(bench: Bench) -> None:
-    """And not the text of its name."""
+    """An absent optional input is null, not the text of its name."""
     assert bench.output("need note: str?", "return {note: note}") == {"note": None}
 
 
@@ -471,7 +471,7 @@ def test_an_effect_that_happened_is_not_repeated(bench: Bench) -> None:
 
 
 def test_an_effect_that_did_not_happen_is_done(bench: Bench) -> None:
-    """A person says so: it is called, once."""
+    """A call that a person settles as not done is made once."""
     bench.cut()
     bench.killed("do note.add(n=1) -> x", "return x.given.n")
     bench.mend()
@@ -520,7 +520,7 @@ def test_a_read_that_was_cut_off_is_simply_repeated(bench: Bench) -> None:
 
 
 def test_a_make_that_was_cut_off_is_asked_again(bench: Bench) -> None:
-    """And one that was answered is not."""
+    """A make step that was interrupted asks the model again; one that was answered does not."""
     bench.model = Answers("one", "two")
     bench.cut()
     lines = ["need n: int", "make x: str from n with:", "do note.add(n=1)", "return x"]
@@ -559,7 +559,7 @@ def test_a_run_goes_on_with_the_text_it_was_started_with(bench: Bench) -> None:
 
 
 def test_inputs_are_pinned(bench: Bench) -> None:
-    """A resumed run has those of the start."""
+    """A resumed run has the inputs of its start."""
     bench.policy("allow *", "budget calls=0")
     bench.blocked("need n: json", "do note.add(n=n)", "return n", inputs={"n": {"ä": [1.5]}}, task="run-1")
     bench.policy("allow *")
@@ -599,7 +599,7 @@ def test_a_name_that_is_taken_is_refused(bench: Bench) -> None:
 
 
 def test_two_processes_never_run_one_task(bench: Bench) -> None:
-    """While one lives, another is refused."""
+    """A second process cannot run a task while the first one lives."""
     bench.policy("allow *", "budget calls=0")
     first = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
     with bench.patch.context() as patch:

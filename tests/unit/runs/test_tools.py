@@ -43,7 +43,7 @@ def git(bench: Bench, *arguments: str) -> str:
 
 
 def test_file_read_answers_contents_by_path(bench: Bench) -> None:
-    """One path or several, as they were named."""
+    """`file.read` returns the contents of one or several paths, by the names given."""
     (bench.root / "b.txt").write_bytes(b"b\xff")
     assert bench.output('do file.read(paths="a.txt") -> x', "return x") == {"a.txt": "old\n"}
     both = bench.output('do file.read(paths=["a.txt", "./b.txt"]) -> x', "return x")
@@ -66,7 +66,7 @@ def test_file_read_answers_contents_by_path(bench: Bench) -> None:
     ],
 )
 def test_file_write_takes_the_published_shapes(bench: Bench, arguments: str, files: dict[str, str]) -> None:
-    """And answers what it has written; folders are made."""
+    """`file.write` takes the published shapes, creates folders, and returns what it wrote."""
     assert sorted(bench.output(f"do file.write({arguments}) -> x", "return x")["written"]) == sorted(files)
     assert {name: (bench.root / name).read_text() for name in files} == files
 
@@ -77,7 +77,7 @@ def test_file_write_takes_the_published_shapes(bench: Bench, arguments: str, fil
      "path=n.txt, contents=x, encoding=rot13", "writes=[{contents: x}]", "path=d, contents=x"],
 )  # fmt: skip
 def test_what_cannot_be_written_blocks_without_a_trace(bench: Bench, arguments: str) -> None:
-    """Nothing is written, no call is counted."""
+    """A write that is refused writes nothing and counts no call."""
     (bench.root / "d").mkdir()
     bench.blocked(f"do file.write({arguments})", "return 1", task="run-1")
     assert sorted(path.name for path in bench.root.iterdir()) == [".aex", "a.txt", "d", "task.aex"]
@@ -113,7 +113,7 @@ def test_no_path_leads_out_of_the_workspace(bench: Bench, tmp_path: Path, path: 
 
 
 def test_a_name_that_begins_with_two_dots_is_inside(bench: Bench) -> None:
-    """Only what leads out is refused."""
+    """A name that begins with two dots is inside the workspace; only a path that leads out is refused."""
     bench.output('do file.write(path="..a", contents="x")', "return 1")
     assert (bench.root / "..a").read_text() == "x"
 
@@ -163,7 +163,7 @@ def test_path_scopes_are_enforced(bench: Bench) -> None:
 
 
 def test_path_scopes_look_at_the_files_of_a_patch(bench: Bench) -> None:
-    """Also of one that is written as a diff."""
+    """Path scopes look at the files of a patch, also of one that is written as a diff."""
     bench.policy("allow file.write:src/**", "allow git.apply:a.*")
     file = bench.contract("need p: str", "do file.write(diff=p)", "return 1", use="file.write")
     refused = start.start(bench.options(task=""), file, {"p": PATCH}).go()
@@ -238,7 +238,7 @@ def test_tests_run_takes_nothing_that_asks_for_a_shell(bench: Bench, char: str) 
 def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it is in doubt: nobody knows how far it came."""
+    """A command that times out is killed with its children, and its call is in doubt."""
     monkeypatch.setattr(tools, "TEST_SECONDS", 0.3)
     (bench.root / "t.sh").write_text("(sleep 1; echo late > late.txt) & sleep 5")
     began = time.monotonic()
@@ -250,7 +250,7 @@ def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
 
 
 def test_a_command_that_cannot_start_is_not_in_doubt(bench: Bench) -> None:
-    """Nothing has happened."""
+    """A command that cannot start is not in doubt."""
     assert "cannot start" in bench.blocked('do tests.run(cmd="no-such-program")', "return 1", task="run-1")
     assert not bench.ledger().doubts
 
@@ -266,7 +266,7 @@ def test_a_program_of_the_workspace_is_not_found_by_a_relative_entry_of_path(ben
 
 
 def test_outputs_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beginning and end are kept."""
+    """A long output is cut to its beginning and end."""
     monkeypatch.setattr(subprocesses, "MAX_OUTPUT", 100)
     (bench.root / "t.sh").write_text(
         "echo first; i=0; while [ $i -lt 3000 ]; do echo 0123456789; i=$((i+1)); done; echo last"
@@ -323,7 +323,7 @@ def test_git_starts_no_program_that_the_repository_names(repository: Bench) -> N
 
 
 def test_a_patch_out_of_the_workspace_is_refused(repository: Bench, tmp_path: Path) -> None:
-    """By its name, or by a link."""
+    """A patch that leads out of the workspace, by name or by link, is refused."""
     (repository.root / "linked").symlink_to(tmp_path)
     for name in ("../outside.txt", "linked/outside.txt", ".aex/policy.aex", ".git/config"):
         patch = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-outside\n+changed\n"
@@ -347,7 +347,7 @@ HEADERS = {
 
 @pytest.mark.parametrize("patch", HEADERS.values(), ids=HEADERS.keys())
 def test_touches_only_sees_what_git_sees(bench: Bench, patch: str) -> None:
-    """Whatever headers a patch has, its files are those that git would change; both ends of a rename."""
+    """`touches only` sees the files that git would change, whatever headers a patch has, with both ends of a rename."""
     assert "a.txt" in touched(str(bench.root), patch)
     lines = ["need p: str", "need files: list[file]", "check p touches only files", "return 1"]
     reason = bench.blocked(*lines, inputs={"p": patch, "files": ["ok.txt"]})
@@ -381,7 +381,7 @@ def test_what_git_cannot_read_touches_who_knows_what(bench: Bench, patch: str) -
 
 
 def test_paths_of_a_patch_count_from_the_workspace(bench: Bench) -> None:
-    """Also where it is a folder of a larger repository, and whatever git's environment says."""
+    """Paths of a patch are relative to the workspace, also inside a larger repository and whatever git's environment says."""
     subprocess.run(["git", "init", "--quiet"], cwd=bench.root.parent, check=True)
     bench.patch.setenv("GIT_DIR", str(bench.root.parent / ".git"))
     assert touched(str(bench.root), PATCH) == ["a.txt"]

@@ -63,7 +63,7 @@ def test_a_link_to_this_adjourn_is_recognized(root: str, tmp_path: Path) -> None
     ],
 )
 def test_another_program_is_not_taken_for_this_adjourn(root: str, tmp_path: Path, start: list[str]) -> None:
-    """Whatever it is called, and wherever our name stands among its words."""
+    """A program is taken for adjourn only by its command, whatever its name and arguments are."""
     words = [word.format(tmp=tmp_path) for word in start]
     assert not servers.is_behind(entry(*words, "proxy", "--", "npx", "files"), root)
     assert not servers.is_code(entry(*words, "code"), root)

@@ -80,7 +80,7 @@ def test_what_is_set_is_there_and_all_else_is_as_it_was(
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Whatever Python's own parser takes is taken, and means the same; all else is read as such, or refused."""
+    """Any TOML text that Python's parser accepts is accepted with the same meaning; other texts are refused."""
     try:
         known = json.loads(text, parse_constant=lambda word: 1 / 0)
     except (ValueError, ZeroDivisionError):
@@ -173,7 +173,7 @@ def test_a_table_in_another_spelling_is_left_alone(text: str) -> None:
 
 
 def test_broken_toml_is_refused() -> None:
-    """With what its parser says."""
+    """Broken TOML is refused with the parser's message."""
     with pytest.raises(InvalidError, match="Invalid value"):
         toml_text.read("a = ")
 

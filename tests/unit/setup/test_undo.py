@@ -76,7 +76,7 @@ def test_a_file_keeps_its_permissions_and_its_copy_is_for_its_owner(root: Path, 
 def test_a_kill_while_setting_up_leaves_everything_to_be_taken_back(
     root: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Whatever step is the last one: the file is as it was, or as it was to be, and goes back to what it was at first."""
+    """A kill at any step of the setup leaves each file old or new, and undo restores the old one."""
 
     class Killed(BaseException):
         """Nothing catches it."""
@@ -116,7 +116,7 @@ def _set_up(root: Path) -> Path:
 
 
 def test_a_copy_that_was_changed_is_not_restored(root: Path) -> None:
-    """The seal covers what each file held."""
+    """A backup that was changed is not restored, because the seal covers its content."""
     (_set_up(root) / "0").write_text('{"evil": 1}')
     with pytest.raises(InvalidError, match="copies"):
         undone(root)

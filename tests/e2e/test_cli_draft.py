@@ -93,7 +93,7 @@ def test_a_plan_is_a_request_and_the_file_can_be_named(place: Place) -> None:
     assert (done.code, done.first) == (0, "here.aex: valid task")
     assert (place.root / "prompt").read_text() == "# Read the notes\n\n1. read\n\n\nquickly"
     assert (place.root / "here.aex").read_text().startswith("task a_b v0\n")
-    assert (again.code, again.err.split("\n")[0]) == (1, "adjourn: here.aex is there already")
+    assert (again.code, again.err.split("\n")[0]) == (1, "adjourn: here.aex already exists")
     assert not place.drafts()
 
 
@@ -105,7 +105,7 @@ def test_a_plan_is_a_request_and_the_file_can_be_named(place: Place) -> None:
         (("x", "--model", "anthropic"), 1, "ANTHROPIC_API_KEY is not set"),
         (("x", "--model", "openai:gpt"), 1, "OPENAI_API_KEY is not set"),
         (("x", "--model-handler", "missing:f"), 2, "cannot be imported"),
-        (("--model-handler", "my_model:good"), 2, "nothing to draft"),
+        (("--model-handler", "my_model:good"), 2, "the request is empty"),
         (("--from-plan", "missing.md", "--model-handler", "my_model:good"), 1, "missing.md"),
         (("x", "--policy", "missing.aex", "--model-handler", "my_model:good"), 1, "AEX130"),
     ],

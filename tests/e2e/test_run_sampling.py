@@ -84,7 +84,10 @@ def test_a_client_that_refuses_blocks_the_run_which_can_then_be_resumed(tmp_path
         _reply(client, client.asked("sampling/createMessage"), error=error)
         out, _ = run.communicate(timeout=SECONDS)
         assert run.returncode == 1
-        assert "tester 1 did not let its model answer: User rejected" in json.loads(out)["reason"]
+        assert (
+            "tester 1 returned an error instead of its model's answer: User rejected"
+            in json.loads(out)["reason"]
+        )
         again = subprocess.Popen(
             [sys.executable, "-m", "adjourn", "run", "--resume", "--model", "mcp", "--json"],
             cwd=work.root, env=work.environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -142,7 +145,7 @@ def test_a_client_that_goes_ends_the_wait(tmp_path: Path) -> None:
         os.kill(client.process.pid, signal.SIGKILL)
         client.process.wait()
         out, _ = run.communicate(timeout=SECONDS)
-        assert "has gone before its model answered" in json.loads(out)["reason"]
+        assert "exited before its model answered" in json.loads(out)["reason"]
         left = _refs(work)
         assert [name.split("/")[0] for name in left] == ["sampler"]
         _sampling(work)

@@ -156,7 +156,7 @@ def ask(
     sampler = sampling_client(store, root)
     document = _unique(request)
     if len(document) > MAX_DOCUMENT:
-        raise ModelError(f"the question has more than {MAX_DOCUMENT:,} bytes", "ask with less")
+        raise ModelError(f"the question has more than {MAX_DOCUMENT:,} bytes", "shorten the question")
     name = f"{_prefix(root, sampler.process)}{ids.session_id()}"
     asked = f"asked {store.put_blob(document)} {clock() + int(seconds * 1000)}"
     store.swap(name, asked, expect=None)
@@ -174,14 +174,16 @@ def _awaited(store: Store, root: str, sampler: SamplingClient, name: str, second
         if letter.state == "answered":
             answer = _read(store.get_blob(letter.document))
             if answer.error:
-                raise ModelError(f"{client} did not let its model answer: {answer.error}", "try again")
+                raise ModelError(
+                    f"{client} returned an error instead of its model's answer: {answer.error}", "retry"
+                )
             return answer
         if store.ref(_offer_name(root, sampler.process)) is None or not process.lives(sampler.process):
-            raise ModelError(f"{client} has gone before its model answered", "start it again, then try again")
+            raise ModelError(f"{client} exited before its model answered", "start it again, then retry")
         time.sleep(WATCH_SECONDS)
     raise ModelError(
         f"the model of {client} gave no answer within {seconds:g} seconds",
-        "look whether the client asks you to approve it, then try again",
+        "check whether the client asks you to approve the request, then retry",
     )
 
 

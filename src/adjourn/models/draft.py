@@ -57,11 +57,11 @@ def draft(
     Raises `UsageError` for a request of no or too many words, `ModelError` where no answer comes.
     """
     if not request.strip():
-        raise UsageError("there is nothing to draft", "say what is to be reached")
+        raise UsageError("the request is empty", "describe what the task should reach")
     if len(request) > MAX_REQUEST:
-        raise UsageError(f"the request has more than {MAX_REQUEST:,} characters", "give the gist of it")
+        raise UsageError(f"the request is too long (limit {MAX_REQUEST:,} characters)", "shorten it")
     if not 0 <= max_retries <= MAX_RETRIES:
-        raise UsageError(f"{max_retries} retries are not possible", f"0 to {MAX_RETRIES} are")
+        raise UsageError(f"invalid number of retries: {max_retries}", f"use 0 to {MAX_RETRIES}")
     called = safe_name(name)[:MAX_NAME] if name else name_for(request)
     policy_text = policy.policy_text if policy else ""
     version_1 = examine(policy_text).is_v1
@@ -137,11 +137,11 @@ def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
     data = made.text.encode()
     if out:
         if not create_file(os.path.dirname(out) or ".", os.path.basename(out), data):
-            raise InvalidError(f"{out} is there already", "name another file with --out")
+            raise InvalidError(f"{out} already exists", "name another file with --out")
         return out
     folder = make_folder(root, RUNS)
     stem = f"{time.strftime('%Y%m%d-%H%M%S', at)}-{made.name}"
     for name in (f"{stem}.aex", *(f"{stem}-{number}.aex" for number in range(2, 100))):
         if create_file(folder, name, data):
             return f"{RUNS}/{name}"
-    raise StoreError(f"{RUNS} has too many drafts of this second", "try again")
+    raise StoreError(f"{RUNS} has too many drafts of this second", "retry")

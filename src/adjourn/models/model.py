@@ -17,7 +17,7 @@ class ModelError(AdjournError):
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `model` is the name the provider gives the model that made it; tokens are 0 where none are told."""
+    """One answer. `model` is the name the provider gives the model that made it; tokens are 0 if the provider does not report them."""
 
     text: str
     model: str = ""

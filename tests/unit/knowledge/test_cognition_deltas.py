@@ -162,7 +162,7 @@ def test_ids_that_stand_twice_are_kept_whole() -> None:
     twice = with_nodes(60, 1)
     twice["nodes"].append(twice["nodes"][0])
     assert unpack([pack(twice, with_nodes(60, 0))]) == twice
-    with pytest.raises(InvalidError, match="twice"):
+    with pytest.raises(InvalidError, match="one id for two items"):
         diff_checkpoints(with_nodes(60, 0), twice)
 
 

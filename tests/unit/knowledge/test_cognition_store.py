@@ -74,7 +74,7 @@ def test_only_one_process_goes_on(store: Store) -> None:
     """Of two that have the session open, the slower one is told, and nothing of its change is written."""
     one, two = opened(store), opened(store)
     one.update_from_response("FACT: a")
-    with pytest.raises(ConflictError, match="session job has gone on in another process"):
+    with pytest.raises(ConflictError, match="session job changed in another process"):
         two.create_checkpoint("mine")
     assert two.session["checkpoints"] == {}
     assert contents(opened(store).session) == ["a"]
@@ -131,7 +131,7 @@ def test_a_session_goes_on_from_anothers_checkpoint(store: Store) -> None:
     three = opened(elsewhere, "three")
     three.restore_from_checkpoint(made)
     assert opened(elsewhere, "three").get_checkpoint(made["id"]) == made
-    with pytest.raises(InvalidError, match="another one"):
+    with pytest.raises(InvalidError, match="another checkpoint"):
         three.restore_from_checkpoint({**made, "label": "forged"})
     with pytest.raises(NotFoundError, match="no checkpoint nothing"):
         three.restore_from_checkpoint("nothing")

@@ -164,7 +164,7 @@ def test_without_an_interval_every_tenth_answer_counts() -> None:
         for _ in range(5):
             middleware({}, model)
     assert labels(memory_in(store)) == ["Auto-checkpoint #10", "Auto-checkpoint #20"]
-    with pytest.raises(UsageError, match="below 0"):
+    with pytest.raises(UsageError, match="is negative"):
         Middleware(memory_in(store), auto_checkpoint_interval=-1)
 
 

@@ -95,7 +95,7 @@ def test_a_stranger_is_told_and_a_forged_signature_refused(here: CRStore, there:
     *versions, last = lines(here)
     signed = json.loads(last)
     signed["signature"] = json.loads(list(export_record(here, "line", bytes(32)))[-1])["signature"]
-    with pytest.raises(IntegrityError, match="is not what"):
+    with pytest.raises(IntegrityError, match="did not sign it"):
         import_record(CRStore(MemoryStore()), [*versions, canonical(signed)], TRUSTED)
 
 

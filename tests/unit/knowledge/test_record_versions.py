@@ -119,7 +119,7 @@ def test_a_fork_begins_another_line_and_goes_on_in_sequence() -> None:
     content_hash, content = store_form(fork)
     line = [*LINE[:3], Stored(content_hash, content)]
     assert verify_sealed(line).valid
-    with pytest.raises(InvalidError, match="fork an id of its own"):
+    with pytest.raises(InvalidError, match="another id for the fork"):
         first_version(parent, PERSON, NOW, new_id="cr", parent=parent)
 
 

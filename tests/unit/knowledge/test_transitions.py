@@ -318,7 +318,7 @@ def test_time_is_up_at_the_time(free: Tree) -> None:
         expire_due({**free, "resumePoints": [without(late(free)["resumePoints"][0], "createdAt")]}, LATER * 2)
         is None
     )
-    with pytest.raises(RefusedError, match="the time of resume point p1 is up"):
+    with pytest.raises(RefusedError, match="resume point p1 has timed out"):
         use.approve_resume_point(late(free), "p1", PERSON, LATER)
 
 

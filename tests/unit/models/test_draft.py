@@ -228,7 +228,7 @@ def test_a_named_file_is_written_once(tmp_path: Path) -> None:
     out = tmp_path / "drafts" / "one.aex"
     out.parent.mkdir()
     assert save(drafted("one"), str(tmp_path / "root"), AT, str(out)) == str(out)
-    with pytest.raises(InvalidError, match="is there already"):
+    with pytest.raises(InvalidError, match="already exists"):
         save(drafted("two"), str(tmp_path), AT, str(out))
     assert "task one v0" in out.read_text()
     with pytest.raises(AdjournError):

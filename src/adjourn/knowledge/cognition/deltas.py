@@ -72,7 +72,7 @@ def unpack(line: Iterable[Snapshot]) -> Tree:
         else:
             tree = apply(tree, load(snapshot.data))
     if tree is None:
-        raise InvalidError("no snapshots", "give the line from a whole checkpoint on")
+        raise InvalidError("no snapshots", "pass the snapshots from a whole checkpoint onwards")
     return tree
 
 
@@ -85,7 +85,10 @@ def diff_checkpoints(base: Tree, current: Tree) -> Tree:
     """A CheckpointDiff. `InvalidError` where ids are not unique, for nothing can name an item then."""
     for checkpoint in (base, current):
         if not _has_unique_ids(checkpoint):
-            raise InvalidError(f"checkpoint {checkpoint['id']} has an id twice", "keep it whole")
+            raise InvalidError(
+                f"checkpoint {checkpoint['id']} uses one id for two items",
+                "store it whole instead of as a difference",
+            )
     return _difference(base, current, digest(canonical(current)))
 
 
@@ -231,6 +234,6 @@ def _joined(
 
 def _not_its_base(base: Tree, due: str) -> IntegrityError:
     return IntegrityError(
-        f"a difference against checkpoint {due} does not fit checkpoint {base.get('id')}",
+        f"the difference against checkpoint {due} cannot be applied to checkpoint {base.get('id')}",
         "the base or the difference was changed; restore another checkpoint",
     )

@@ -210,10 +210,12 @@ def _questions(record: Tree) -> Iterator[Finding]:
         if "questionId" in blocker and blocker["questionId"] not in asked:
             path = pointer("blockers", blocker["id"], "questionId")
             yield _missing(path, blocker["questionId"], "question", "warning")
-        yield from _told("blockers", blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt"))
+        yield from _settlement(
+            "blockers", blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt")
+        )
     for question in record["questionsForUser"]:
         answered = question["status"] == "answered"
-        yield from _told("questionsForUser", question, answered, ("answer", "answeredBy", "answeredAt"))
+        yield from _settlement("questionsForUser", question, answered, ("answer", "answeredBy", "answeredAt"))
         options = question.get("options", ())
         if answered and options and "answer" in question and question["answer"] not in options:
             yield _finding(
@@ -227,8 +229,8 @@ def _gates(record: Tree) -> Iterator[Finding]:
     for point in record["resumePoints"]:
         status = point["approvalStatus"]
         approved = status in ("approved", "auto-approved")
-        yield from _told("resumePoints", point, approved, ("approvedBy", "approvedAt"))
-        yield from _told("resumePoints", point, status == "denied", ("deniedBy", "deniedAt"))
+        yield from _settlement("resumePoints", point, approved, ("approvedBy", "approvedAt"))
+        yield from _settlement("resumePoints", point, status == "denied", ("deniedBy", "deniedAt"))
 
 
 def _completion(record: Tree) -> Iterator[Finding]:
@@ -285,8 +287,8 @@ def _confidences(path: str, kind: str, items: Sequence[Tree]) -> Iterator[Findin
             yield _finding("confidence", at, message, "give a number from 0 to 1")
 
 
-def _told(collection: str, item: Tree, due: bool, names: Sequence[str]) -> Iterator[Finding]:
-    """Who did a thing and when is told exactly where it is done."""
+def _settlement(collection: str, item: Tree, due: bool, names: Sequence[str]) -> Iterator[Finding]:
+    """The members that say who settled an item, and when, are present exactly if it is settled."""
     for name in names:
         if (name in item) != due:
             state = item.get("status", item.get("approvalStatus"))

@@ -27,7 +27,7 @@ Call = Callable[[Request], Response]
 
 
 class ModelReply(NamedTuple):
-    """What a response says, and the tokens that it took (0: not told)."""
+    """What a response says, and the tokens that it took (0: not reported)."""
 
     text: str
     tokens: int = 0
@@ -62,7 +62,7 @@ class Plain:
     def said(self, response: object) -> ModelReply:
         if not isinstance(response, str):
             raise UsageError(
-                f"the answer is {type(response).__name__}, not a text", "give a dialect that reads it"
+                f"the answer is {type(response).__name__}, not a text", "pass a dialect that reads it"
             )
         return ModelReply(response)
 
@@ -100,7 +100,7 @@ class Middleware:
         max_tokens: int = MAX_TOKENS,
     ) -> None:
         if auto_checkpoint_interval < 0:
-            raise UsageError("the interval of checkpoints is below 0", "give 0 for no automatic checkpoints")
+            raise UsageError("the checkpoint interval is negative", "pass 0 to disable automatic checkpoints")
         self.memory = memory
         self._interval = auto_checkpoint_interval
         self.dialect: Dialect = dialect or Plain()
@@ -140,5 +140,8 @@ class Middleware:
         """Restore the checkpoint that is named; once, though a program says it in each of its requests."""
         if len(set(named)) > 1 or not named[0]:
             shown = ", ".join(f"RESUME_FROM:{name}" for name in dict.fromkeys(named))
-            raise InvalidError(f"the system prompt says {shown}", "name one checkpoint: RESUME_FROM:<id>")
+            raise InvalidError(
+                f"the system prompt says {shown}",
+                "name one checkpoint: RESUME_FROM:<id>",
+            )
         self.memory.resume_from(named[0])

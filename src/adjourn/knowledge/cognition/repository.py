@@ -122,8 +122,8 @@ class SessionRepository:
             )
         except ConflictError as error:
             raise ConflictError(
-                f"session {session['id']} has gone on in another process; nothing was written",
-                "open it again, or go on in a session of your own",
+                f"session {session['id']} changed in another process since you read it; nothing was written",
+                "open the session again and retry, or start another session",
             ) from error
         return kept._replace(at=at)
 
@@ -141,7 +141,9 @@ class SessionRepository:
             name = place.base or ""
         tree = unpack(reversed(line)) if line else None
         if tree is not None and tree["id"] != checkpoint_id:
-            raise IntegrityError(f"checkpoint {checkpoint_id} is {tree['id']} in the store", _RESTORE)
+            raise IntegrityError(
+                f"the store has checkpoint {tree['id']} under the id {checkpoint_id}", _RESTORE
+            )
         return tree
 
     def made(self, session_id: str) -> Iterator[str]:
@@ -162,7 +164,7 @@ class SessionRepository:
             if checkpoint_id in self._heads(session_id):
                 raise RefusedError(
                     f"checkpoint {checkpoint_id} is the last one of a branch of session {session_id}",
-                    "take another one there first",
+                    "create another checkpoint on that branch first",
                 )
         base = self.checkpoint(place.base) if place.base else None
         for ref, value in self.store.refs("snapshot/").items():
@@ -227,7 +229,7 @@ class SessionRepository:
     ) -> int:
         """Add what keeps a new checkpoint; how many differences it is made of."""
         if self._find(made["id"]) is not None:
-            raise InvalidError(f"there is a checkpoint {made['id']} already", "give a new id")
+            raise InvalidError(f"checkpoint {made['id']} already exists", "give a new id")
         parent = made.get("parentCheckpointId", "")
         base = session["checkpoints"].get(parent)
         snapshot = pack(made, base, base_depth=self._depth(parent, depths) if base else 0)
@@ -242,7 +244,9 @@ class SessionRepository:
         try:
             return msgspec.json.decode(value, type=SnapshotLocation)
         except msgspec.DecodeError as error:
-            raise IntegrityError(f"the place of checkpoint {checkpoint_id} was changed", _RESTORE) from error
+            raise IntegrityError(
+                f"the location of checkpoint {checkpoint_id} was changed in the store", _RESTORE
+            ) from error
 
     def _depth(self, checkpoint_id: str, depths: Mapping[str, int]) -> int:
         place = None if checkpoint_id in depths else self._find(checkpoint_id)
@@ -253,7 +257,7 @@ class SessionRepository:
     def _snapshot(self, name: str, place: SnapshotLocation) -> Snapshot:
         data = self.store.get_blob(place.blob)
         if data is None:
-            raise IntegrityError(f"the bytes of {name} are missing", _RESTORE)
+            raise IntegrityError(f"the data of {name} is missing", _RESTORE)
         return Snapshot(name, data, place.base or "", place.depth)
 
 

@@ -66,7 +66,7 @@ class CognitiveStore:
     ) -> None:
         for trigger in triggers:
             if trigger not in TRIGGERS:
-                raise UsageError(f"no trigger is called {trigger!r}", "there are: " + ", ".join(TRIGGERS))
+                raise UsageError(f"unknown trigger {trigger!r}", "use one of " + ", ".join(TRIGGERS))
         self._pages = SessionRepository(store)
         self._triggers = triggers
         self._threshold = threshold
@@ -130,7 +130,7 @@ class CognitiveStore:
             state = accept(edit(before["workingState"], at), WorkingState)
             require(check_working_state(state))
             self._write({**before, "workingState": state, "lastModifiedAt": at})
-        return self._told(before)
+        return self._notify(before)
 
     def update_from_response(self, response: str, *, tokens: int = 0, every: int = 0) -> Tree:
         """Take in what a model said; with `every`, that many answers make a checkpoint."""
@@ -141,7 +141,7 @@ class CognitiveStore:
             number = counted["totalMetrics"]["requestCount"]
             due = [_automatic(number)] if every and number % every == 0 else []
             self._write({**counted, "workingState": state, "lastModifiedAt": at}, due)
-        return self._told(before)
+        return self._notify(before)
 
     def create_checkpoint(self, label: str, description: str = "") -> Tree:
         """Take a checkpoint."""
@@ -149,7 +149,7 @@ class CognitiveStore:
             before = self.session
             session, made = self._checkpoint(before, label, description)
             self._save(self._kept._replace(session=session), [made])
-        self._told(before)
+        self._notify(before)
         return made
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
@@ -182,7 +182,7 @@ class CognitiveStore:
                 triggers={"branch_created"},
             )
             self.resumed, self.warnings = True, restored.warnings
-        return restored._replace(session=self._told(before))
+        return restored._replace(session=self._notify(before))
 
     def resume_from(self, checkpoint_id: str) -> None:
         """Restore a checkpoint, unless it is the one that was restored last: what came since then stays."""
@@ -208,12 +208,12 @@ class CognitiveStore:
                     source, name, self._clock(), new_id=self._new_id(), checkpoint_id=checkpoint_id
                 )
             )
-        return self._told(before)
+        return self._notify(before)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell `subscriber` of each change after it was written, until the function that is returned is called.
 
-        Of what it changes itself, nobody is told: so a subscriber that takes checkpoints ends.
+        Changes that a subscriber makes itself cause no further calls, so a subscriber that takes checkpoints cannot loop.
         """
         key = object()
         self._subscribers[key] = subscriber
@@ -274,11 +274,13 @@ class CognitiveStore:
                 raise NotFoundError(f"there is no checkpoint {name}", "name one that was made in this store")
             return found, False
         if found is not None and not same(found, checkpoint):
-            raise InvalidError(f"checkpoint {name} in the store is another one", "restore it by its id")
+            raise InvalidError(
+                f"the store has another checkpoint under the id {name}", "restore it by its id"
+            )
         return accept(checkpoint, CognitiveCheckpoint), found is None
 
-    def _told(self, before: Tree) -> Tree:
-        """Tell subscribers of the session, and return it."""
+    def _notify(self, before: Tree) -> Tree:
+        """Call the subscribers with the session, and return it."""
         session = self.session
         if getattr(self._telling, "now", False):
             return session
@@ -287,7 +289,9 @@ class CognitiveStore:
             for subscriber in list(self._subscribers.values()):
                 try:
                     subscriber(session, before)
-                except Exception as error:  # what is written is written, and the others are to be told
+                except (
+                    Exception
+                ) as error:  # the write is done, and the other subscribers still get the change
                     self.failed = [*self.failed[-99:], error]
         finally:
             self._telling.now = False

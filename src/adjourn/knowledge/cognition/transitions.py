@@ -74,7 +74,7 @@ COLLECTION = {
 
 
 class RecordChange(NamedTuple):
-    """What subscribers are told of: the type, the path and the details of a CREvent."""
+    """One change of a record: the type, the path and the details of its CREvent."""
 
     type: EventType
     path: str = ""
@@ -210,7 +210,7 @@ def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAu
 def check_invariant(
     record: Tree, invariant_id: str, status: str, now: int, *, evidence: str = ""
 ) -> Transition:
-    """An invariant was looked at. A hard one that is newly violated is told."""
+    """Record the result of checking an invariant. A newly violated hard invariant is an event of its own."""
     invariant = find(record, "invariant", invariant_id)
     if status != invariant["status"]:
         require_edge("invariant", invariant_id, invariant["status"], status)

@@ -150,13 +150,13 @@ def _object(pairs: list[tuple[str, Any]]) -> Tree:
     if len(tree) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice[:100]!r} stands twice in an object")
+        raise ValueError(f"the name {twice[:100]!r} occurs twice in an object")
     return tree
 
 
 def _too_large(size: int, kind: type) -> InvalidError:
     return InvalidError(
-        f"{kind.__name__}: {size} bytes, more than {MAX_DOCUMENT_BYTES}",
+        f"{kind.__name__}: too large: {size} bytes (limit {MAX_DOCUMENT_BYTES})",
         "archive old items, or split the task",
     )
 

@@ -109,7 +109,7 @@ def read_note(arguments: Mapping[str, Any]) -> AgentNote:
     note = _read(arguments, AgentNote)
     if note == AgentNote():
         raise InvalidError(
-            "nothing is noted", f"give one or more of {', '.join(AgentNote.__struct_fields__)}"
+            "the note is empty", f"give one or more of {', '.join(AgentNote.__struct_fields__)}"
         )
     return note
 
@@ -158,7 +158,7 @@ def ask(session: Session, question: AgentQuestion) -> AskResult:
 
 
 def expire_due_items(session: Session) -> None:
-    """Let what is due in the task's record take effect: who resumes goes on from what is so now (`state.timing`)."""
+    """Expire what is due in the task's record, so that a resuming session sees its present state."""
     found = record_of(session.task.store, session.task.id)
     if found is not None:
         CRStore(session.task.store, clock=session.task.clock).tick(found["id"])
@@ -268,7 +268,7 @@ def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
     about = {"id": task.id, "goal": task.ledger.goal or f"Task {task.id}", "status": "in-progress"}
     try:
         return records.create({"task": about}, author=author, cr_id=task.id)
-    except ConflictError:  # a sister proxy was faster
+    except ConflictError:  # another proxy created it first
         return records.resolve(task.id)
 
 

@@ -37,8 +37,8 @@ def override_decision(
         "status": "accepted",
     }
     detail = {"revisit": decision["affects"]}
-    told = RecordChange("decision-overridden", path_of("decision", decision_id), detail)
-    return Transition(put(record, "decision", changed), (told,))
+    change = RecordChange("decision-overridden", path_of("decision", decision_id), detail)
+    return Transition(put(record, "decision", changed), (change,))
 
 
 def contest_decision(
@@ -52,8 +52,8 @@ def contest_decision(
         variants = with_variants(variants, variant_of(decision))
     view = {"author": tree_of(author), "decision": decision_text, "rationale": rationale, "madeAt": now}
     changed = {**decision, "status": "contested", "variants": with_variants(variants, view)}
-    told = RecordChange("decision-contested", path_of("decision", decision_id), {"decision": decision_text})
-    return Transition(put(record, "decision", changed), (told,))
+    change = RecordChange("decision-contested", path_of("decision", decision_id), {"decision": decision_text})
+    return Transition(put(record, "decision", changed), (change,))
 
 
 def settle_decision(
@@ -85,10 +85,10 @@ def settle_decision(
         }
         if decision["status"] != "contested":  # what a contested one says is among its variants
             changed["variants"] = with_variants(variants, variant_of(decision))
-    told = RecordChange(
+    change = RecordChange(
         "updated", path_of("decision", decision_id), {"status": status, "revisit": decision["affects"]}
     )
-    return Transition(put(record, "decision", changed), (told,))
+    return Transition(put(record, "decision", changed), (change,))
 
 
 def require_decider(decision: Tree, author: CRAuthor) -> None:

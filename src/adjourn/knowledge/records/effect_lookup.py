@@ -216,7 +216,7 @@ def from_chain(task: Task, call: str) -> Tree:
     found = by_id(effects_model.fold_events({"toolEffects": []}, told_of)["toolEffects"])
     if call not in found:
         raise IntegrityError(
-            f"call {call[:80]} is not in the history of task {task.id}", "run `adjourn verify`"
+            f"call {call[:80]} is not in the history of task {task.id}", "run: adjourn verify"
         )
     return found[call]
 

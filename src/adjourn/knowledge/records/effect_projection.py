@@ -20,7 +20,7 @@ def update_effects(store: Store, record: Tree, at: int) -> Transition:
     after = effect_lookup.current(store, record)
     before = by_id(record["toolEffects"])
     changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
-    step = Transition(after, tuple(_told(one) for one in changed))
+    step = Transition(after, tuple(_effect_change(one) for one in changed))
     for effect in changed:
         by = effect.get("settledBy", {})
         asked = by_id(step.record["questionsForUser"]).get(question_id(effect), {})
@@ -68,8 +68,8 @@ def ask_about_effect(store: Store, record: Tree, at: int, effect: Tree) -> Trans
         "priority": "blocking",
         "askedAt": at,
     }
-    told = RecordChange("updated", path_of("question", name))
-    return Transition(put(step.record, "question", item), (*step.events, told))
+    change = RecordChange("updated", path_of("question", name))
+    return Transition(put(step.record, "question", item), (*step.events, change))
 
 
 def question_id(effect: Tree) -> str:
@@ -78,9 +78,9 @@ def question_id(effect: Tree) -> str:
 
 
 def _recorded(step: Transition, effect: Tree) -> Transition:
-    return Transition(put(step.record, "effect", effect), (*step.events, _told(effect)))
+    return Transition(put(step.record, "effect", effect), (*step.events, _effect_change(effect)))
 
 
-def _told(effect: Tree) -> RecordChange:
+def _effect_change(effect: Tree) -> RecordChange:
     detail = {"toolName": effect["toolName"], "status": effect.get("status", "completed")}
     return RecordChange("effect-recorded", path_of("effect", effect["id"]), detail)

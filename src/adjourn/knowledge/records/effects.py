@@ -29,7 +29,7 @@ from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
 from adjourn.text import preview
 
 Probe = Callable[[Tree], bool | None]
-"""Looks whether an effect happened; None where that cannot be told."""
+"""Checks whether an effect happened. Returns None if it cannot know."""
 
 
 class EffectClaim(NamedTuple):
@@ -89,8 +89,8 @@ class Effects:
         effect = effect_lookup.complete_effect(task, record, found, call)
         if found.keyed and not effect_lookup.is_of(effect, call):
             raise RefusedError(
-                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']}, with other inputs",
-                "use a key of its own for another effect",
+                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']} with other inputs",
+                "use another key for another effect",
             )
         if found.state == "done":
             return EffectClaim(run=False, record=cr_id, effect=effect)
@@ -99,7 +99,7 @@ class Effects:
         if found.state == "open":
             raise RefusedError(
                 f"call {found.call} for the same effect is under way in another session",
-                "wait for its answer",
+                "wait for its answer, then retry",
             )
         self._look(cr_id, effect, author, probe)
         return self.claim(cr_id, call, author)
@@ -204,7 +204,7 @@ class Effects:
         by = author
         if happened is None:
             happened, by = self._answer(cr_id, effect, author)
-        with suppress(NotFoundError):  # another was faster: what it has said counts
+        with suppress(NotFoundError):  # another process settled it first
             settle_doubt(
                 self._task(self._records.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
             )
@@ -251,7 +251,7 @@ class Effects:
         def build(ledger: Ledger) -> list[Fact]:
             if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
                 known = effect_lookup.from_chain(task, settled.call)["status"]
-                raise RefusedError(f"effect {settled.call} is {known} already", "claim it anew")
+                raise RefusedError(f"effect {settled.call} is {known} already", "claim it again")
             changes.update(idempotency.ended(ledger, settled, idempotency.DONE, task.store.ref))
             return [Fact(settled, _actor(author))]
 

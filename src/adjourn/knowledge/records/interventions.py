@@ -49,7 +49,7 @@ def answer_question(
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "answered")
     if question.get("expiresAt", now + 1) <= now:
-        raise RefusedError(f"question {question_id} has expired", "ask it anew")
+        raise RefusedError(f"question {question_id} has expired", "ask it again")
     if author.type != "human" and question["type"] in _ASKED_OF_PEOPLE:
         raise RefusedError(
             f"question {question_id} asks for a person's {question['type']}; {author.id} is {who(author.type)}",
@@ -65,8 +65,8 @@ def answer_question(
     after = put(record, "question", answered)
     if learn:
         after = {**after, "learnings": [*after["learnings"], _learned(question, answer, author, now)]}
-    told = RecordChange("question-answered", path_of("question", question_id), {"answer": answer})
-    return Transition(with_blocking(record, after, now), (told,))
+    change = RecordChange("question-answered", path_of("question", question_id), {"answer": answer})
+    return Transition(with_blocking(record, after, now), (change,))
 
 
 def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
@@ -78,8 +78,8 @@ def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor,
     ):
         raise RefusedError(f"question {question_id} can be skipped by a person only", "let a person skip it")
     after = put(record, "question", {**question, "status": "skipped", "skippedReason": reason})
-    told = RecordChange("updated", path_of("question", question_id), {"skippedReason": reason})
-    return Transition(with_blocking(record, after, now), (told,))
+    change = RecordChange("updated", path_of("question", question_id), {"skippedReason": reason})
+    return Transition(with_blocking(record, after, now), (change,))
 
 
 def _learned(question: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
@@ -134,14 +134,14 @@ def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Transiti
     point = _decidable(record, point_id, "auto-approved", None, now)
     if not may_run_by_itself(record, point):
         raise RefusedError(
-            f"resume point {point_id} needs approval: it is not safe by itself, is a person's to decide, or is blocked",
+            f"resume point {point_id} needs approval: it is not safe to run automatically, requires a person, or is blocked",
             "approve it",
         )
     return approved(record, point, "auto-approved", SYSTEM, now)
 
 
 def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
-    """Close a gate for good. The alternative paths are told."""
+    """Deny a resume point for good. The event names the alternative paths."""
     point = _decidable(record, point_id, "denied", author, now)
     return denied(record, point, reason, author, now)
 
@@ -153,8 +153,8 @@ def approved(
     opened = {**point, "approvalStatus": status, **signed("approved", author, now)}
     after = _escalation_answered(put(record, "resume point", opened), point, "approved", author, now)
     detail = {"when": point["when"], "preconditions": point["preconditions"], "status": status}
-    told = RecordChange("resume-point-approved", path_of("resume point", point["id"]), detail)
-    return Transition(with_blocking(record, after, now), (told,))
+    change = RecordChange("resume-point-approved", path_of("resume point", point["id"]), detail)
+    return Transition(with_blocking(record, after, now), (change,))
 
 
 def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -> Transition:
@@ -162,8 +162,8 @@ def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -
     closed = {**point, "approvalStatus": "denied", **signed("denied", author, now), "deniedReason": reason}
     after = _escalation_answered(put(record, "resume point", closed), point, "denied", author, now)
     detail = {"reason": reason, "alternativePaths": point.get("alternativePaths", [])}
-    told = RecordChange("resume-point-denied", path_of("resume point", point["id"]), detail)
-    return Transition(with_blocking(record, after, now), (told,))
+    change = RecordChange("resume-point-denied", path_of("resume point", point["id"]), detail)
+    return Transition(with_blocking(record, after, now), (change,))
 
 
 def consumption_key(record: Tree, point_id: str) -> str:
@@ -177,15 +177,18 @@ def consume_resume_point(
     """Its steps start: the approval is used up. `consumed` are the keys of all approvals of the task ever used."""
     point = find(record, "resume point", point_id)
     if point["approvalStatus"] not in ("approved", "auto-approved"):
-        raise RefusedError(f"resume point {point_id} is {point['approvalStatus']}", "have it approved first")
+        raise RefusedError(
+            f"resume point {point_id} is {point['approvalStatus']}", "ask for its approval first"
+        )
     if "consumedAt" in point or consumption_key(record, point_id) in consumed:
         raise RefusedError(
-            f"the approval of resume point {point_id} was used already", "ask anew with a new resume point"
+            f"the approval of resume point {point_id} was used already",
+            "add a new resume point and ask for its approval",
         )
     _require_free(record, point_id, "used")
     after = put(record, "resume point", {**point, "consumedAt": now})
-    told = RecordChange("updated", path_of("resume point", point_id), {"consumedAt": now})
-    return Transition(with_blocking(record, after, now), (told,))
+    change = RecordChange("updated", path_of("resume point", point_id), {"consumedAt": now})
+    return Transition(with_blocking(record, after, now), (change,))
 
 
 def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list[Tree]:
@@ -234,14 +237,12 @@ def _decidable(record: Tree, point_id: str, status: str, author: CRAuthor | None
     point = find(record, "resume point", point_id)
     require_edge("resume point", point_id, point["approvalStatus"], status)
     if timed_out(record, point, now):
-        raise RefusedError(
-            f"the time of resume point {point_id} is up", "let the time-out take effect first (tick)"
-        )
+        raise RefusedError(f"resume point {point_id} has timed out", "apply the time-out first (tick)")
     if author is not None and author.type not in _MAY[point["requiredAuthority"]]:
         raise RefusedError(
             f"resume point {point_id} needs the authority of {who(point['requiredAuthority'])}; "
             f"{author.id} is {who(author.type)}",
-            "have it decided by " + " or ".join(_MAY[point["requiredAuthority"]]),
+            "ask for a decision by " + " or ".join(_MAY[point["requiredAuthority"]]),
         )
     return point
 

@@ -74,8 +74,8 @@ class SignedRecordHead(DocumentPart, frozen=True, kw_only=True):
         """`IntegrityError` unless the key with these public bytes has signed it."""
         if self.key != fingerprint(public) or not holds(public, self.signature, _message(self)):
             raise IntegrityError(
-                f"the head of record {self.id} at version {self.sequence} is not what {fingerprint(public)} signed",
-                "do not rely on it: ask its signer for another",
+                f"the head of record {self.id} at version {self.sequence} fails verification: {fingerprint(public)} did not sign it",
+                "do not use it; ask the signer for a new one",
             )
 
 
@@ -85,8 +85,8 @@ def prove_inclusion(record: Tree, leaves: Sequence[bytes], content_hash: str) ->
         position = leaves.index(bytes.fromhex(content_hash))
     except ValueError:
         raise InvalidError(
-            f"{content_hash[:64]!r} is no version of record {record['id']}",
-            "`adjourn record history` lists them",
+            f"{content_hash[:64]!r} is not a version of record {record['id']}",
+            "list its versions: adjourn record history",
         ) from None
     return InclusionProof(
         id=record["id"],
@@ -123,7 +123,7 @@ def sign_head(record: Tree, private: bytes) -> SignedRecordHead:
 
 
 def read_proof(value: Mapping[str, Any]) -> InclusionProof | ConsistencyProof | SignedRecordHead:
-    """A proof from outside, told by its members. Raises `InvalidError`."""
+    """Read a proof from outside; its members say which kind it is. Raises `InvalidError`."""
     if "signature" in value:
         return view(value, SignedRecordHead)
     return view(value, ConsistencyProof) if "oldSize" in value else view(value, InclusionProof)

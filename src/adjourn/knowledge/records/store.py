@@ -419,8 +419,8 @@ class CRStore:
                 return _result(merged, a, strategy, base_hash)
             version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
-            told = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
-            made = self._commit(log, log.encoded.shared(version), (told,), author)
+            change = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
+            made = self._commit(log, log.encoded.shared(version), (change,), author)
             return _result(merged, made, strategy, base_hash)
 
         return append_with_retry(attempt, f"record {cr_id_a}")

@@ -117,11 +117,11 @@ def _read(lines: Iterable[bytes]) -> tuple[dict[str, list[Stored]], SignedRecord
         size, count = size + len(line), count + 1
         if size > MAX_BYTES or count > MAX_VERSIONS or len(line) > MAX_DOCUMENT_BYTES:
             raise InvalidError(
-                f"line {count} is beyond what one file may hold: {MAX_VERSIONS:,} versions, {MAX_BYTES:,} bytes",
+                f"the file is too large at line {count} (limit {MAX_VERSIONS:,} versions and {MAX_BYTES:,} bytes)",
                 "export a fork of the newest version instead",
             )
         if signed is not None:
-            raise InvalidError(f"line {count} follows the signed head", "it must be the last one")
+            raise InvalidError(f"line {count} follows the signed head", "make the signed head the last line")
         if b'"signature"' in line and b'"task"' not in line:
             signed = _signed(line)
             continue
@@ -137,7 +137,7 @@ def _signed(line: bytes) -> SignedRecordHead:
         raise InvalidError(f"the last line is not JSON: {error}", "export the record again") from error
     proof = read_proof(value) if isinstance(value, dict) else None
     if not isinstance(proof, SignedRecordHead):
-        raise InvalidError("the last line is no signed head", "export the record again")
+        raise InvalidError("the last line is not a signed head", "export the record again")
     return proof
 
 
@@ -149,8 +149,8 @@ def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, for
     found = verify_sealed(versions, tree=copy_frontier(tree), after=after)
     if not found.valid:
         raise IntegrityError(
-            f"version {found.broken_at} of record {record} does not hold: {found.reason}",
-            "do not use this file",
+            f"version {found.broken_at} of record {record} fails verification: {found.reason}",
+            "do not use this file; export the record again",
         )
     require(check_record(sealed(versions[-1])))
     here = [entry.hash for entry in store.entries(record)]
@@ -159,8 +159,8 @@ def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, for
     forks = common < min(len(here), len(versions))
     if forks and (fork is None or not common):
         raise ConflictError(
-            f"record {record} went on here and there in different ways, from version {common} on",
-            "take in what it says there as a fork (--as ID), and merge that",
+            f"record {record} has diverged: this store and the file differ from version {common} on",
+            "import the file's versions as a fork (--as ID), then merge the fork",
         )
     for one in versions[:common]:
         tree.append(bytes.fromhex(one.hash))
@@ -182,7 +182,7 @@ def _before(store: VersionStore, groups: dict[str, list[Stored]], record: str) -
     place = store.find(after)
     if place is None:
         raise NotFoundError(
-            f"record {record} goes on from version {after[:12]}, which is not here",
+            f"record {record} was forked from version {after[:12]}, which this store does not have",
             "import that record first",
         )
     return store.frontier(place)

@@ -71,16 +71,16 @@ def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAu
         if collection in updates:
             _check_items(kind, record, after, author)
     if after["task"]["id"] != record["task"]["id"]:  # what was used up is known by it
-        raise RefusedError(f"the task's id {record['task']['id']} cannot change", "begin another record")
+        raise RefusedError(f"the task's id {record['task']['id']} cannot change", "create another record")
     status = after["task"]["status"]
     if status != record["task"]["status"]:
         kept = {**after["task"], "status": record["task"]["status"]}
         after = move_task({**after, "task": kept}, status, now)
     after = with_blocking(record, after, now)
-    return Transition(after, tuple(_told(record, after, updates)))
+    return Transition(after, tuple(_changes(record, after, updates)))
 
 
-def _told(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[RecordChange]:
+def _changes(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[RecordChange]:
     changed = sorted(name for name in updates if not same(before.get(name), after.get(name)))
     if changed:
         yield RecordChange("updated", "", {"members": changed})
@@ -122,7 +122,7 @@ def _check_removal(kind: str, item: Tree, before: Tree, author: CRAuthor) -> Non
     }[kind]
     if why:
         raise RefusedError(
-            f"{kind} {name} cannot be removed", "settle it, or let who may decide on it remove it"
+            f"{kind} {name} cannot be removed", "settle it, or ask somebody with the authority to remove it"
         )
 
 

@@ -282,7 +282,7 @@ class VersionStore:
     ) -> VersionLog:
         if last is None or last.hash != at.hash:
             raise IntegrityError(
-                f"the head of record {record} cannot be read", f"run `adjourn record verify {record}`"
+                f"the head of record {record} cannot be read", f"run: adjourn record verify {record}"
             )
         stored = verified_version(last, record)
         return VersionLog(record, at, stored._replace(root=tree.root().hex()), tree, tail, [])
@@ -327,17 +327,17 @@ def verified_version(entry: Entry, record: str) -> Stored:
     """A stored version whose content has its hash, else `IntegrityError`."""
     if digest(entry.data) != entry.hash:
         raise IntegrityError(
-            f"version {entry.hash[:12]} of record {record} was changed in the store",
-            f"run `adjourn record verify {record}`; restore it from an export or a backup",
+            f"version {entry.hash[:12]} of record {record} fails verification: its content hash does not match",
+            f"run: adjourn record verify {record}; then restore the record from an export or a backup",
         )
     return Stored(entry.hash, entry.data)
 
 
 def head_moved(record: str, expected: str, found: str) -> ConflictError:
-    """What a writer is told that was not the first."""
+    """The error of a writer whose expected head is no longer the newest version."""
     return ConflictError(
         f"record {record} changed since you read it: its head is {found}, not {expected}; nothing was written",
-        f"make the change to the new head; or keep yours beside it, `fork` of {expected[:12]}, and `merge` the two",
+        f"read it again and retry; or keep your change: `fork` version {expected[:12]}, then `merge` the fork",
     )
 
 

@@ -116,7 +116,10 @@ def first_version(
 ) -> Tree:
     """Sequence 0 of a new line; or, with a sealed `parent` of another line, its fork: the next in sequence."""
     if parent is not None and parent["id"] == new_id:
-        raise InvalidError(f"{new_id} is the id of the parent too", "give a fork an id of its own, or update")
+        raise InvalidError(
+            f"record {new_id} cannot be a fork of itself",
+            "choose another id for the fork, or update the record",
+        )
     by = tree_of(author)
     return {
         "version": VERSION,
@@ -160,7 +163,7 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
     for name in ENVELOPE:
         if name in updates and name != "version" and not same(updates[name], head.get(name)):
             raise RefusedError(
-                f"{name} of record {head['id']} cannot be set: it is kept by the store", "leave it out"
+                f"{name} of record {head['id']} cannot be set: the store sets it", "leave it out"
             )
     if not same(updates.get("conflicts"), head.get("conflicts")) and "conflicts" in updates:
         raise RefusedError(f"conflicts of record {head['id']} cannot be set", "resolve them one by one")
@@ -216,7 +219,10 @@ def read_record(data: bytes | str) -> Tree:
 def _check_version(version: str) -> None:
     """Refuse what a newer major version wrote."""
     if _version_key(version)[0] > _version_key(VERSION)[0]:
-        raise InvalidError(f"the record has version {version}; known is {VERSION}", "update adjourn")
+        raise InvalidError(
+            f"the record has format version {version}; this version of adjourn supports {VERSION}",
+            "update adjourn",
+        )
 
 
 @lru_cache(16)
@@ -234,7 +240,7 @@ def link_of(content: bytes) -> Link:
     try:
         return _decode_link(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(f"not a record: {error}", "run `adjourn verify`") from error
+        raise InvalidError(f"not a record: {error}", "run: adjourn verify") from error
 
 
 _decode_link = msgspec.json.Decoder(Link).decode

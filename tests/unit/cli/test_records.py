@@ -268,7 +268,7 @@ def test_a_broken_record_is_in_nobodys_way(run: Shell) -> None:
     )
     out = run("record", code=1)
     assert "line" in out
-    assert "of record broken was changed" in out
+    assert "of record broken fails verification" in out
     assert run.json("record", code=1)["unreadable"][0]["record"] == "broken"
     run("answer", "q1", "yes")
     run("approve", "go")

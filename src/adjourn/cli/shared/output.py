@@ -12,11 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 from unicodedata import combining, east_asian_width
 
-from adjourn.findings import Finding
 from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
+
+if TYPE_CHECKING:
+    from adjourn.findings import Finding
 
 WIDTH = 80
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}

@@ -89,7 +89,7 @@ def test_a_command_shows_nothing_of_it(work: ProxyWorkspace, command: tuple[str,
     """Each ends with exit code 1 and names an event, before any line of that history is printed."""
     done = run(*command, cwd=work.root, env=work.environment)
     assert done.code == 1, done.out
-    assert "does not hold at event" in done.err
+    assert "fails verification at event" in done.err
     assert "adjourn verify" in done.err
     assert "delete" not in done.out
     assert not (work.root / "elsewhere" / "checkpoint.json").exists()
@@ -112,7 +112,7 @@ def test_a_proxy_calls_nothing_with_effects_over_it(work: ProxyWorkspace) -> Non
     for _ in range(2):
         answer = client.call("deploy")
         assert refused(answer)
-        assert "does not hold at event" in text_of(answer)
+        assert "fails verification at event" in text_of(answer)
     assert not refused(client.call("file.read"))
     client.close()
     assert work.executed() == [*executed, "file.read"]
@@ -126,7 +126,7 @@ def test_a_client_is_told_of_it_when_its_session_starts(work: ProxyWorkspace) ->
         cwd=work.root, env=work.environment, capture_output=True, text=True, check=True, timeout=30,
     )  # fmt: skip
     told = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
-    assert "does not hold at event" in told
+    assert "fails verification at event" in told
     assert "delete" not in told
 
 

@@ -55,7 +55,7 @@ def formatted(document: Document) -> str:
         or _Writer(again).text() != text
     ):
         raise InvalidError(
-            f"{document.source or 'the document'} is left as it is: laid out anew it would not say the same",
+            f"{document.source or 'the document'} was not formatted: formatting would change its meaning",
             "write texts of several lines in one line, in quotes",
         )
     return text

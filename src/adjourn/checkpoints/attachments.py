@@ -34,7 +34,7 @@ MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
 _RESTORE = (
-    "restore it from version control, or `adjourn export` it anew; without the file the rest can be resumed"
+    "restore it from version control, or `adjourn export` it again; without the file the rest can be resumed"
 )
 
 
@@ -114,7 +114,7 @@ def _record(path: str, version: str) -> Sequence[bytes]:
     try:
         carried = _taken_in(CRStore(MemoryStore()), _kept(path, lines))
     except AdjournError as error:
-        raise IntegrityError(f"{path} does not hold: {error.message}", _RESTORE) from error
+        raise IntegrityError(f"{path} fails verification: {error.message}", _RESTORE) from error
     if carried["contentHash"] != version:
         raise IntegrityError(
             f"{path} ends with version {carried['contentHash'][:12]}, not with the signed one, {version[:12]}",

@@ -21,7 +21,7 @@ from adjourn.store import Entry
 MAX_AUDIT_BYTES = 256 * 1024 * 1024
 MAX_EVENTS = 1_000_000
 _DIGEST_BYTES = 32
-_RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
+_RESTORE = "restore it from version control, or `adjourn export` it again from the store"
 
 
 class Audit(NamedTuple):

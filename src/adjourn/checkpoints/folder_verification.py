@@ -41,7 +41,7 @@ from adjourn.host import keys
 from adjourn.log import canonical, data_of, decode, decode_bytes, digest, fingerprint
 from adjourn.tasks import Ledger, check_task_id
 
-_RESTORE = "restore it from version control, or `adjourn export` it anew from the store"
+_RESTORE = "restore it from version control, or `adjourn export` it again from the store"
 
 
 class VerifiedFolder(NamedTuple):

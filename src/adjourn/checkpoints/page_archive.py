@@ -155,7 +155,7 @@ def read_index(root: str, project: str) -> list[Indexed]:
         return []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(
-            f"{path}: {error}", "remove it and run `adjourn archive` again: it is made anew"
+            f"{path}: {error}", "remove it and run `adjourn archive` again to recreate it"
         ) from error
     return entries
 

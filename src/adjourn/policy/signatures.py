@@ -80,7 +80,8 @@ def verify(
         known = [*names, found.signer] if "default" in names else names
     if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in known):
         raise IntegrityError(
-            f"it was signed by {known[-1]!r}, not by {signer!r}", "have it signed by whom you expect"
+            f"it was signed by {known[-1]!r}, not by {signer!r}",
+            "ask the expected signer to sign it: adjourn sign FILE",
         )
     return VerifiedSignature(seal=found, names=names)
 

@@ -287,7 +287,7 @@ class Confirmations:
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._context.clock())
         is_open = approval.id in session.task.ledger.approvals and not expired
-        remedy = _later(approval.id) if is_open else "repeat the call; it asks anew"
+        remedy = _later(approval.id) if is_open else "repeat the call to ask again"
         line = self._connection.refusal(gated.message, Block("confirm_required", message, remedy))
         self._wire.to_client(self._wire.answer(gated.batch, line))
 

@@ -147,7 +147,7 @@ def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
     if text.encode() != kept:
         raise InvalidError(
             f"{file} is not what run {task} was started with",
-            f"`adjourn run --resume --task {task}` goes on with the text of then; without --resume a new run starts",
+            f"`adjourn run --resume --task {task}` continues with the text that it started with; without --resume a new run starts",
         )
 
 

@@ -227,7 +227,7 @@ class Caller:
         if now is not None and now.refused:
             self._means.emit("confirm.denied", {"tool": call.tool})
             raise BlockedError(
-                at, f'tool "{call.tool}" was refused: {question.cause}', "resume the run to be asked anew"
+                at, f'tool "{call.tool}" was refused: {question.cause}', "resume the run to be asked again"
             )
         if question.doubt:
             raise BlockedError(

@@ -153,7 +153,9 @@ def _bytes(path: str, contents: object, encoding: object) -> bytes:
         try:
             return base64.b64decode(contents, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ToolError(f"file.write: the text for {path} is not base64", "encode it anew") from error
+            raise ToolError(
+                f"file.write: the text for {path} is not base64", "encode it as base64 again"
+            ) from error
     raise ToolError(f"file.write knows no encoding {str(encoding)[:40]!r}", "use utf8 or base64")
 
 

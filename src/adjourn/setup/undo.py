@@ -173,7 +173,7 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     runs = _runs(root)
     if not runs:
         raise NotFoundError(
-            "nothing was set up here that could be taken back", "`adjourn init` sets clients up"
+            "nothing to undo: adjourn changed no client settings here", "`adjourn init` sets clients up"
         )
     known = _known(root, home)
     found: dict[str, RestoredFile] = {}

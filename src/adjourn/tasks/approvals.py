@@ -21,7 +21,7 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
         if asked is None or (yes and asked.expires <= timestamp(task.clock())):
             raise NotFoundError(
                 f"question {approval} of task {task.id} is not open: it was used, or has expired",
-                "repeat the call; it asks anew",
+                "repeat the call to ask again",
             )
         if asked.who and yes and by.id != asked.who:
             raise RefusedError(

@@ -45,6 +45,6 @@ def checked(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
 
 def _changed(task: str, seq: int) -> IntegrityError:
     return IntegrityError(
-        f"the history of task {task} does not hold at event {seq}: it, or the one before it, was changed in the store",
+        f"the history of task {task} fails verification at event {seq}: this event, or the one before it, was changed in the store",
         "run `adjourn verify`",
     )

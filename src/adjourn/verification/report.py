@@ -28,7 +28,7 @@ CODES = MappingProxyType(
         "data-misfit": "an event's data do not fit its kind",
         "fold-failed": "the ledger does not follow from the events",
         "root-mismatch": "a checkpoint's Merkle root is not that of the events before it",
-        "signature-mismatch": "a checkpoint's signature does not hold",
+        "signature-mismatch": "a checkpoint's signature is not valid",
         "unknown-signer": "a checkpoint is signed by a key that is not trusted here",
         "document-changed": "the bytes of a checkpoint's document have changed",
         "document-missing": "the document of a checkpoint that can be resumed is gone",
@@ -38,7 +38,7 @@ CODES = MappingProxyType(
         "ref-mismatch": "a checkpoint's name points at something else",
         "history-cut": "the history lacks what its cached fold, or the head kept beside the keys, says that it had",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
-        "folder-broken": "a checkpoint's folder does not hold together",
+        "folder-broken": "a checkpoint's folder fails verification",
         "record-broken": "a version of a Continuation Record is not what was written",
     }
 )

@@ -38,7 +38,7 @@ CHUNK = 4096
 Progress = Callable[[int, int], None]
 """Called with how many events are checked, and of how many."""
 
-_MADE_ANEW = "it is a cache: the next checkpoint makes it anew"
+_MADE_ANEW = "it is a cache: the next checkpoint recreates it"
 
 
 class TaskCheck:

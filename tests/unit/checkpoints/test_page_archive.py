@@ -236,7 +236,7 @@ def test_a_broken_index_is_made_anew(memory_workspace: Workspace) -> None:
     index = memory_workspace.root / "output/work/checkpoints/index.jsonl"
     before = index.read_bytes()
     index.write_text("{")
-    with pytest.raises(InvalidError, match="made anew"):
+    with pytest.raises(InvalidError, match="to recreate it"):
         read_index(str(memory_workspace.root), "work")
     archived(memory_workspace, task)
     assert index.read_bytes() == before

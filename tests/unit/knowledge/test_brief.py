@@ -306,7 +306,7 @@ def test_a_chain_that_does_not_hold_is_said() -> None:
         record, None, now=NOW, verified=ChainVerification(1, "", "cd" * 32, "hash-mismatch"), budget_bytes=0
     )
     assert "chain verified: no: hash-mismatch at cdcdcdcdcdcd" in bad
-    assert "the record's chain does not hold (hash-mismatch)" in sections(bad)["WARNINGS"]
+    assert "the record's chain fails verification (hash-mismatch)" in sections(bad)["WARNINGS"]
 
 
 def test_a_question_that_nobody_answered_is_warned_of() -> None:

@@ -591,7 +591,7 @@ def test_an_unknown_question_has_no_answer(shared_task: SharedTask) -> None:
     session.admit([DEPLOY])
     before = shared_task.kinds()
     for approval in (asked, "nosuch", ""):
-        with pytest.raises(NotFoundError, match="it asks anew"):
+        with pytest.raises(NotFoundError, match="to ask again"):
             say(session, approval, yes=True)
     assert shared_task.kinds() == before
 

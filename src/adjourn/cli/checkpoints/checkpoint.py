@@ -190,7 +190,7 @@ def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
     if is_stale(chosen, now):
         complain(
             f"{safe(chosen.path)} is older than 24 hours",
-            "look at the world outside before going on: it may have changed",
+            "check files and services before you continue: they may have changed",
         )
 
 
@@ -268,7 +268,7 @@ def edit(page: str) -> int:
     with page_files.changing(root):
         if page_files.read(root, chosen.path).text != chosen.text:
             raise InvalidError(
-                f"{chosen.path} was written anew meanwhile", f"your text is in {os.path.relpath(path, root)}"
+                f"{chosen.path} changed while you edited it", f"your text is in {os.path.relpath(path, root)}"
             )
         write_file(folder, name, data)
     os.unlink(path)

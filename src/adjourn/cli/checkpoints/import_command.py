@@ -49,7 +49,7 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
         say(
             f"  the name stood for a checkpoint of task {safe(told['replaced'])}, which stays in that task's log"
         )
-    say(f"  go on in any client: call aex.resume with the name {told['name']}")
+    say(f"  continue in any client: call aex.resume with the name {told['name']}")
 
 
 def _signed(context: CommandContext, directory: str) -> dict[str, Any]:

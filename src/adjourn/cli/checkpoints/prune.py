@@ -80,7 +80,7 @@ def prune(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Let old checkpoints go: their pages, folders, documents, names and kept files. The history stays, and verifies as before.
+    """Delete old checkpoints: their pages, folders, documents, names and kept files. The history stays, and verifies as before.
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
     """

@@ -61,11 +61,11 @@ def verify(
     key_file: str | None,
     as_json: bool,
 ) -> int:
-    """Check that history, or a contract, is what was written and signed, and say what does not hold.
+    """Check that history, or a contract, is what was written and signed, and list what fails verification.
 
     WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task and
     record of the store. Exit
-    code 1 when anything does not hold. In a history a signature by a key that is not trusted is a warning; a contract's is
+    code 1 when a check failed. In a history a signature by a key that is not trusted is a warning; a contract's is
     invalid.
 
     A missing end, or a history that is gone, is found by the head that is kept beside your keys, and by signed folders in the

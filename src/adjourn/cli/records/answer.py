@@ -168,7 +168,7 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
     if len(found) != 1:
         count = f"{len(found)} questions begin with {start!r}" if found else f"no open question is {start!r}"
         raise NotFoundError(
-            count, "`adjourn approve` lists them; an expired one is asked anew when the call is repeated"
+            count, "`adjourn approve` lists them; an expired one is asked again when the call is repeated"
         )
     return found[0]
 

@@ -68,7 +68,7 @@ def diff(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     "--strategy",
     type=click.Choice(["manual", "prefer-a", "prefer-b"]),
     default="manual",
-    help="Who wins where both sides say different things: nobody (the default), or one of them.",
+    help="Choose the side that wins a conflict: neither (the default), or one of them.",
 )
 @click.option("--take", multiple=True, metavar="PATH=SIDE", help="Resolve a conflict: a, b or base.")
 @click.option(

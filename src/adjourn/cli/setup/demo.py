@@ -47,7 +47,7 @@ budget calls=100
 @click.command(epilog="Example: adjourn demo --keep")
 @click.option("--keep", is_flag=True, help="Leave the scratch folder, to look around in it.")
 def demo(keep: bool) -> None:
-    """Watch a session being killed in mid-call, and another client going on.
+    """Watch a session being killed in mid-call, and another client resuming it.
 
     The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """

@@ -221,5 +221,5 @@ def next_step(context: CommandContext, ledger: Ledger, sitting: list[Holder]) ->
             return "nothing; the coding session is over"
         return f"go on in your client: /code --resume   (at step {step.step}, {step.phase})"
     if ledger.checkpoint:
-        return f"go on in any client: call aex.resume with the name {ledger.checkpoint}"
+        return f"continue in any client: call aex.resume with the name {ledger.checkpoint}"
     return "nothing to resume from yet: no checkpoint was made"

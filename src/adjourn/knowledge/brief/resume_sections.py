@@ -49,7 +49,9 @@ def warnings(
 ) -> Iterator[Item]:
     record, hours = matter.record, (matter.now - matter.written_at) / HOUR
     if verified is not None and not verified.valid:
-        yield (f"the record's chain does not hold ({verified.reason}): do not rely on it, and tell a person",)
+        yield (
+            f"the record's chain fails verification ({verified.reason}): do not rely on it, and tell a person",
+        )
     if hours > STALE_HOURS:
         yield (f"this is older than {STALE_HOURS} hours: verify the state outside before anything else",)
     elif hours < 0:

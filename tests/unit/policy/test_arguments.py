@@ -129,6 +129,13 @@ def test_relative_paths_are_of_the_working_directory(root: str) -> None:
     assert paths_of({"path": "../secrets"}, root, f"{root}/src") == ("secrets",)
 
 
+def test_dots_in_a_name_of_a_url_lead_nowhere_else(root: str) -> None:
+    """Only `..` as a whole part of a path leads up."""
+    assert paths_of({"path": f"file://{root}/new/0.."}, root) == ("new/0..",)
+    assert paths_of({"path": f"file://{root}/new/..a/b"}, root) == ("new/..a/b",)
+    assert len(paths_of({"path": f"file://{root}/new/../b"}, root)) > 1
+
+
 @given(parts=st.lists(NAMES, min_size=1, max_size=4), data=st.data())
 def test_every_spelling_is_the_same_place(root: str, parts: list[str], data: st.DataObject) -> None:
     """Dots, doubled slashes, an absolute path, a URL and composed letters change nothing."""

@@ -16,6 +16,7 @@ MAX_NAMES = 500_000
 _FILE_URL = re.compile(r"file:(?://[^/\\]*)?(?=[/\\])", re.IGNORECASE)
 _DROPPED = str.maketrans("\\", "/", "\t\n\r")
 """What a reader of URLs takes for a slash, and what it passes over."""
+_UP = re.compile(r"(?:^|[/\\])\.\.(?=[/\\]|$)")
 _NAME = re.compile(r"[^/]+")
 
 
@@ -30,7 +31,7 @@ def paths_in(text: str) -> Iterable[str]:
 
     path = text[url.end() :]
     read = re.split(r"[?#]", path, maxsplit=1)[0].translate(_DROPPED)
-    as_written = (path, text) if ".." in path else ()  # another place for who does not know URLs
+    as_written = (path, text) if _UP.search(path) else ()  # another place for who does not know URLs
     return dict.fromkeys((unquote(path).partition("\0")[0], unquote(read).partition("\0")[0], *as_written))
 
 

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from adjourn.checkpoints.close_session import end
-from adjourn.checkpoints.save import make
+from adjourn.checkpoints.save import close_session, save_checkpoint
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
@@ -82,8 +81,10 @@ def sizes(context: ClientContext, calls: int) -> None:
         ]
         session.settle(facts, later=True)
         if number % max(1, calls // 20) == 0:
-            make(session.task, context.options.root, f"step-{number}", budget=None, sitting=session)
-    end(session, "client-eof", context.options.root)
+            save_checkpoint(
+                session.task, context.options.root, f"step-{number}", budget=None, sitting=session
+            )
+    close_session(session, "client-eof", context.options.root)
     context.close("client-eof")
     print(f"\n{calls:,} calls, 20 milestones, in {context.options.root.rpartition('/')[2]}:")
     for place in (".aex/adjourn.db", ".aex/checkpoints", "tmp"):

@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.checkpoints.artifacts import changed
     from adjourn.checkpoints.attachments import is_knowledge
-    from adjourn.checkpoints.builder import NOTHING_SAID, Said, said_by
+    from adjourn.checkpoints.builder import NO_REPORT, AgentReport, report_of
     from adjourn.checkpoints.checkpoint import (
         MAX_DESCRIPTION,
         Checkpoint,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         known_to,
         trusted_signer,
     )
-    from adjourn.checkpoints.close_session import end, keep, name_of
     from adjourn.checkpoints.commit import moved
     from adjourn.checkpoints.environment import recent
     from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE, is_as_written, path_of, read_published
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.histories import DAY, Freed, is_temporary, remove_temporaries, share_histories
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
     from adjourn.checkpoints.page_files import (
-        Found,
+        FoundPage,
         PageSummary,
         Search,
         changing,
@@ -44,8 +43,13 @@ if TYPE_CHECKING:
     )
     from adjourn.checkpoints.parser import parse
     from adjourn.checkpoints.reflect import Reflection
-    from adjourn.checkpoints.rollback import Done, Plan, carry_out, plan, target_of
-    from adjourn.checkpoints.save import make
+    from adjourn.checkpoints.rollback import RollbackPlan, RollbackResult, carry_out, plan, target_of
+    from adjourn.checkpoints.save import (
+        close_session,
+        save_checkpoint,
+        save_task_checkpoint,
+        task_checkpoint_name,
+    )
     from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
     from adjourn.checkpoints.triggers import GuardedSession
 
@@ -56,16 +60,16 @@ __all__ = [
     "JSON_FILE",
     "MAX_DESCRIPTION",
     "MAX_PAGE_BYTES",
-    "NOTHING_SAID",
+    "NO_REPORT",
+    "AgentReport",
     "Checkpoint",
-    "Done",
-    "Found",
+    "FoundPage",
     "Freed",
     "GuardedSession",
     "PageSummary",
-    "Plan",
     "Reflection",
-    "Said",
+    "RollbackPlan",
+    "RollbackResult",
     "Search",
     "VerifiedFolder",
     "as_checkpoint",
@@ -74,21 +78,18 @@ __all__ = [
     "changed",
     "changing",
     "check_signature",
+    "close_session",
     "create",
     "document",
     "document_of",
-    "end",
     "find",
     "find_active",
     "is_as_written",
     "is_knowledge",
     "is_stale",
     "is_temporary",
-    "keep",
     "known_to",
-    "make",
     "moved",
-    "name_of",
     "names_of_pages",
     "page_summary",
     "parse",
@@ -98,11 +99,14 @@ __all__ = [
     "read_published",
     "recent",
     "remove_temporaries",
-    "said_by",
+    "report_of",
+    "save_checkpoint",
+    "save_task_checkpoint",
     "search",
     "share_histories",
     "shown_size",
     "target_of",
+    "task_checkpoint_name",
     "trusted_signer",
     "verify",
     "verify_named",
@@ -114,20 +118,20 @@ if not TYPE_CHECKING:
         {
             "AUDITED": "shapes",
             "AUDIT_FILE": "folder",
+            "AgentReport": "builder",
             "Checkpoint": "checkpoint",
             "DAY": "histories",
-            "Done": "rollback",
-            "Found": "page_files",
+            "FoundPage": "page_files",
             "Freed": "histories",
             "GuardedSession": "triggers",
             "JSON_FILE": "folder",
             "MAX_DESCRIPTION": "checkpoint",
             "MAX_PAGE_BYTES": "page",
-            "NOTHING_SAID": "builder",
+            "NO_REPORT": "builder",
             "PageSummary": "page_files",
-            "Plan": "rollback",
             "Reflection": "reflect",
-            "Said": "builder",
+            "RollbackPlan": "rollback",
+            "RollbackResult": "rollback",
             "Search": "page_files",
             "VerifiedFolder": "folder_verification",
             "as_checkpoint": "checkpoint",
@@ -136,21 +140,18 @@ if not TYPE_CHECKING:
             "changed": "artifacts",
             "changing": "page_files",
             "check_signature": "checkpoint",
+            "close_session": "save",
             "create": "checkpoint",
             "document": "checkpoint",
             "document_of": "checkpoint",
-            "end": "close_session",
             "find": "checkpoint",
             "find_active": "page_files",
             "is_as_written": "folder",
             "is_knowledge": "attachments",
             "is_stale": "page_files",
             "is_temporary": "histories",
-            "keep": "close_session",
             "known_to": "checkpoint",
-            "make": "save",
             "moved": "commit",
-            "name_of": "close_session",
             "names_of_pages": "page_files",
             "page_summary": "page_files",
             "parse": "parser",
@@ -160,11 +161,14 @@ if not TYPE_CHECKING:
             "read_published": "folder",
             "recent": "environment",
             "remove_temporaries": "histories",
-            "said_by": "builder",
+            "report_of": "builder",
+            "save_checkpoint": "save",
+            "save_task_checkpoint": "save",
             "search": "page_files",
             "share_histories": "histories",
             "shown_size": "shapes",
             "target_of": "rollback",
+            "task_checkpoint_name": "save",
             "trusted_signer": "checkpoint",
             "verify": "folder_verification",
             "verify_named": "folder_verification",

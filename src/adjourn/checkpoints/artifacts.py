@@ -21,7 +21,7 @@ MAX_HELD = 16 * 1024 * 1024
 _SHOWN = 10
 
 
-class Held(msgspec.Struct, frozen=True):
+class FileDigest(msgspec.Struct, frozen=True):
     """What a file held."""
 
     size: int
@@ -45,7 +45,7 @@ def held(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
 def changed(root: str, written: Any) -> list[str]:
     """What is to be said of the files that `held` told of: which hold something else since, and which are gone."""
     try:
-        files = msgspec.convert(written, dict[str, Held])
+        files = msgspec.convert(written, dict[str, FileDigest])
     except msgspec.ValidationError:  # nothing that we wrote
         return []
     others: list[str] = []

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.checkpoints.page import MINUTE, Artifact, Page, Progress
+from adjourn.checkpoints.page import MINUTE, Artifact, ChecklistItem, Page
 from adjourn.errors import InvalidError
 from adjourn.log import digest, milliseconds
 from adjourn.tasks import Ledger
@@ -31,7 +31,7 @@ MAX_NAME = 60
 _AUTHORITY = frozenset(("approved", "auto-approved"))
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReportedStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line of the checklist, as it is said."""
 
     text: str
@@ -39,28 +39,28 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     note: str = ""
 
 
-class Product(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReportedArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something produced, as it is said."""
 
     path: str
     note: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class AgentReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What an agent or a person says of the work now. What is left out stays as it was on the page before."""
 
     mission: str | UnsetType = UNSET
-    progress: tuple[Step, ...] | UnsetType = UNSET
+    progress: tuple[ReportedStep, ...] | UnsetType = UNSET
     current_state: tuple[str, ...] | UnsetType = UNSET
     open_questions: tuple[str, ...] | UnsetType = UNSET
-    artifacts: tuple[Product, ...] | UnsetType = UNSET
+    artifacts: tuple[ReportedArtifact, ...] | UnsetType = UNSET
     resumption_point: str | UnsetType = UNSET
 
 
-NOTHING_SAID = Said()
+NO_REPORT = AgentReport()
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the history tells. `began` is when the sitting did, `last` the last call: its tool and its arguments' text.
 
     `failed` says what went wrong in the step that this checkpoint is made after, `produced` are paths.
@@ -76,21 +76,23 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     produced: Sequence[str] = ()
 
 
-def said_by(page: Page) -> Said:
+def report_of(page: Page) -> AgentReport:
     """All that a page says, as if it were said now."""
-    return Said(
+    return AgentReport(
         mission=page.mission,
-        progress=tuple(Step(text=one.text, status=one.status, note=one.note) for one in page.progress),
+        progress=tuple(
+            ReportedStep(text=one.text, status=one.status, note=one.note) for one in page.progress
+        ),
         current_state=page.current_state,
         open_questions=page.open_questions,
-        artifacts=tuple(Product(path=one.path, note=one.note) for one in page.artifacts),
+        artifacts=tuple(ReportedArtifact(path=one.path, note=one.note) for one in page.artifacts),
         resumption_point=page.resumption_point,
     )
 
 
 def compose(
-    happened: Happened,
-    said: Said = NOTHING_SAID,
+    happened: TaskFacts,
+    said: AgentReport = NO_REPORT,
     *,
     description: str = "",
     before: Page | None = None,
@@ -112,7 +114,7 @@ def compose(
         derived["mission"] = _mark(mission)
     progress = sources.progress()
     if not progress:
-        progress = (Progress(text=mission, status="in_progress", note="in progress"),)
+        progress = (ChecklistItem(text=mission, status="in_progress", note="in progress"),)
         derived["progress"] = [_mark(mission)]
     state = _texts(sources.texts("current_state"))
     found = [line for line in _texts(_state_lines(happened)) if line not in state]
@@ -146,23 +148,23 @@ class _Sources:
     """What each part of the page is taken from."""
 
     def __init__(
-        self, said: Said, before: Page | None, *, edited: bool, record: Mapping[str, Any] | None
+        self, said: AgentReport, before: Page | None, *, edited: bool, record: Mapping[str, Any] | None
     ) -> None:
         self._said = said
         self._before = before
         known = before.machine if before is not None and isinstance(before.machine, dict) else {}
         named = known.get("derived")
         self._derived: dict[str, Any] = named if isinstance(named, dict) else {}
-        recorded = _of_record(record) if record else NOTHING_SAID
+        recorded = _of_record(record) if record else NO_REPORT
         kept = self._kept()
         self._order = (said, kept, recorded) if edited else (said, recorded, kept)
 
-    def _kept(self) -> Said:
+    def _kept(self) -> AgentReport:
         """What stands on the page before, without the lines that nobody wrote."""
         before = self._before
         if before is None:
-            return NOTHING_SAID
-        told = said_by(before)
+            return NO_REPORT
+        told = report_of(before)
         return msgspec.structs.replace(
             told,
             mission=UNSET if _mark(before.mission) == self._derived.get("mission") else before.mission,
@@ -191,7 +193,7 @@ class _Sources:
             return tuple(getattr(self._said, name))
         return next((value for source in self._order if (value := getattr(source, name) or ())), ())
 
-    def progress(self) -> tuple[Progress, ...]:
+    def progress(self) -> tuple[ChecklistItem, ...]:
         steps = next((value for source in self._order if (value := source.progress or ())), ())
         found = [
             _progress(text, step.status, _clean(step.note, one_line=True))
@@ -201,27 +203,27 @@ class _Sources:
         return tuple(found)
 
     @property
-    def products(self) -> list[Product]:
+    def products(self) -> list[ReportedArtifact]:
         return [
             one for source in (*reversed(self._order[1:]), self._said) for one in (source.artifacts or ())
         ]
 
 
-def _progress(text: str, status: str, note: str) -> Progress:
+def _progress(text: str, status: str, note: str) -> ChecklistItem:
     if status == "done":
-        return Progress(text=text, status="done", note="" if note.startswith("in progress") else note)
+        return ChecklistItem(text=text, status="done", note="" if note.startswith("in progress") else note)
     if status == "in_progress" or note.startswith("in progress"):
         note = note if note.startswith("in progress") else f"in progress{note and ', ' + note}"
-        return Progress(text=text, status="in_progress", note=note)
-    return Progress(text=text, status="pending", note=note)
+        return ChecklistItem(text=text, status="in_progress", note=note)
+    return ChecklistItem(text=text, status="pending", note=note)
 
 
-def _of_record(record: Mapping[str, Any]) -> Said:
+def _of_record(record: Mapping[str, Any]) -> AgentReport:
     """What a Continuation Record says that a page has a place for."""
     task = record["task"]
     actions = record["executionSummary"]["actions"][-MAX_ACTIONS:]
     steps = [
-        Step(
+        ReportedStep(
             text=one["description"],
             status="done" if one["outcome"] == "success" else "pending",
             note="" if one["outcome"] == "success" else one["outcome"],
@@ -229,7 +231,7 @@ def _of_record(record: Mapping[str, Any]) -> Said:
         for one in actions
     ]
     over = "done" if task["status"] == "completed" else "pending"
-    steps += [Step(text=criterion, status=over) for criterion in task["successCriteria"]]
+    steps += [ReportedStep(text=criterion, status=over) for criterion in task["successCriteria"]]
     points = [
         point
         for point in record["resumePoints"]
@@ -237,7 +239,7 @@ def _of_record(record: Mapping[str, Any]) -> Said:
     ]
     effects = [effect for effect in record["toolEffects"] if effect.get("status", "completed") == "completed"]
     paths = [text for effect in effects for text in effect["sideEffects"] if _looks_like_path(text)]
-    return Said(
+    return AgentReport(
         mission=task["goal"],
         progress=tuple(steps),
         current_state=tuple(
@@ -246,7 +248,7 @@ def _of_record(record: Mapping[str, Any]) -> Said:
         open_questions=tuple(
             one["question"] for one in record["questionsForUser"] if one["status"] == "open"
         ),
-        artifacts=tuple(Product(path=path) for path in paths),
+        artifacts=tuple(ReportedArtifact(path=path) for path in paths),
         resumption_point="; ".join(points[0]["nextSteps"]) if points else UNSET,
     )
 
@@ -258,14 +260,14 @@ def _looks_like_path(text: str) -> bool:
 def _artifacts(sources: _Sources, produced: Iterable[str]) -> tuple[Artifact, ...]:
     """Everything that was ever produced, each once, with the note that was given last."""
     found: dict[str, str] = {}
-    for one in (*sources.products, *(Product(path=path) for path in produced)):
+    for one in (*sources.products, *(ReportedArtifact(path=path) for path in produced)):
         if path := _clean(one.path, one_line=True):
             found[path] = _clean(one.note, one_line=True) or found.get(path, "")
     kept = list(found.items())[-MAX_ITEMS:]
     return tuple(Artifact(path=path, note=note) for path, note in kept)
 
 
-def _state_lines(happened: Happened) -> Iterable[str]:
+def _state_lines(happened: TaskFacts) -> Iterable[str]:
     ledger = happened.ledger
     if happened.failed:
         yield f"Failed: {happened.failed}"
@@ -279,7 +281,7 @@ def _state_lines(happened: Happened) -> Iterable[str]:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 
 
-def _next_step(happened: Happened, progress: Sequence[Progress], told: str) -> str:
+def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], told: str) -> str:
     """The first thing to do, worked out."""
     ledger = happened.ledger
     if happened.failed:

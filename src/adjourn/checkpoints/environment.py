@@ -24,7 +24,7 @@ _NAMED = re.compile(r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s
 _OURS = ("tmp/checkpoint", ".aex/")
 
 
-class Recent(NamedTuple):
+class RecentWork(NamedTuple):
     """`began` is the time stamp of the sitting's begin, "" if that is longer ago; `produced` are paths in the workspace."""
 
     began: str
@@ -32,7 +32,7 @@ class Recent(NamedTuple):
     produced: list[str]
 
 
-def recent(task: Task, root: str, *, since: int) -> Recent:
+def recent(task: Task, root: str, *, since: int) -> RecentWork:
     """The end of a task's history. Files count that calls after event `since` named, and that were written since."""
     began, last = "", None
     produced: dict[str, None] = {}
@@ -48,7 +48,7 @@ def recent(task: Task, root: str, *, since: int) -> Recent:
                 produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
     if not began:
         began = max((session.since for session in sessions), default="")
-    return Recent(began, last, list(produced)[-MAX_PRODUCED:])
+    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:])
 
 
 def _events(task: Task, start: int) -> Iterator[Event]:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.checkpoints.environment import named_in
-from adjourn.checkpoints.page_files import FOLDER, Found, changing, minute, numbered, search, word
+from adjourn.checkpoints.page_files import FOLDER, FoundPage, changing, minute, numbered, search, word
 from adjourn.checkpoints.page_writer import put_active
-from adjourn.checkpoints.reflection import Ended, Indexed, Resumed
+from adjourn.checkpoints.reflection import Indexed, ResumeFact, SessionEnding
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import locked, make_folder, read_lines, resolve_inside, sync_folder, write_file
 from adjourn.log import Event, decode, kinds, milliseconds
@@ -48,7 +48,7 @@ def folder_of(project: str) -> str:
     return f"{OUTPUT}/{project}/{CHECKPOINTS}"
 
 
-def project_of(found: Found) -> str:
+def project_of(found: FoundPage) -> str:
     """The usual name of a project: the first words of the mission."""
     letters = "".join(
         char if char.isascii() and char.isalnum() else "-" for char in found.page.mission.lower()
@@ -98,7 +98,7 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
     return Archived(relative, moved, entries)
 
 
-def _put(target: str, page: Found) -> str:
+def _put(target: str, page: FoundPage) -> str:
     name = next(
         name for name in numbered(minute(page.page.time)) if not os.path.lexists(os.path.join(target, name))
     )
@@ -106,7 +106,7 @@ def _put(target: str, page: Found) -> str:
     return name
 
 
-def _copies(root: str, page: Found) -> Iterator[str]:
+def _copies(root: str, page: FoundPage) -> Iterator[str]:
     """The files that hold a page: one that was written when a process was killed has two names."""
     folder = os.path.join(os.path.realpath(root), FOLDER)
     own = os.path.join(folder, os.path.basename(page.path))
@@ -175,7 +175,7 @@ def _index(root: str, relative: str, store: Store | None) -> list[Indexed]:
 
 def _entries(root: str, relative: str, store: Store | None, known: dict[str, Indexed]) -> list[Indexed]:
     entries: list[Indexed] = []
-    by_task: dict[str, list[Found]] = {}
+    by_task: dict[str, list[FoundPage]] = {}
     for page in reversed(search(root, relative).pages):
         by_task.setdefault(page.task, []).append(page)
     for task, pages in by_task.items():
@@ -196,7 +196,7 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
 class _Aftermath:
     """What came after each checkpoint of one task, told by its events in order."""
 
-    def __init__(self, pages: Sequence[Found]) -> None:
+    def __init__(self, pages: Sequence[FoundPage]) -> None:
         self._pages = {page.id: page for page in pages}
         self._facts: dict[str, dict[str, Any]] = {page.id: {} for page in pages}
         self._newest = ""
@@ -274,7 +274,7 @@ class _Aftermath:
         if place in self._facts:
             lost = 0 if saved else self._used - self._at_newest
             self._facts[place].setdefault("endings", []).append(
-                Ended(reason=reason, used=self._used, lost=lost)
+                SessionEnding(reason=reason, used=self._used, lost=lost)
             )
 
     def _called(self, event: Event, data: kinds.ToolAllowed) -> None:
@@ -292,7 +292,7 @@ class _Aftermath:
         self._closing_over()
         for page in self._pages.values():
             facts = self._facts[page.id]
-            resumes = tuple(Resumed(**one) for one in facts.get("resumes", ()))
+            resumes = tuple(ResumeFact(**one) for one in facts.get("resumes", ()))
             budget = page.machine.get("budget")
             yield Indexed(
                 id=page.id,

@@ -24,7 +24,7 @@ from msgspec import UNSET
 from adjourn.checkpoints import artifacts
 from adjourn.checkpoints.commit import moved
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
-from adjourn.checkpoints.parser import Reading, parse
+from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import locked, make_folder, open_regular, resolve_inside
 from adjourn.log import digest
@@ -43,11 +43,11 @@ _TASK = re.compile(r'"task":"([A-Za-z0-9_.-]+)"')
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-class Found(NamedTuple):
+class FoundPage(NamedTuple):
     """A page in a workspace. `path` is relative to it; `at` is in milliseconds, `task` empty where nothing tells."""
 
     path: str
-    reading: Reading
+    reading: PageReading
     text: str
     at: int = 0
     seq: int = -1
@@ -78,11 +78,11 @@ class Found(NamedTuple):
 class Search(NamedTuple):
     """What there is: readable pages, newest first, each once; and what could not be read, with the reason."""
 
-    pages: list[Found]
+    pages: list[FoundPage]
     broken: list[tuple[str, str]]
 
     @property
-    def newest(self) -> Found | None:
+    def newest(self) -> FoundPage | None:
         return self.pages[0] if self.pages else None
 
 
@@ -103,7 +103,7 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
 
     Reading a page whole is slow beside looking whether it can be one of them.
     """
-    pages: dict[str, Found] = {}
+    pages: dict[str, FoundPage] = {}
     broken: list[tuple[str, str]] = []
     path = os.path.join(os.path.realpath(root), folder)
     if os.path.realpath(path) != path:
@@ -126,12 +126,12 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
     return Search(newest, broken)
 
 
-def find_active(root: str, task: str = "") -> Found | None:
+def find_active(root: str, task: str = "") -> FoundPage | None:
     """The newest page that can be read, by the time and position it states; None when there is none."""
     return search(root, task=task).newest
 
 
-def by_id(root: str, checkpoint: str) -> Found | None:
+def by_id(root: str, checkpoint: str) -> FoundPage | None:
     """The page of a checkpoint, by the checkpoint's hash."""
     return next((found for found in search(root, holding=checkpoint).pages if found.id == checkpoint), None)
 
@@ -168,16 +168,16 @@ def _is_of_another(text: str, task: str) -> bool:
     return named is not None and named[1] != task
 
 
-def is_stale(found: Found, now: int) -> bool:
+def is_stale(found: FoundPage, now: int) -> bool:
     return now - found.at > STALE_AFTER
 
 
-def read(root: str, path: str) -> Found:
+def read(root: str, path: str) -> FoundPage:
     """One page. Raises `NotFoundError`, `InvalidError` with the first thing that is wrong with it."""
     return _parsed(path, _read_text(os.path.join(os.path.realpath(root), path)))
 
 
-def _parsed(path: str, text: str) -> Found:
+def _parsed(path: str, text: str) -> FoundPage:
     reading = parse(text, path)
     if reading.page is None:
         first = next(finding for finding in reading.findings if finding.severity == "error")
@@ -186,12 +186,12 @@ def _parsed(path: str, text: str) -> Found:
     return _found(path, text, reading)
 
 
-def _found(path: str, text: str, reading: Reading) -> Found:
+def _found(path: str, text: str, reading: PageReading) -> FoundPage:
     assert reading.page is not None  # its callers have looked
     machine = machine_of(reading.page)
     at, seq = machine.get("at"), machine.get("seq")
     exact = isinstance(at, int) and at // MINUTE * MINUTE == reading.page.time  # the text counts
-    return Found(
+    return FoundPage(
         path,
         reading,
         text,
@@ -265,7 +265,7 @@ def slug(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-").lower()[:40]
 
 
-def stem_of(found: Found) -> str:
+def stem_of(found: FoundPage) -> str:
     """The name of a superseded page, without its number and its ending."""
     label = slug(word(found.machine, "label"))
     return f"checkpoint-pre-{label}" if label else f"checkpoint-{minute(found.page.time)}"

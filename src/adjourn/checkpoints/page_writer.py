@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.checkpoints import artifacts
-from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Said, compose
+from adjourn.checkpoints.builder import NO_REPORT, AgentReport, TaskFacts, compose
 from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.checkpoints.commit import commit
 from adjourn.checkpoints.environment import recent
@@ -29,7 +29,7 @@ from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
 from adjourn.checkpoints.page_files import (
     ACTIVE,
     FOLDER,
-    Found,
+    FoundPage,
     changing,
     is_automatic,
     names_in,
@@ -55,7 +55,7 @@ LOOK_EVERY = 16
 """Pages after which it is looked for those: it means reading all of them."""
 
 
-class Written(NamedTuple):
+class WrittenPage(NamedTuple):
     """A page that was written, and what is to be said about it."""
 
     path: str
@@ -68,13 +68,13 @@ def write(
     root: str,
     *,
     budget: int | None,
-    said: Said = NOTHING_SAID,
+    said: AgentReport = NO_REPORT,
     began: str = "",
     failed: str = "",
     label: str = "",
-    base: Found | None = None,
+    base: FoundPage | None = None,
     more: dict[str, Any] | None = None,
-) -> Written:
+) -> WrittenPage:
     """Write the page of a checkpoint that was just made; it is the active one then.
 
     `base` is the page to go on from instead of the one that is active, `more` further machine data, `label` names the page
@@ -88,14 +88,14 @@ def write(
         notes += place.notes
         newest = place.newest
         if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
-            return Written(newest.path, notes)  # a sister process has gone on meanwhile
+            return WrittenPage(newest.path, notes)  # a sister process has gone on meanwhile
         before = base or place.newest
         if before is not None and before.reading.edited:
             notes.append(f"{before.path} was edited since it was written; what it says now was taken over")
         at = milliseconds(made.event.timestamp)
         told = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
         ledger = _as_it_is(task)
-        happened = Happened(
+        happened = TaskFacts(
             ledger=ledger,
             at=at,
             trigger=made.data.trigger,
@@ -137,7 +137,7 @@ def write(
             )
         place.replace(data)
         _forget_automatic(path, root, task.id)
-    return Written(f"{FOLDER}/{place.target}", notes)
+    return WrittenPage(f"{FOLDER}/{place.target}", notes)
 
 
 def _whose(by: Actor) -> str:
@@ -160,7 +160,7 @@ def _with_artifacts(page: Page, root: str) -> Page:
     return msgspec.structs.replace(page, machine={**page.machine, "artifacts": held})
 
 
-def put_active(root: str, found: Found) -> str:
+def put_active(root: str, found: FoundPage) -> str:
     """Make a page that is elsewhere in the workspace the active one of its task, as it stands. Returns its path."""
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
@@ -186,10 +186,10 @@ class _Place:
     def __init__(self, root: str, path: str, task: str, lives: Callable[[str], bool]) -> None:
         self._path = path
         self.notes: list[str] = []
-        self.newest: Found | None = None
+        self.newest: FoundPage | None = None
         self.target = ACTIVE
         own = f"checkpoint-active-{task}.md"
-        self._old: dict[str, Found | None] = {}
+        self._old: dict[str, FoundPage | None] = {}
         other = self._look(root, ACTIVE, task)
         self._look(root, own, task)
         if other and lives(other):
@@ -272,7 +272,7 @@ class _Place:
         except OSError:  # a file system without links: for a moment the page has its new name only
             os.rename(source, target)
 
-    def _dated(self, name: str, found: Found | None) -> str:
+    def _dated(self, name: str, found: FoundPage | None) -> str:
         """The name of a page from now on: the one it got before a crash, else the first free one."""
         path = os.path.join(self._path, name)
         stem = stem_of(found) if found else "checkpoint-unreadable"

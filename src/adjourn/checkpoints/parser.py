@@ -26,9 +26,9 @@ from adjourn.checkpoints.page import (
     STATS,
     WORDS,
     Artifact,
+    ChecklistItem,
     Other,
     Page,
-    Progress,
     armed,
 )
 from adjourn.findings import Finding, Span
@@ -59,7 +59,7 @@ HELP = {
 """Findings about a page, and the remedy of each."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class PageReading(msgspec.Struct, frozen=True, kw_only=True):
     """What was read: the page, unless a finding is an error; whether a person changed it since it was written."""
 
     page: Page | None
@@ -67,7 +67,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     edited: bool = False
 
 
-def parse(data: bytes | str, source: str = "") -> Reading:
+def parse(data: bytes | str, source: str = "") -> PageReading:
     """The page in a text, and every finding about it. Never raises."""
     reader = _Reader(source)
     try:
@@ -77,7 +77,7 @@ def parse(data: bytes | str, source: str = "") -> Reading:
         raw, text = b"", "\0"
     if len(raw) > MAX_PAGE_BYTES or CONTROL.search(text):
         reader.report("AEX309", "the page is not text, or too long", 0)
-        return Reading(page=None, findings=tuple(reader.findings))
+        return PageReading(page=None, findings=tuple(reader.findings))
     return reader.read(text)
 
 
@@ -98,7 +98,7 @@ class _Reader:
             )
         )
 
-    def read(self, text: str) -> Reading:
+    def read(self, text: str) -> PageReading:
         lines = text.split("\n")
         machine, edited, end = self.machine(lines)
         lines = lines[:end]
@@ -113,7 +113,7 @@ class _Reader:
             page = msgspec.structs.replace(page, by=words[1].strip())
         if any(finding.severity == "error" for finding in self.findings):
             page = None
-        return Reading(page=page, findings=tuple(self.findings), edited=edited)
+        return PageReading(page=page, findings=tuple(self.findings), edited=edited)
 
     def machine(self, lines: list[str]) -> tuple[dict[str, Any] | UnsetType, bool, int]:
         """What the comment says, whether the text above is another than it was written for, and where that text ends."""
@@ -213,7 +213,7 @@ class _Reader:
             return ()
         return tuple(_text(content) for _, content in bullets)
 
-    def progress(self, heading: int, lines: list[str]) -> tuple[Progress, ...]:
+    def progress(self, heading: int, lines: list[str]) -> tuple[ChecklistItem, ...]:
         found = []
         for number, content in self.bullets(heading, lines):
             item = _ITEM.fullmatch(content)
@@ -226,7 +226,7 @@ class _Reader:
                 self.report("AEX305", f"an item is done and in progress: {text[:60]!r}", number)
                 continue
             status: Literal["done", "in_progress", "pending"] = "in_progress" if begun else "pending"
-            found.append(Progress(text=text, note=note, status="done" if item[1] != " " else status))
+            found.append(ChecklistItem(text=text, note=note, status="done" if item[1] != " " else status))
         if heading and not found and not self.findings:
             self.report("AEX303", f"the section {PROGRESS!r} is empty", heading)
         return tuple(found)

@@ -27,7 +27,7 @@ MAX_EVIDENCE = 5
 _LINE = re.compile(r"- `([a-z-]+)`: ")
 
 
-class Resumed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ResumeFact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A session that went on from a checkpoint: when, how old that was, and after how long it made its first call (-1: none)."""
 
     at: int
@@ -35,7 +35,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     first_action: int = -1
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SessionEnding(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A session that ended while a checkpoint was the newest: the calls used by then, and those since the checkpoint."""
 
     reason: str
@@ -62,8 +62,8 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     session: int = 0
     failed: bool = False
     rolled_back: bool = False
-    resumes: tuple[Resumed, ...] = ()
-    endings: tuple[Ended, ...] = ()
+    resumes: tuple[ResumeFact, ...] = ()
+    endings: tuple[SessionEnding, ...] = ()
     recreated: tuple[str, ...] = ()
     todo: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ def _age(chains: Sequence[Chain]) -> Statistic:
     return _statistic("age", "age at resume", bearing, value, rate, then, (one.id for one, _ in resumes))
 
 
-def _acted(resumes: Sequence[Resumed]) -> float:
+def _acted(resumes: Sequence[ResumeFact]) -> float:
     return sum(resume.first_action >= 0 for resume in resumes) / len(resumes)
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from adjourn.checkpoints import git_snapshot, page_writer
 from adjourn.checkpoints.checkpoint import create
-from adjourn.checkpoints.close_session import name_of
-from adjourn.checkpoints.git_snapshot import Change
-from adjourn.checkpoints.page_files import Found, search
+from adjourn.checkpoints.git_snapshot import FileChange
+from adjourn.checkpoints.page_files import FoundPage, search
+from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
 from adjourn.errors import NotFoundError
 from adjourn.log import Actor, decode, kinds
@@ -32,24 +32,24 @@ class Effect(NamedTuple):
     time: str
 
 
-class Plan(NamedTuple):
+class RollbackPlan(NamedTuple):
     """What going back would do. `commit` is "" where no files were kept."""
 
-    target: Found
+    target: FoundPage
     commit: str
-    files: list[Change]
+    files: list[FileChange]
     effects: list[Effect]
 
 
-class Done(NamedTuple):
+class RollbackResult(NamedTuple):
     """What was done. `page` is "" where the state stayed, `undo` the commit with the files as they were before."""
 
     page: str
     undo: str
-    files: list[Change]
+    files: list[FileChange]
 
 
-def target_of(root: str, name: str = "") -> Found:
+def target_of(root: str, name: str = "") -> FoundPage:
     """The page to go back to: of the checkpoint of a name or hash, else of the newest one before a destructive call."""
     found = search(root).pages
     for page in found:
@@ -60,35 +60,35 @@ def target_of(root: str, name: str = "") -> Found:
     raise NotFoundError(what, "`adjourn checkpoint` lists the pages that are there")
 
 
-def plan(task: Task, root: str, target: Found, *, files: bool = True) -> Plan:
+def plan(task: Task, root: str, target: FoundPage, *, files: bool = True) -> RollbackPlan:
     """What going back to a page would do."""
     commit = commit_of(target) if files else ""
     changed = git_snapshot.changes(root, commit, read_settings(root)) if commit else []
-    return Plan(target, commit, changed, _effects(task, target.seq))
+    return RollbackPlan(target, commit, changed, _effects(task, target.seq))
 
 
-def commit_of(found: Found) -> str:
+def commit_of(found: FoundPage) -> str:
     """The commit that keeps the files as they were at a checkpoint, "" for none."""
     kept = found.machine.get("files")
     commit = kept.get("commit") if isinstance(kept, dict) else None
     return commit if isinstance(commit, str) else ""
 
 
-def carry_out(task: Task, root: str, made: Plan, *, state: bool, by: Actor) -> Done:
+def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor) -> RollbackResult:
     """Go back. Files first: what they were is kept before, so that this can be undone, too."""
-    undo, changed, more = "", list[Change](), dict[str, Any]()
+    undo, changed, more = "", list[FileChange](), dict[str, Any]()
     if made.commit:
         number = task.ledger.seq + 1
         changed, kept = git_snapshot.put_back(root, made.commit, task.id, number, read_settings(root))
         undo = kept.commit
         more["files"] = kept.told()
     if not state:
-        return Done("", undo, changed)
+        return RollbackResult("", undo, changed)
     target = made.target
     trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
-    checkpoint = create(task, f"{name_of(task.id)[:50]}-rollback", trigger=trigger, by=by)
+    checkpoint = create(task, f"{task_checkpoint_name(task.id)[:50]}-rollback", trigger=trigger, by=by)
     written = page_writer.write(task, checkpoint, root, budget=task.ledger.budget, base=target, more=more)
-    return Done(written.path, undo, changed)
+    return RollbackResult(written.path, undo, changed)
 
 
 def _effects(task: Task, since: int) -> list[Effect]:

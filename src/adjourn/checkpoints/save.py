@@ -1,27 +1,35 @@
-"""A checkpoint that somebody asks for: in the store, as a folder that carries itself, and as a page that a person can read.
+"""Saving a checkpoint: in the store, as a folder that carries itself, and as a page that a person can read.
 
-Owns: that these three belong together, and reading what is said of the work. Must never: let a page that cannot be written take
-the checkpoint with it.
+The last event of a task must be a checkpoint, so that a folder which is carried elsewhere has the whole history: were an event written
+after it, the other machine's history would begin one event earlier than this one's ends. So a session is closed first, and its last
+checkpoint made then: the one that was just asked for is made again, otherwise one under the task's own name.
+
+Owns: that these three belong together, that order, the name of a task's own checkpoint. Must never: let a page that cannot be written
+lose the checkpoint, or keep a process from exiting.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import checkpoint, folder_writing, page_writer
-from adjourn.checkpoints.builder import NOTHING_SAID, Said
-from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints import folder_writing, page_writer
+from adjourn.checkpoints.builder import NO_REPORT, AgentReport
+from adjourn.checkpoints.checkpoint import Checkpoint, create, find
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
+from adjourn.checkpoints.page_files import is_automatic
 from adjourn.errors import AdjournError, InvalidError
+from adjourn.host import MAX_NAME
+from adjourn.knowledge.records import record_of
 from adjourn.log import Actor
 from adjourn.tasks import SYSTEM, Session, Task
 
 
-class Made(NamedTuple):
-    """A checkpoint, its folder and its page ("" where it could not be written), and what is to be said about the page."""
+class SavedCheckpoint(NamedTuple):
+    """A checkpoint, its folder and its page ("" if the page could not be written), and notes about the page for the person."""
 
     checkpoint: Checkpoint
     folder: str
@@ -29,34 +37,100 @@ class Made(NamedTuple):
     notes: list[str]
 
 
-def make(
+def save_checkpoint(
     task: Task,
     root: str,
     name: str,
     *,
     budget: int | None,
     description: str = "",
-    said: Said = NOTHING_SAID,
+    said: AgentReport = NO_REPORT,
     trigger: str = "agent",
     sitting: Session | None = None,
     by: Actor = SYSTEM,
     began: str = "",
-) -> Made:
-    """Make it. Raises what making the checkpoint or its folder raises."""
-    made = checkpoint.create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
+) -> SavedCheckpoint:
+    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is the session's time stamp. Raises `AdjournError`."""
+    made = create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
     path = folder_writing.write(task.store, made, root)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
         page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:
-        return Made(made, path, "", [f"it has no page: {error}"])
-    return Made(made, path, page.path, page.notes)
+        return SavedCheckpoint(made, path, "", [f"it has no page: {error}"])
+    return SavedCheckpoint(made, path, page.path, page.notes)
 
 
-def said_in(arguments: dict[str, Any]) -> Said:
-    """What is said of the work in the arguments of `aex.checkpoint`, beside `name` and `description`."""
+def read_report(arguments: dict[str, Any]) -> AgentReport:
+    """The agent's report in the arguments of `aex.checkpoint`, without `name` and `description`. Raises `InvalidError`."""
     try:
-        return msgspec.convert(arguments, Said)
+        return msgspec.convert(arguments, AgentReport)
     except msgspec.ValidationError as error:
         raise InvalidError(f"not what a page can say: {error}", "see the tool's input schema") from error
+
+
+def close_session(
+    session: Session,
+    reason: str,
+    root: str,
+    *,
+    description: str = "",
+    tell: Callable[[str], object] = lambda _: None,
+) -> str:
+    """Close a session, and save a last checkpoint if the task has calls or notes. Returns the checkpoint's folder, "" for none.
+
+    `description` says how to continue; `tell` receives notes about the page. Raises `AdjournError`; the next session then finds this
+    process dead.
+    """
+    task = session.task
+    task.flush()
+    ledger = task.refresh()
+    last = None
+    if ledger.checkpoint_seq == ledger.seq:
+        last = find(task.store, ledger.checkpoint)
+        last = last if last.event.task == task.id and not is_automatic(last.data.trigger) else None
+    sitting = ledger.sessions.get(session.id)
+    session.close(reason)
+    if last is not None:
+        name, description = last.data.name, last.data.description
+    elif task.ledger.calls_used or record_of(task.store, task.id):
+        name = task_checkpoint_name(task.id)
+    else:
+        return ""
+    made = save_checkpoint(
+        task,
+        root,
+        name,
+        budget=session.policy.budget,
+        description=description,
+        trigger=reason,
+        by=session.actor,
+        began=sitting.since if sitting else "",
+    )
+    for note in made.notes:
+        tell(note)
+    return made.folder
+
+
+def save_task_checkpoint(
+    task: Task,
+    trigger: str,
+    root: str,
+    *,
+    budget: int | None,
+    sitting: Session | None = None,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Checkpoint:
+    """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
+    made = save_checkpoint(
+        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, sitting=sitting
+    )
+    for note in made.notes:
+        tell(note)
+    return made.checkpoint
+
+
+def task_checkpoint_name(task: str) -> str:
+    """The name of a task's own checkpoint: its id, with dashes for characters that a name cannot have."""
+    return "".join(char if char.isalnum() or char in "-_" else "-" for char in task)[:MAX_NAME]

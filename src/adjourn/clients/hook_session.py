@@ -153,10 +153,10 @@ class HookSession(GuardedSession):
         here = any(one.group == self.identity.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
-        from adjourn.checkpoints import close_session  # noqa: PLC0415  # signing is not on the start path
+        from adjourn.checkpoints import save_task_checkpoint  # noqa: PLC0415  # signing is not on the start path
 
         sitting = self if self.id in ledger.sessions else None
-        close_session.keep(
+        save_task_checkpoint(
             self.task,
             trigger,
             self.identity.root,
@@ -172,7 +172,7 @@ class HookSession(GuardedSession):
             from adjourn.checkpoints import close_session  # noqa: PLC0415  # as above
 
             self.is_open = True
-            close_session.end(self, reason, self.identity.root, tell=self.notes.append)
+            close_session(self, reason, self.identity.root, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]

@@ -130,10 +130,10 @@ def mark_cut_off_calls(task: Task) -> None:
 
 
 def _recovered(task: Task, root: str) -> Checkpoint:
-    from adjourn.checkpoints import keep  # noqa: PLC0415  # signing is rarely needed here
+    from adjourn.checkpoints import save_task_checkpoint  # noqa: PLC0415  # signing is rarely needed here
 
     expire_dead_sessions(task)
-    return keep(task, RECOVERED, root, budget=task.ledger.budget)
+    return save_task_checkpoint(task, RECOVERED, root, budget=task.ledger.budget)
 
 
 def notice(found: PendingWork, tool: str) -> str:

@@ -273,7 +273,7 @@ class Proxy:
     def _end_sessions(self, reason: str) -> None:
         for session in self.context.sessions:
             try:
-                if path := checkpoints.end(session, reason, self.context.options.root):
+                if path := checkpoints.close_session(session, reason, self.context.options.root):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))

@@ -25,13 +25,13 @@ MAX_ANSWER_BYTES = 256 * 1024
 def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
     name, description = _text(arguments, "name"), _text(arguments, "description", "")
     session = context.session()
-    made = save.make(
+    made = save.save_checkpoint(
         session.task,
         context.options.root,
         name,
         budget=session.policy.budget,
         description=description,
-        said=save.said_in(arguments),
+        said=save.read_report(arguments),
         sitting=session,
     )
     told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}

@@ -6,10 +6,10 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.retention.gc import collect
-    from adjourn.retention.pruning import Rules, plan, prune
+    from adjourn.retention.pruning import RetentionRules, plan, prune
 
 __all__ = [
-    "Rules",
+    "RetentionRules",
     "collect",
     "plan",
     "prune",
@@ -19,7 +19,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Rules": "pruning",
+            "RetentionRules": "pruning",
             "collect": "gc",
             "plan": "pruning",
             "prune": "pruning",

@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.checkpoints import (
     JSON_FILE,
-    Found,
+    FoundPage,
     as_checkpoint,
     changing,
     git_snapshot,
@@ -38,7 +38,7 @@ KEEP_LAST = 10
 _CREATED = b'"event":"checkpoint.created"'
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionRules(msgspec.Struct, frozen=True, kw_only=True):
     """What stays of each task: the last `keep_last`, and the last of each of the last `daily` days.
 
     Of the others goes what is older than `older_than` milliseconds, if given; and the oldest until all of them together take
@@ -60,7 +60,7 @@ class Point(NamedTuple):
     at: int
     document: str
     named: bool
-    page: Found | None
+    page: FoundPage | None
     folder: str
     size: int
 
@@ -80,7 +80,7 @@ class Pruned(NamedTuple):
         return sum(point.size for point in self.points)
 
 
-def plan(store: Store, root: str, rules: Rules, now: int) -> Pruned:
+def plan(store: Store, root: str, rules: RetentionRules, now: int) -> Pruned:
     """What would go. Reads every task's chain."""
     pages = {page.id: page for page in search(root).pages}
     sizes = dict(store.blobs())
@@ -114,7 +114,7 @@ def _points(store: Store, task: str) -> Iterator[Point]:
 
 
 def _with_size(
-    point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, Found], root: str
+    point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, FoundPage], root: str
 ) -> Point:
     named = point.hash in names
     page, folder = pages.get(point.hash), ""
@@ -136,7 +136,7 @@ def _size_of(folder: str) -> int:
     return size
 
 
-def _stay(points: list[Point], rules: Rules, now: int) -> set[str]:
+def _stay(points: list[Point], rules: RetentionRules, now: int) -> set[str]:
     """The checkpoints of one task that stay, whatever their age and size."""
     newest = sorted(points, key=lambda point: point.at, reverse=True)
     stay = {point.hash for point in newest[: max(1, rules.keep_last)]}
@@ -151,7 +151,7 @@ def _stay(points: list[Point], rules: Rules, now: int) -> set[str]:
     return stay
 
 
-def _chosen(loose: list[Point], kept: list[Point], rules: Rules, now: int) -> list[Point]:
+def _chosen(loose: list[Point], kept: list[Point], rules: RetentionRules, now: int) -> list[Point]:
     if rules.older_than is None and rules.max_bytes is None:
         return loose
     chosen = []
@@ -193,7 +193,7 @@ def _remove_folder(store: Store, root: str, point: Point) -> None:
             shutil.rmtree(point.folder, ignore_errors=True)
 
 
-def _remove_page(root: str, page: Found) -> bool:
+def _remove_page(root: str, page: FoundPage) -> bool:
     """Remove a page that nobody has changed since it was decided on."""
     with suppress(AdjournError, FileNotFoundError):
         if read(root, page.path).text == page.text:

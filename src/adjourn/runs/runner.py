@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from adjourn.aex import Document, layer
-from adjourn.checkpoints import GuardedSession, end
+from adjourn.checkpoints import GuardedSession, close_session
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, HeldError
 from adjourn.findings import Finding
@@ -174,7 +174,7 @@ class Run:
         """A last checkpoint, so that whoever looks finds where the run stands."""
         on = f"`adjourn run --resume --task {self.task}` goes on with it"
         try:
-            end(
+            close_session(
                 session,
                 reason,
                 self._options.root,

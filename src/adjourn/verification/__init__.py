@@ -5,14 +5,14 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.verification.report import CODES, Located, Report
+    from adjourn.verification.report import CODES, Located, VerificationReport
     from adjourn.verification.verify import Around, verify_folder, verify_store, verify_task
 
 __all__ = [
     "CODES",
     "Around",
     "Located",
-    "Report",
+    "VerificationReport",
     "verify_folder",
     "verify_store",
     "verify_task",
@@ -25,7 +25,7 @@ if not TYPE_CHECKING:
             "Around": "verify",
             "CODES": "report",
             "Located": "report",
-            "Report": "report",
+            "VerificationReport": "report",
             "verify_folder": "verify",
             "verify_store": "verify",
             "verify_task": "verify",

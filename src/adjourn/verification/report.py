@@ -79,7 +79,7 @@ class RecordReport(msgspec.Struct, kw_only=True):
     broken: Located | None = None
 
 
-class Report(msgspec.Struct, kw_only=True):
+class VerificationReport(msgspec.Struct, kw_only=True):
     """What was checked, and what was found. `loose` are findings that belong to no task."""
 
     deep: bool

@@ -20,8 +20,8 @@ from adjourn.tasks import KeptHeads, Task, tasks_of
 from adjourn.verification.report import (
     Located,
     RecordReport,
-    Report,
     TaskReport,
+    VerificationReport,
     finding,
     head_mismatch,
     unknown_signer,
@@ -46,11 +46,11 @@ NOTHING_AROUND = Around()
 
 def verify_store(
     store: Store, *, deep: bool = True, progress: Progress | None = None, around: Around = NOTHING_AROUND
-) -> Report:
+) -> VerificationReport:
     """Check every task, every checkpoint's name, and that no task is missing which something else knows of."""
     heads = tasks_of(store)
     total = sum(head.seq + 1 for head in heads.values())
-    report = Report(deep=deep, tasks=[])
+    report = VerificationReport(deep=deep, tasks=[])
     for task in heads:
         done = report.events
         step = None if progress is None else _shifted(progress, done, total)
@@ -77,11 +77,11 @@ def verify_task(
     deep: bool = True,
     progress: Progress | None = None,
     around: Around = NOTHING_AROUND,
-) -> Report:
+) -> VerificationReport:
     """Check one task. `expect_head` is the hash that its last event must have, known from elsewhere."""
     check = TaskCheck(store, task, deep=deep)
     checked = _cut(store, check.run(expect_head=expect_head, progress=progress), around)
-    return Report(
+    return VerificationReport(
         deep=deep, tasks=[checked], records=_records(store, task), loose=_ahead(store, around, task)
     )
 
@@ -136,7 +136,7 @@ def _record(records: CRStore, name: str) -> RecordReport:
     return report
 
 
-def verify_folder(path: str, *, expect_head: str = "") -> Report:
+def verify_folder(path: str, *, expect_head: str = "") -> VerificationReport:
     """Check a checkpoint's folder whole (`adjourn.checkpoints.folder_verification`). Raises `NotFoundError` when it is none."""
     file = folder.read_published(path).file
     task = file.adjourn.task if file.adjourn else ""
@@ -146,14 +146,14 @@ def verify_folder(path: str, *, expect_head: str = "") -> Report:
     except InvalidError as error:
         found = finding("folder-broken", error.message, help=error.remedy)
         report.findings.append(Located(finding=found, task=task))
-        return Report(deep=True, tasks=[report])
+        return VerificationReport(deep=True, tasks=[report])
     event, event_hash, data = verified.checkpoint
     report.events, report.head, report.checkpoints, report.documents = event.seq + 1, event_hash, 1, 1
     if not verified.trusted_as:
         report.findings.append(unknown_signer(data.key, event, event_hash))
     if expect_head and expect_head != event_hash:
         report.findings.append(head_mismatch(report, expect_head, None))
-    return Report(deep=True, tasks=[report])
+    return VerificationReport(deep=True, tasks=[report])
 
 
 def _shifted(progress: Progress, done: int, total: int) -> Progress:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.builder import NOTHING_SAID, Happened, Product, Said, Step, compose, said_by
+from adjourn.checkpoints.builder import (
+    NO_REPORT,
+    AgentReport,
+    ReportedArtifact,
+    ReportedStep,
+    TaskFacts,
+    compose,
+    report_of,
+)
 from adjourn.checkpoints.page import Page, render
 from adjourn.checkpoints.parser import parse
 from adjourn.tasks.ledger import Ledger, OpenCall
@@ -38,9 +46,9 @@ RECORD: dict[str, Any] = {
 }
 
 
-def happened(**more: Any) -> Happened:
+def happened(**more: Any) -> TaskFacts:
     facts = {"goal": "the goal", "calls_used": 38} | more.pop("ledger", {})
-    return Happened(ledger=Ledger(task=TASK, **facts), at=NOON, trigger="agent", budget=50, **more)
+    return TaskFacts(ledger=Ledger(task=TASK, **facts), at=NOON, trigger="agent", budget=50, **more)
 
 
 def test_without_a_word_a_page_says_what_the_history_tells() -> None:
@@ -79,28 +87,34 @@ def test_a_record_is_told_in_the_page_s_words() -> None:
 
 def test_who_is_believed_first() -> None:
     """What is said now; then what a person changed; then the record; then what stood there before."""
-    before = compose(happened(), Said(mission="page", resumption_point="page", open_questions=("page?",)))
-    said = Said(mission="now")
+    before = compose(
+        happened(), AgentReport(mission="page", resumption_point="page", open_questions=("page?",))
+    )
+    said = AgentReport(mission="now")
     assert compose(happened(), said, before=before, record=RECORD).mission == "now"
     assert compose(happened(), before=before, record=RECORD).mission == "the record's goal"
     assert compose(happened(), before=before, edited=True, record=RECORD).mission == "page"
     assert compose(happened(), before=before).open_questions == ("page?",)
-    assert compose(happened(), Said(open_questions=()), before=before).open_questions == ()
+    assert compose(happened(), AgentReport(open_questions=()), before=before).open_questions == ()
     assert compose(happened(), description="later", before=before).resumption_point == "later"
 
 
 def test_artifacts_only_grow() -> None:
     """What was once produced stays listed, once, with the last note."""
-    before = compose(happened(produced=["a.md"]), Said(artifacts=(Product(path="b.md", note="draft"),)))
+    before = compose(
+        happened(produced=["a.md"]), AgentReport(artifacts=(ReportedArtifact(path="b.md", note="draft"),))
+    )
     page = compose(
-        happened(produced=["c.md"]), Said(artifacts=(Product(path="b.md", note="final"),)), before=before
+        happened(produced=["c.md"]),
+        AgentReport(artifacts=(ReportedArtifact(path="b.md", note="final"),)),
+        before=before,
     )
     assert [(one.path, one.note) for one in page.artifacts] == [("b.md", "final"), ("a.md", ""), ("c.md", "")]
 
 
 def test_a_failure_comes_first_and_what_was_next_after_it() -> None:
     """The resumption point is to find out; the one before comes back once it is over."""
-    before = compose(happened(), Said(resumption_point="continue at #4"))
+    before = compose(happened(), AgentReport(resumption_point="continue at #4"))
     failed = compose(happened(failed="deploy: it answered with an error"), before=before)
     assert failed.current_state[0] == "Failed: deploy: it answered with an error"
     assert failed.resumption_point.startswith("Find out what of the failed step")
@@ -115,36 +129,38 @@ def test_a_failure_comes_first_and_what_was_next_after_it() -> None:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        (Step(text="a", status="in_progress"), ("in_progress", "in progress")),
-        (Step(text="a", status="in_progress", note="3 of 8"), ("in_progress", "in progress, 3 of 8")),
-        (Step(text="a", note="in progress"), ("in_progress", "in progress")),
-        (Step(text="a", status="done", note="in progress"), ("done", "")),
-        (Step(text="a", status="strange", note="x"), ("pending", "x")),
+        (ReportedStep(text="a", status="in_progress"), ("in_progress", "in progress")),
+        (ReportedStep(text="a", status="in_progress", note="3 of 8"), ("in_progress", "in progress, 3 of 8")),
+        (ReportedStep(text="a", note="in progress"), ("in_progress", "in progress")),
+        (ReportedStep(text="a", status="done", note="in progress"), ("done", "")),
+        (ReportedStep(text="a", status="strange", note="x"), ("pending", "x")),
     ],
 )
-def test_items_are_put_into_the_form_of_a_page(step: Step, told: tuple[str, str]) -> None:
+def test_items_are_put_into_the_form_of_a_page(step: ReportedStep, told: tuple[str, str]) -> None:
     """What is in progress says so in its note, and nothing else does."""
-    (item,) = compose(happened(), Said(progress=(step,))).progress
+    (item,) = compose(happened(), AgentReport(progress=(step,))).progress
     assert (item.status, item.note) == told
 
 
-steps = st.builds(Step, text=texts, status=st.sampled_from(["done", "in_progress", "pending"]), note=texts)
+steps = st.builds(
+    ReportedStep, text=texts, status=st.sampled_from(["done", "in_progress", "pending"]), note=texts
+)
 saids = st.builds(
-    Said,
+    AgentReport,
     mission=texts,
     progress=st.lists(steps, max_size=3).map(tuple),
     current_state=st.lists(texts, max_size=3).map(tuple),
     open_questions=st.lists(texts, max_size=3).map(tuple),
-    artifacts=st.lists(st.builds(Product, path=texts, note=texts), max_size=3).map(tuple),
+    artifacts=st.lists(st.builds(ReportedArtifact, path=texts, note=texts), max_size=3).map(tuple),
     resumption_point=texts,
 )
 
 
 @given(saids, saids)
-def test_whatever_is_said_makes_a_page_that_is_read_again(first: Said, second: Said) -> None:
+def test_whatever_is_said_makes_a_page_that_is_read_again(first: AgentReport, second: AgentReport) -> None:
     """No text breaks a page, and one that follows another is one, too."""
     before: Page | None = None
-    for said in (first, second, NOTHING_SAID):
+    for said in (first, second, NO_REPORT):
         page = compose(happened(), said, description=said.mission or "", before=before)
         reading = parse(render(page))
         assert reading.page == page
@@ -153,8 +169,8 @@ def test_whatever_is_said_makes_a_page_that_is_read_again(first: Said, second: S
 
 
 @given(saids)
-def test_what_a_page_says_can_be_said(said: Said) -> None:
+def test_what_a_page_says_can_be_said(said: AgentReport) -> None:
     """Saying all that stands on a page gives that page."""
     page = compose(happened(), said)
-    again = compose(happened(), said_by(page))
+    again = compose(happened(), report_of(page))
     assert render(again).partition("<!--")[0] == render(page).partition("<!--")[0]

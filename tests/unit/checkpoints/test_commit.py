@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.checkpoints import page_files
 from adjourn.checkpoints.commit import commit, moved
-from adjourn.checkpoints.save import make
+from adjourn.checkpoints.save import save_checkpoint
 from support.workspace import Workspace
 
 
@@ -87,7 +87,7 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     root = str(workspace.root)
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    made = make(session.task, root, "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, root, "m", budget=20, sitting=session)
     found = page_files.read(root, made.page)
     assert found.machine["commit"] == first
     assert notes_at(root, found) == []
@@ -98,7 +98,7 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     assert second[:12] in note
 
 
-def notes_at(root: str, found: page_files.Found) -> list[str]:
+def notes_at(root: str, found: page_files.FoundPage) -> list[str]:
     telling = page_files.page_summary(root, found.task, found.at)
     assert telling is not None
     return telling.notes

@@ -14,9 +14,9 @@ from adjourn.checkpoints.page import (
     MINUTE,
     SECTIONS,
     Artifact,
+    ChecklistItem,
     Other,
     Page,
-    Progress,
     armed,
     disarmed,
     render,
@@ -74,8 +74,8 @@ lines = st.lists(pieces, min_size=1, max_size=12).map("".join)
 texts = st.lists(lines, min_size=1, max_size=3).map("\n".join).map(str.strip).filter(bool)
 notes = texts.filter(lambda text: not text.startswith("in progress"))
 items = (
-    st.builds(Progress, text=texts, status=st.sampled_from(["done", "pending"]), note=notes | st.just(""))
-    | st.builds(Progress, text=texts, status=st.just("in_progress"), note=st.sampled_from(["in progress", "in progress, 3 of (8)"]))
+    st.builds(ChecklistItem, text=texts, status=st.sampled_from(["done", "pending"]), note=notes | st.just(""))
+    | st.builds(ChecklistItem, text=texts, status=st.just("in_progress"), note=st.sampled_from(["in progress", "in progress, 3 of (8)"]))
 )  # fmt: skip
 counts = st.integers(0, 10**9)
 pages = st.builds(
@@ -154,7 +154,7 @@ def test_what_a_person_edits_counts_and_is_reported() -> None:
     reading = parse(written.replace("- [ ] Final report (pending)", "- [x] Final report"))
     assert reading.page is not None
     assert reading.edited
-    assert reading.page.progress[-1] == Progress(text="Final report", status="done")
+    assert reading.page.progress[-1] == ChecklistItem(text="Final report", status="done")
     assert [(finding.code, finding.severity) for finding in reading.findings] == [("AEX308", "warning")]
 
 
@@ -195,8 +195,8 @@ def test_a_torn_comment_is_an_error_and_none_is_fine() -> None:
         {"mission": " blanks "},
         {"resumption_point": "a\x07b"},
         {"progress": ()},
-        {"progress": (Progress(text="a", status="in_progress"),)},
-        {"progress": (Progress(text="a", status="done", note="in progress"),)},
+        {"progress": (ChecklistItem(text="a", status="in_progress"),)},
+        {"progress": (ChecklistItem(text="a", status="done", note="in progress"),)},
         {"time": 1},
         {"duration": -1},
     ],
@@ -229,7 +229,7 @@ def test_nothing_that_an_agent_writes_on_a_page_is_live() -> None:
             base,
             mission=f"{live} and {live}",
             resumption_point=live,
-            progress=(Progress(text=live, status="done", note=live),),
+            progress=(ChecklistItem(text=live, status="done", note=live),),
             current_state=(live,),
             open_questions=(live,),
             artifacts=(Artifact(path=live, note=live),),

@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.checkpoints import histories
 from adjourn.checkpoints import page_archive as archiving
-from adjourn.checkpoints.builder import NOTHING_SAID, Said, Step
+from adjourn.checkpoints.builder import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.checkpoint import names
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.histories import share_histories
@@ -21,11 +21,11 @@ from adjourn.checkpoints.page_archive import archive, project_of, projects, read
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
-from adjourn.checkpoints.save import Made, make
+from adjourn.checkpoints.save import SavedCheckpoint, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
-from adjourn.retention import Rules, plan, prune
+from adjourn.retention import RetentionRules, plan, prune
 from adjourn.retention.gc import collect
 from adjourn.retention.pruning import DAY
 from adjourn.tasks.decision import ToolRequest
@@ -53,12 +53,12 @@ def mark(
     workspace: Workspace,
     name: str = "m",
     group: str = "g1",
-    said: Said = NOTHING_SAID,
+    said: AgentReport = NO_REPORT,
     context: ClientContext | None = None,
-) -> Made:
+) -> SavedCheckpoint:
     workspace.clock.move(seconds=MINUTE)
     session = workspace.work(context or workspace.context(group), "file.read")
-    return make(session.task, str(workspace.root), name, budget=20, said=said, sitting=session)
+    return save_checkpoint(session.task, str(workspace.root), name, budget=20, said=said, sitting=session)
 
 
 def archived(workspace: Workspace, task: str) -> archiving.Archived:
@@ -156,7 +156,7 @@ def _killed_at(patch: pytest.MonkeyPatch, step: int) -> Any:
 def test_an_archive_is_restored_and_stays(memory_workspace: Workspace) -> None:
     """Its last page is active again, as it was; the next checkpoint goes on from it."""
     mark(memory_workspace)
-    task = mark(memory_workspace, said=Said(resumption_point="finish")).checkpoint.event.task
+    task = mark(memory_workspace, said=AgentReport(resumption_point="finish")).checkpoint.event.task
     text = (memory_workspace.root / "tmp" / ACTIVE).read_text()
     archived(memory_workspace, task)
     assert find_active(str(memory_workspace.root)) is None
@@ -174,7 +174,7 @@ def test_projects_have_names_of_folders(memory_workspace: Workspace) -> None:
     """The usual one comes from the mission; one that leads elsewhere is refused."""
     mark(
         memory_workspace,
-        said=Said(mission="Comprehensive security review: of the whole authentication flow!"),
+        said=AgentReport(mission="Comprehensive security review: of the whole authentication flow!"),
     )
     found = find_active(str(memory_workspace.root))
     assert found is not None
@@ -195,7 +195,7 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
         'policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n'
     )
     context = memory_workspace.context()
-    said = Said(progress=(Step(text="a"),), open_questions=("q?",))
+    said = AgentReport(progress=(ReportedStep(text="a"),), open_questions=("q?",))
     first = mark(memory_workspace, said=said, context=context)
     session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     facts = [kinds.ToolSettled(call=admitted.call, outcome="tool-error")]
@@ -250,7 +250,7 @@ def test_old_checkpoints_go_and_the_history_verifies(workspace: Workspace) -> No
     made = [mark(workspace, f"n{number}") for number in range(5)]
     task = made[0].checkpoint.event.task
     events = workspace.entries(task)
-    found = plan(workspace.store, str(workspace.root), Rules(keep_last=2), workspace.clock())
+    found = plan(workspace.store, str(workspace.root), RetentionRules(keep_last=2), workspace.clock())
     assert [point.name for point in found.points] == ["n0", "n1", "n2"]
     assert (found.kept, found.size > 0) == (2, True)
     assert len(names(workspace.store)) == 5  # planning changes nothing
@@ -263,7 +263,10 @@ def test_old_checkpoints_go_and_the_history_verifies(workspace: Workspace) -> No
     assert workspace.entries(task) == events
     assert verify_store(workspace.store).findings == []
     verify(str(workspace.folder("n4")))
-    assert plan(workspace.store, str(workspace.root), Rules(keep_last=2), workspace.clock()).points == []
+    assert (
+        plan(workspace.store, str(workspace.root), RetentionRules(keep_last=2), workspace.clock()).points
+        == []
+    )
     assert workspace.resume(workspace.context("g2", take_over=True), "n4")["callsUsed"] == 5
 
 
@@ -275,7 +278,10 @@ def test_a_name_that_stands_for_a_newer_checkpoint_stays(memory_workspace: Works
         memory_workspace.store,
         str(memory_workspace.root),
         plan(
-            memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+            memory_workspace.store,
+            str(memory_workspace.root),
+            RetentionRules(keep_last=1),
+            memory_workspace.clock(),
         ),
     )
     assert list(names(memory_workspace.store)) == ["same"]
@@ -285,16 +291,16 @@ def test_a_name_that_stands_for_a_newer_checkpoint_stays(memory_workspace: Works
 @pytest.mark.parametrize(
     ("rules", "gone"),
     [
-        (Rules(keep_last=1), [0, 1, 2, 3, 4]),
-        (Rules(keep_last=9), []),
-        (Rules(keep_last=1, daily=3), [0, 1, 2, 4]),
-        (Rules(keep_last=1, older_than=2 * DAY), [0, 1]),
-        (Rules(keep_last=1, max_bytes=10**9), []),
-        (Rules(keep_last=1, max_bytes=0), [0, 1, 2, 3, 4]),
-        (Rules(keep_last=3, max_bytes=0), [0, 1, 2]),
+        (RetentionRules(keep_last=1), [0, 1, 2, 3, 4]),
+        (RetentionRules(keep_last=9), []),
+        (RetentionRules(keep_last=1, daily=3), [0, 1, 2, 4]),
+        (RetentionRules(keep_last=1, older_than=2 * DAY), [0, 1]),
+        (RetentionRules(keep_last=1, max_bytes=10**9), []),
+        (RetentionRules(keep_last=1, max_bytes=0), [0, 1, 2, 3, 4]),
+        (RetentionRules(keep_last=3, max_bytes=0), [0, 1, 2]),
     ],
 )
-def test_what_stays(memory_workspace: Workspace, rules: Rules, gone: list[int]) -> None:
+def test_what_stays(memory_workspace: Workspace, rules: RetentionRules, gone: list[int]) -> None:
     """The last N, the last of each day, what is young enough, what fits; the newest always."""
     for number, days in enumerate((0, 1, 2, 0, 1, 0)):
         memory_workspace.clock.move(seconds=days * 86_400)
@@ -312,7 +318,10 @@ def test_edited_pages_and_other_tasks_stay(memory_workspace: Workspace) -> None:
         mark(memory_workspace, name)
     mark(memory_workspace, "other", "g2")
     found = plan(
-        memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+        memory_workspace.store,
+        str(memory_workspace.root),
+        RetentionRules(keep_last=1),
+        memory_workspace.clock(),
     )
     assert [point.name for point in found.points] == ["b"]
 
@@ -321,7 +330,7 @@ def test_pruning_that_was_cut_off_is_finished_by_the_next(memory_workspace: Work
     """The next prune deletes what an interrupted one left."""
     for number in range(4):
         mark(memory_workspace, f"n{number}")
-    rules = Rules(keep_last=1)
+    rules = RetentionRules(keep_last=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shutil.rmtree", _kill)
         with pytest.raises(Killed):
@@ -451,11 +460,11 @@ def test_a_folder_from_elsewhere_is_not_removed(workspace: Workspace) -> None:
     context = workspace.context()
     for name in ("old", "new"):
         session = workspace.work(context, "file.read")
-        make(session.task, str(workspace.root), name, budget=20, sitting=session)
+        save_checkpoint(session.task, str(workspace.root), name, budget=20, sitting=session)
     theirs = workspace.folder("old") / "checkpoint.json"
     theirs.write_text(theirs.read_text() + "\n")
     root = str(workspace.root)
-    prune(workspace.store, root, plan(workspace.store, root, Rules(keep_last=1), workspace.clock()))
+    prune(workspace.store, root, plan(workspace.store, root, RetentionRules(keep_last=1), workspace.clock()))
     assert theirs.exists()
 
 

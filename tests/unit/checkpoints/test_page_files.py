@@ -11,12 +11,11 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import artifacts, builder, page_files, page_writer
-from adjourn.checkpoints.builder import NOTHING_SAID, Product, Said, Step
-from adjourn.checkpoints.close_session import end
+from adjourn.checkpoints.builder import NO_REPORT, AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.page import Artifact
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
 from adjourn.checkpoints.parser import parse
-from adjourn.checkpoints.save import Made, make
+from adjourn.checkpoints.save import SavedCheckpoint, close_session, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import digest, kinds
@@ -31,11 +30,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return Workspace(tmp_path, monkeypatch)
 
 
-def mark(workspace: Workspace, group: str = "g1", said: Said = NOTHING_SAID, **more: Any) -> Made:
+def mark(
+    workspace: Workspace, group: str = "g1", said: AgentReport = NO_REPORT, **more: Any
+) -> SavedCheckpoint:
     """A client's checkpoint after a call, with a page."""
     context = workspace.context(group)
     session = workspace.work(context, "file.read")
-    return make(
+    return save_checkpoint(
         session.task,
         str(workspace.root),
         more.pop("name", "m"),
@@ -59,8 +60,9 @@ def page(workspace: Workspace, name: str = ACTIVE) -> str:
 
 def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Workspace) -> None:
     """The page says what was said, what the history tells, and names its checkpoint."""
-    said = Said(
-        progress=(Step(text="read", status="done"), Step(text="write")), current_state=("in auth.py",)
+    said = AgentReport(
+        progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write")),
+        current_state=("in auth.py",),
     )
     made = mark(workspace, said=said, description="Go on with auth.py")
     found = find_active(str(workspace.root))
@@ -79,7 +81,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
 
 def test_a_page_follows_the_one_before(workspace: Workspace) -> None:
     """What was said stays until something else is said; what was derived is derived anew; the earlier page keeps a name."""
-    mark(workspace, said=Said(open_questions=("7 days?",), resumption_point="ask"))
+    mark(workspace, said=AgentReport(open_questions=("7 days?",), resumption_point="ask"))
     workspace.clock.move(seconds=60)
     mark(workspace)
     assert names(workspace) == [f"checkpoint-{AT}.md", ACTIVE]
@@ -96,7 +98,7 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
         mark(workspace)
     context = workspace.context()
     session = workspace.work(context)
-    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
     page_writer.write(session.task, made.checkpoint, str(workspace.root), budget=20, label="deploy.run")
     mark(workspace)
     assert names(workspace) == [
@@ -109,7 +111,7 @@ def test_a_last_page_is_written_when_a_session_ends(workspace: Workspace) -> Non
     """Its trigger is the reason for the end, and it supersedes."""
     context = workspace.context()
     session = workspace.work(context, "file.read", "file.write")
-    end(session, "client-eof", str(workspace.root))
+    close_session(session, "client-eof", str(workspace.root))
     found = find_active(str(workspace.root))
     assert found is not None
     assert found.machine["trigger"] == "client-eof"
@@ -121,11 +123,11 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
 ) -> None:
     """What was noted is carried away with the folder; a session that did neither leaves nothing."""
     context = workspace.context()
-    assert end(context.session(), "client-eof", str(workspace.root)) == ""
+    assert close_session(context.session(), "client-eof", str(workspace.root)) == ""
     context = workspace.context()
     session = context.session()
     agent_notes.add(session, agent_notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
-    folder = end(session, "client-eof", str(workspace.root))
+    folder = close_session(session, "client-eof", str(workspace.root))
     assert (workspace.root / folder / "checkpoint.json").exists()
     last = kinds.data_of(workspace.events(session.task.id)[-1])
     assert isinstance(last, kinds.CheckpointCreated)
@@ -176,7 +178,7 @@ def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace)
     """A sister process that is late leaves the newer page as it is."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    old = make(session.task, str(workspace.root), "a", budget=20, sitting=session)
+    old = save_checkpoint(session.task, str(workspace.root), "a", budget=20, sitting=session)
     mark(workspace)
     before = page(workspace)
     page_writer.write(session.task, old.checkpoint, str(workspace.root), budget=20)
@@ -187,7 +189,7 @@ def test_automatic_pages_are_few(workspace: Workspace, monkeypatch: pytest.Monke
     """Of pages that nobody asked for the oldest go; those that somebody asked for, or changed, stay."""
     monkeypatch.setattr(page_writer, "MAX_AUTOMATIC", 3)
     monkeypatch.setattr(page_writer, "LOOK_EVERY", 1)
-    mark(workspace, said=Said(resumption_point="kept"))
+    mark(workspace, said=AgentReport(resumption_point="kept"))
     for number in range(8):
         workspace.clock.move(seconds=60)
         mark(workspace, trigger="before x")
@@ -211,7 +213,7 @@ def test_a_kill_at_any_step_leaves_a_newest_page(workspace: Workspace, *, after:
     root = str(workspace.root)
     mark(workspace, "g2")
     workspace.clock.move(seconds=120)
-    mark(workspace, "g1", said=Said(resumption_point="first"))
+    mark(workspace, "g1", said=AgentReport(resumption_point="first"))
     seen = {one.id for one in search(root).pages}
     kills = 0
     for step in range(200):
@@ -270,7 +272,12 @@ def _kill_at(patch: pytest.MonkeyPatch, step: int, root: str, *, after: bool) ->
 
 def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> None:
     """The next session is told the changed text, and the next page takes it over, even derived lines."""
-    mark(workspace, said=Said(resumption_point="left", progress=(Step(text="one"), Step(text="two"))))
+    mark(
+        workspace,
+        said=AgentReport(
+            resumption_point="left", progress=(ReportedStep(text="one"), ReportedStep(text="two"))
+        ),
+    )
     path = workspace.root / "tmp" / ACTIVE
     text = (
         page(workspace)
@@ -411,7 +418,7 @@ def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:
 def test_a_page_that_would_be_too_long_is_refused(workspace: Workspace) -> None:
     """The one before stays; what is wrong is said."""
     long = tuple("\N{GRINNING FACE}" * 3900 + str(n) for n in range(100))
-    made = mark(workspace, said=Said(current_state=long))
+    made = mark(workspace, said=AgentReport(current_state=long))
     assert "shorten" in made.notes[0]
 
 
@@ -475,7 +482,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
             [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
         )
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
-    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
     found = page_files.read(str(workspace.root), made.page)
     assert [one.path for one in found.page.artifacts] == ["new.md"]
 
@@ -497,7 +504,7 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
     for name in ("same.md", "edited.md", "longer.md", "gone.md", "linked.md"):
         (workspace.root / name).write_text(name)
     paths = ["same.md", "edited.md", "longer.md", "gone.md", "linked.md", "never.md", "../outside.md", "tmp"]
-    made = mark(workspace, said=Said(artifacts=tuple(Product(path=path) for path in paths)))
+    made = mark(workspace, said=AgentReport(artifacts=tuple(ReportedArtifact(path=path) for path in paths)))
     found = page_files.read(root, made.page)
     assert [one.path for one in found.page.artifacts] == paths
     held = found.machine["artifacts"]
@@ -550,7 +557,7 @@ def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.Monke
         return compose(*given, **named)
 
     monkeypatch.setattr(page_writer, "compose", later)
-    made = make(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
     found = page_files.read(str(workspace.root), made.page)
     assert session.task.ledger.calls_used == 2
     assert found.page.iterations_used == found.machine["used"] == 1

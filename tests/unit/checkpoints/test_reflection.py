@@ -16,9 +16,9 @@ from adjourn.checkpoints.reflection import (
     DAY,
     HEADING,
     SUPPORT,
-    Ended,
     Indexed,
-    Resumed,
+    ResumeFact,
+    SessionEnding,
     Statistic,
     chains_of,
     percentile,
@@ -39,8 +39,8 @@ def told(name: str, entries: list[Indexed]) -> Statistic:
     return next(each for each in statistics(chains_of(entries)) if each.name == name)
 
 
-def resume(age: int, first_action: int = 1000) -> Resumed:
-    return Resumed(at=1, age=age, first_action=first_action)
+def resume(age: int, first_action: int = 1000) -> ResumeFact:
+    return ResumeFact(at=1, age=age, first_action=first_action)
 
 
 CASES: list[tuple[str, Any, str]] = [
@@ -52,10 +52,10 @@ CASES: list[tuple[str, Any, str]] = [
     ("age", lambda n: [one(n, resumes=(resume(DAY + 1, -1), resume(5)))], "succeed less often (0%, else 100%)"),
     ("rollback", lambda n: [one(n, trigger="before deploy", failed=True, rolled_back=n < 3)], "prepare the rollback before deploy"),
     ("rollback", lambda n: [one(n, trigger="before deploy", failed=True, rolled_back=n < 2)], ""),
-    ("budget", lambda n: [one(n, used=50, endings=(Ended(reason="x", used=50 + n, lost=n),))], "raise the budget: nine of ten tasks took up to 54 calls"),
-    ("budget", lambda n: [one(n, endings=(Ended(reason="x", used=40, lost=0),))], ""),
-    ("lost", lambda n: [one(n, endings=(Ended(reason="dead", used=40, lost=8 + n),))], "make a checkpoint every 10 calls"),
-    ("lost", lambda n: [one(n, endings=(Ended(reason="dead", used=40, lost=10),))], ""),
+    ("budget", lambda n: [one(n, used=50, endings=(SessionEnding(reason="x", used=50 + n, lost=n),))], "raise the budget: nine of ten tasks took up to 54 calls"),
+    ("budget", lambda n: [one(n, endings=(SessionEnding(reason="x", used=40, lost=0),))], ""),
+    ("lost", lambda n: [one(n, endings=(SessionEnding(reason="dead", used=40, lost=8 + n),))], "make a checkpoint every 10 calls"),
+    ("lost", lambda n: [one(n, endings=(SessionEnding(reason="dead", used=40, lost=10),))], ""),
     ("stuck", lambda n: [one(n, s, session=s, todo=("report",)) for s in range(3)], 'stuck on "report"'),
     ("stuck", lambda n: [one(n, s, session=s, todo=("report",)) for s in range(2)], ""),
     ("question", lambda n: [one(n, s, session=s, questions=("which?",)) for s in range(2)], '"which?"'),

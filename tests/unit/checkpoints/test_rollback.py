@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import git_snapshot
-from adjourn.checkpoints.builder import Said
-from adjourn.checkpoints.git_snapshot import Change, changes, forget, keep, listed, put_back
+from adjourn.checkpoints.builder import AgentReport
+from adjourn.checkpoints.git_snapshot import FileChange, changes, forget, keep, listed, put_back
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
-from adjourn.checkpoints.save import make
+from adjourn.checkpoints.save import save_checkpoint
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.decision import ToolRequest
@@ -112,7 +112,7 @@ def test_files_are_put_back_and_that_can_be_undone(repository: Path) -> None:
     (repository / "made since").write_text("m")
     index = (repository / ".git" / "index").read_bytes()
     expected = [
-        Change("restore", "a"), Change("leave", "made since"), Change("bring back", "sub/ünï code"), Change("restore", "tool"),
+        FileChange("restore", "a"), FileChange("leave", "made since"), FileChange("bring back", "sub/ünï code"), FileChange("restore", "tool"),
     ]  # fmt: skip
     assert sorted(changes(root, kept.commit, SMALL)) == sorted(expected)
     assert (repository / "a").read_text() == "spoilt"
@@ -133,7 +133,7 @@ def test_a_workspace_in_a_part_of_a_repository(repository: Path) -> None:
     kept = keep(root, "t", 1, SMALL)
     (repository / "sub" / "ünï code").write_text("spoilt")
     (repository / "a").write_text("outside")
-    assert changes(root, kept.commit, SMALL) == [Change("restore", "ünï code")]
+    assert changes(root, kept.commit, SMALL) == [FileChange("restore", "ünï code")]
     put_back(root, kept.commit, "t", 2, SMALL)
     assert (repository / "sub" / "ünï code").read_text() == "new"
     assert (repository / "a").read_text() == "outside"
@@ -224,12 +224,12 @@ def deployed(workspace: Workspace) -> Any:
     context = workspace.context()
     (workspace.root / "a").write_text("good")
     session = workspace.work(context, "file.read")
-    make(
+    save_checkpoint(
         session.task,
         str(workspace.root),
         "m",
         budget=50,
-        said=Said(resumption_point="deploy"),
+        said=AgentReport(resumption_point="deploy"),
         sitting=session,
     )
     call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
@@ -237,12 +237,12 @@ def deployed(workspace: Workspace) -> Any:
     session, _ = context.admit([call])
     workspace.clock.move(seconds=60)
     (workspace.root / "a").write_text("spoilt")
-    make(
+    save_checkpoint(
         session.task,
         str(workspace.root),
         "n",
         budget=50,
-        said=Said(resumption_point="go on"),
+        said=AgentReport(resumption_point="go on"),
         sitting=session,
     )
     return session
@@ -265,7 +265,7 @@ def test_planning_changes_nothing(workspace: Workspace) -> None:
     root = str(workspace.root)
     before = workspace.everything()
     made = plan(session.task, root, target_of(root))
-    assert made.files == [Change("restore", "a")]
+    assert made.files == [FileChange("restore", "a")]
     assert [effect.tool for effect in made.effects] == ["deploy.run"]
     assert workspace.everything() == before
     assert (workspace.root / "a").read_text() == "spoilt"

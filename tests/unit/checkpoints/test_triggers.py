@@ -248,18 +248,22 @@ def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspa
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
     """What was said since is not there any more; what failed is, and it comes first."""
-    from adjourn.checkpoints.builder import Said  # noqa: PLC0415
+    from adjourn.checkpoints.builder import AgentReport  # noqa: PLC0415
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
-    from adjourn.checkpoints.save import make  # noqa: PLC0415  # beside their only use
+    from adjourn.checkpoints.save import save_checkpoint  # noqa: PLC0415  # beside their only use
 
     context = plain(workspace)
     call(workspace, context, "read")
     session = context.session()
     root = str(workspace.root)
-    make(session.task, root, "a", budget=50, said=Said(resumption_point="deploy"), sitting=session)
+    save_checkpoint(
+        session.task, root, "a", budget=50, said=AgentReport(resumption_point="deploy"), sitting=session
+    )
     session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
-    make(session.task, root, "b", budget=50, said=Said(resumption_point="celebrate"), sitting=session)
+    save_checkpoint(
+        session.task, root, "b", budget=50, said=AgentReport(resumption_point="celebrate"), sitting=session
+    )
     workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
     session.settle(facts)

@@ -31,7 +31,7 @@ FACADE: Final = "adjourn"
 PUBLIC_MODULES: Final = {
     "aex": {"conditions", "json_policy", "seal", "templates"},
     "checkpoints": {
-        "anchors", "attachments", "checkpoint", "close_session", "folder", "folder_verification", "folder_writing",
+        "anchors", "attachments", "checkpoint", "folder", "folder_verification", "folder_writing",
         "git_snapshot", "page_archive", "page_files", "reflect", "save",
     },
     "clients": {"person"},

@@ -26,7 +26,7 @@ from adjourn.checkpoints import (
 )
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
-from adjourn.checkpoints.save import make
+from adjourn.checkpoints.save import save_checkpoint
 from adjourn.cli.checkpoints import checkpoint as checkpoint_commands
 from adjourn.cli.checkpoints import export as exporting
 from adjourn.code.index.index import CodeIndex
@@ -39,7 +39,7 @@ from adjourn.host import create_file, keys, make_folder
 from adjourn.host.process import Process
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.policy.destructive import DEFAULT
-from adjourn.retention import Rules, gc, plan, prune
+from adjourn.retention import RetentionRules, gc, plan, prune
 from adjourn.setup import SettingsChange, undo
 from adjourn.setup.places import home
 from adjourn.store.memory import MemoryStore
@@ -63,7 +63,7 @@ def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspa
 def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
     workspace.clock.move(seconds=60)
     session = workspace.work(workspace.context(group), "file.read")
-    return make(session.task, str(workspace.root), name, budget=20, sitting=session)
+    return save_checkpoint(session.task, str(workspace.root), name, budget=20, sitting=session)
 
 
 class DyingStore(MemoryStore):
@@ -99,7 +99,7 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
     session.open()
     finish(session, admit_one(session, pay()))
     add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
-    made = make(task, str(workspace.root), "paid", budget=None, sitting=session)
+    made = save_checkpoint(task, str(workspace.root), "paid", budget=None, sitting=session)
     assert made.folder
     return session, folder_verification.verify(str(workspace.folder("paid")))
 
@@ -146,10 +146,10 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     session = Session(task, PAYMENTS_POLICY, SessionIdentity(HERE, "g1"))
     session.open()
     finish(session, admit_one(session, pay()), "error")
-    make(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, sitting=session)
     shutil.copytree(memory_workspace.folder("work"), memory_workspace.root / "old")
     finish(session, admit_one(session, pay()))
-    make(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, sitting=session)
     before = memory_workspace.store.refs("once/")
     shutil.copytree(memory_workspace.root / "old", memory_workspace.folder("work"), dirs_exist_ok=True)
     assert locate(memory_workspace.store, str(memory_workspace.root), "work")[1] == "folder"
@@ -182,7 +182,7 @@ def test_taking_in_a_history_waits_for_its_writer(
 
 def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(memory_workspace: Workspace) -> None:
     """Killed before any step: each folder verifies, or has no checkpoint.json; and the next run ends it."""
-    rules = Rules(keep_last=1)
+    rules = RetentionRules(keep_last=1)
     for step in range(200):
         names = [mark(memory_workspace, f"n{step}-{number}").checkpoint.data.name for number in range(2)]
         found = plan(memory_workspace.store, str(memory_workspace.root), rules, memory_workspace.clock())
@@ -215,7 +215,10 @@ def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(memory_workspace
     for name in ("a", "b"):
         mark(memory_workspace, name)
     found = plan(
-        memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+        memory_workspace.store,
+        str(memory_workspace.root),
+        RetentionRules(keep_last=1),
+        memory_workspace.clock(),
     )
     new = mark(memory_workspace, "a").checkpoint
     prune(memory_workspace.store, str(memory_workspace.root), found)
@@ -229,7 +232,10 @@ def test_a_page_that_is_edited_after_planning_stays(memory_workspace: Workspace)
     for name in ("a", "b", "c"):
         mark(memory_workspace, name)
     found = plan(
-        memory_workspace.store, str(memory_workspace.root), Rules(keep_last=1), memory_workspace.clock()
+        memory_workspace.store,
+        str(memory_workspace.root),
+        RetentionRules(keep_last=1),
+        memory_workspace.clock(),
     )
     page = next(point.page for point in found.points if point.page)
     path = memory_workspace.root / page.path

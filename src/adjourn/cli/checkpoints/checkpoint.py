@@ -14,19 +14,19 @@ import msgspec
 from adjourn.aex import render
 from adjourn.checkpoints import (
     MAX_PAGE_BYTES,
-    NOTHING_SAID,
-    Said,
+    NO_REPORT,
+    AgentReport,
     changed,
     find_active,
     is_stale,
-    make,
     moved,
-    name_of,
     names_of_pages,
     page_files,
     parse,
-    said_by,
+    report_of,
+    save_checkpoint,
     search,
+    task_checkpoint_name,
 )
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, person
 from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, table
@@ -38,7 +38,7 @@ from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
 from adjourn.tasks import tasks_of
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import Found, Search
+    from adjourn.checkpoints import FoundPage, Search
 
 
 @click.group(
@@ -82,12 +82,12 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
-    said = _said(source) if source else NOTHING_SAID
+    said = _said(source) if source else NO_REPORT
     opened = context.writable(task or task_here(context))
-    made = make(
+    made = save_checkpoint(
         opened,
         context.root,
-        name or name_of(opened.id),
+        name or task_checkpoint_name(opened.id),
         budget=opened.ledger.budget,
         description=message,
         said=said,
@@ -126,12 +126,12 @@ def task_here(context: CommandContext) -> str:
     raise UsageError(f"which of the {len(tasks)} tasks?", "name one; `adjourn tasks` lists them")
 
 
-def _said(source: str) -> Said:
+def _said(source: str) -> AgentReport:
 
     data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
     if data.lstrip()[:1] == b"{":
         try:
-            return msgspec.json.decode(data, type=Said)
+            return msgspec.json.decode(data, type=AgentReport)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidError(
                 f"{source}: {error}", "`adjourn checkpoint show --json` shows the members"
@@ -141,7 +141,7 @@ def _said(source: str) -> Said:
         raise InvalidError(
             f"{source} is no page", f"`adjourn checkpoint lint {shlex.quote(source)}` says why"
         )
-    return said_by(reading.page)
+    return report_of(reading.page)
 
 
 @checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show fix-auth --json"))
@@ -164,7 +164,7 @@ def show(page: str, *, as_json: bool) -> None:
         complain(safe(note), "look at them before you go by the page")
 
 
-def _chosen(root: str, found: Search, page: str) -> Found:
+def _chosen(root: str, found: Search, page: str) -> FoundPage:
 
     if page.endswith(".md"):
         return page_files.read(root, page_files.check_inside(root, page))
@@ -177,7 +177,7 @@ def _chosen(root: str, found: Search, page: str) -> Found:
     return named[0]
 
 
-def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
+def _warn(found: Search, chosen: FoundPage, now: int, *, named: bool) -> None:
 
     if not named:
         for path, reason in found.broken:
@@ -194,7 +194,7 @@ def _warn(found: Search, chosen: Found, now: int, *, named: bool) -> None:
         )
 
 
-def summary(found: Found, now: int) -> str:
+def summary(found: FoundPage, now: int) -> str:
     """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
     page = found.page
     done = sum(item.status == "done" for item in page.progress)
@@ -202,7 +202,7 @@ def summary(found: Found, now: int) -> str:
     return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - found.at) // 1000)} ago"
 
 
-def _told(found: Found, now: int, *, whole: bool = False) -> dict[str, Any]:
+def _told(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
 
     told = {
         "path": found.path,

@@ -9,7 +9,7 @@ import click
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted, shown
-from adjourn.retention import Rules, plan
+from adjourn.retention import RetentionRules, plan
 from adjourn.retention import prune as carry_out
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
@@ -84,7 +84,7 @@ def prune(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
     """
-    rules = Rules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
+    rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     found = plan(context.store, context.root, rules, context.now)
     if yes:
         carry_out(context.store, context.root, found)

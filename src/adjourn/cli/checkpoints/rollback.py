@@ -11,7 +11,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import Done, Plan
+    from adjourn.checkpoints import RollbackPlan, RollbackResult
 
 _KINDS = {
     "restore": "restored",
@@ -62,7 +62,7 @@ def rollback(
         complain(f"the files as they were until now are in commit {done.undo[:12]}")
 
 
-def _told(made: Plan, done: Done | None) -> dict[str, object]:
+def _told(made: RollbackPlan, done: RollbackResult | None) -> dict[str, object]:
     return {
         "done": done is not None,
         "target": made.target.path,

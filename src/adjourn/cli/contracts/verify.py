@@ -13,7 +13,7 @@ from adjourn.cli.shared.output import ProgressLine, Spinner, complain, safe, say
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.errors import NotFoundError, RefusedError, UsageError
 from adjourn.tasks import KeptHeads, tasks_of
-from adjourn.verification import Around, Report, verify_folder, verify_store, verify_task
+from adjourn.verification import Around, VerificationReport, verify_folder, verify_store, verify_task
 
 if TYPE_CHECKING:
     from adjourn.verification import Located
@@ -102,7 +102,7 @@ def verify(
     return 0 if report.valid else 1
 
 
-def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> Report:
+def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> VerificationReport:
 
     around = Around(reading_secret(), context.root)
     with ProgressLine("verifying") as progress:
@@ -116,12 +116,12 @@ def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: boo
         return verify_store(context.store, deep=deep, progress=progress, around=around)
 
 
-def _accepted(context: CommandContext, report: Report) -> Report:
+def _accepted(context: CommandContext, report: VerificationReport) -> VerificationReport:
     """Take each history that was cut for what counts, and check it again.
 
     Raises `RefusedError` where the events that are left do not hold.
     """
-    checked = Report(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
+    checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:
         codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}
         if codes - {"history-cut", "ref-mismatch"}:
@@ -150,7 +150,7 @@ def _task_id(context: CommandContext, start: str) -> str:
     return found[0]
 
 
-def _told(report: Report) -> dict[str, Any]:
+def _told(report: VerificationReport) -> dict[str, Any]:
     return {
         "valid": report.valid,
         "deep": report.deep,
@@ -192,7 +192,7 @@ def _finding(found: Located) -> dict[str, Any]:
     }
 
 
-def _print(report: Report) -> None:
+def _print(report: VerificationReport) -> None:
     errors = [found for found in report.findings if found.finding.severity == "error"]
     parts = [_count(len(report.tasks), "task"), _count(report.events, "event")]
     if report.deep:

@@ -108,9 +108,9 @@ _HOMES = {
 if not TYPE_CHECKING:  # for type checkers, only the names above are there
 
     def __getattr__(name: str) -> object:
-        from adjourn.front_door import lazily  # noqa: PLC0415  # only a name that is used pays for it
+        from adjourn.front_door import load  # noqa: PLC0415  # only a name that is used pays for it
 
-        return lazily(__name__, _HOMES)[0](name)
+        return load(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:

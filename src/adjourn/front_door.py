@@ -10,20 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def lazily(package: str, homes: dict[str, str]) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
+def lazily(
+    package: str, names: dict[str, tuple[str, ...]]
+) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
     """`__getattr__` and `__dir__` of a package whose public names live in its modules.
 
-    `homes` maps each name to the module that defines it, relative to the package.
+    `names` maps each module, relative to the package, to the public names that it defines.
     """
+    homes = {name: module for module, defined in names.items() for name in defined}
+    return lambda name: load(package, homes, name), lambda: sorted(homes)
 
-    def load(name: str) -> object:
-        home = homes.get(name)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = f"{package}.{home}"
-        __import__(module)
-        value: object = getattr(sys.modules[module], name)
-        setattr(sys.modules[package], name, value)
-        return value
 
-    return load, lambda: sorted(homes)
+def load(package: str, homes: dict[str, str], name: str) -> object:
+    """The value of a public name, which the package has from now on. `homes` maps names to modules. Raises `AttributeError`."""
+    home = homes.get(name)
+    if home is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module = f"{package}.{home}"
+    __import__(module)
+    value: object = getattr(sys.modules[module], name)
+    setattr(sys.modules[package], name, value)
+    return value

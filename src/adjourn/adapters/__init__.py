@@ -14,10 +14,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "Exporter": "otlp",
-            "choose": "models",
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {"models": ("choose",), "otlp": ("Exporter",)})

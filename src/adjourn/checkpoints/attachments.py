@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from adjourn.checkpoints.checkpoint import Checkpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys, read_file, read_lines, remove_file, write_file
-from adjourn.knowledge.model import MAX_DOCUMENT_BYTES
+from adjourn.knowledge.cognition import CognitiveStore, SessionRepository
+from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, CognitiveCheckpoint, CRAuthor
+from adjourn.knowledge.model import read as read_tree
+from adjourn.knowledge.records import CRStore, Fork, export_record, import_record
 from adjourn.log import canonical, digest, milliseconds
+from adjourn.store import MemoryStore
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model import Tree
-    from adjourn.knowledge.records import CRStore, Fork
     from adjourn.log import CheckpointCreated
     from adjourn.store import Store
 
@@ -81,8 +84,6 @@ def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
     data = checkpoint.data
     if not data.record:
         return Knowledge()
-    from adjourn.knowledge.cognition import SessionRepository  # noqa: PLC0415  # few tasks have a record
-    from adjourn.knowledge.records import CRStore, export_record  # noqa: PLC0415  # few tasks have one
 
     try:
         version = CRStore(store).resolve(data.record)
@@ -107,8 +108,6 @@ def read(folder: str, checkpoint: Checkpoint) -> Knowledge:
 def _record(path: str, version: str) -> Sequence[bytes]:
     if not os.path.lexists(path):
         return ()
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few tasks have one
-    from adjourn.store import MemoryStore  # noqa: PLC0415
 
     lines: list[bytes] = []
     try:
@@ -136,8 +135,6 @@ def _cognition(path: str, signed: str) -> Tree | None:
         return None
     if digest(mind) != signed:
         raise IntegrityError(f"{path} is not what was signed", _RESTORE)
-    from adjourn.knowledge.model import CognitiveCheckpoint  # noqa: PLC0415  # few folders have one
-    from adjourn.knowledge.model import read as read_tree  # noqa: PLC0415
 
     try:
         return read_tree(mind, CognitiveCheckpoint)
@@ -152,8 +149,6 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
     """
     if not known.record:
         return ""
-    from adjourn.knowledge.model import CRAuthor  # noqa: PLC0415
-    from adjourn.knowledge.records import CRStore, Fork  # noqa: PLC0415  # few tasks have one
 
     task, records = checkpoint.event.task, CRStore(store)
     try:
@@ -164,16 +159,12 @@ def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
             now = milliseconds(checkpoint.event.timestamp)
             _taken_in(records, known.record, Fork(other, CRAuthor(id="adjourn", type="system"), now))
         return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
-    if known.cognition is not None:
-        from adjourn.knowledge.cognition import CognitiveStore, SessionRepository  # noqa: PLC0415  # few tasks have one
-
-        if SessionRepository(store).checkpoint(known.cognition["id"]) is None:
-            CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
+    if known.cognition is not None and SessionRepository(store).checkpoint(known.cognition["id"]) is None:
+        CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
     return ""
 
 
 def _taken_in(records: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
-    from adjourn.knowledge.records import import_record  # noqa: PLC0415
 
     return import_record(records, lines, (), fork).record
 

@@ -27,11 +27,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "ClientCapabilities": "hook_session",
-            "ClientContext": "client",
-            "ClientOptions": "client",
-            "HookClient": "hook_client",
-            "as_client_names_it": "proxies",
-            "client_of": "person",
+            "client": ("ClientContext", "ClientOptions"),
+            "hook_client": ("HookClient",),
+            "hook_session": ("ClientCapabilities",),
+            "person": ("client_of",),
+            "proxies": ("as_client_names_it",),
         },
     )

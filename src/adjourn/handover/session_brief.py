@@ -19,6 +19,7 @@ from adjourn.errors import ConflictError
 from adjourn.handover.answer import answer
 from adjourn.handover.importing import is_trusted
 from adjourn.handover.pending import PendingWork, find_pending_work
+from adjourn.handover.record_sections import record_brief
 from adjourn.log import decode, kinds, timestamp
 from adjourn.tasks import Task
 from adjourn.text import fit_items, one_line, quoted
@@ -146,7 +147,6 @@ def _record(found: PendingWork, room: int) -> list[str]:
     """The brief of the task's Continuation Record, if it has one."""
     if not found.task.store.refs("record/"):
         return []
-    from adjourn.handover.record_sections import record_brief  # noqa: PLC0415  # slow to import, and few tasks have one
 
     brief = record_brief(found.task.store, found.checkpoint, found.task.clock(), room)
     return [brief] if brief else []

@@ -23,12 +23,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "FrameError": "frames",
-            "LineReader": "stdio",
-            "Message": "frames",
-            "Oversize": "stdio",
-            "Reply": "server_lines",
-            "ids_in": "server_lines",
-            "write_all": "stdio",
+            "frames": ("FrameError", "Message"),
+            "server_lines": ("Reply", "ids_in"),
+            "stdio": ("LineReader", "Oversize", "write_all"),
         },
     )

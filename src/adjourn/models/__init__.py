@@ -22,11 +22,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Completion": "model",
-            "Draft": "draft",
-            "Model": "model",
-            "ModelError": "model",
-            "SamplingAnswer": "client_model",
-            "SamplingRequest": "client_model",
+            "client_model": ("SamplingAnswer", "SamplingRequest"),
+            "draft": ("Draft",),
+            "model": ("Completion", "Model", "ModelError"),
         },
     )

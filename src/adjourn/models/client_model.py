@@ -23,6 +23,7 @@ from adjourn.host import Process, group_of, ids, now, process
 from adjourn.log import digest
 from adjourn.models.model import ModelError
 from adjourn.store import Store
+from adjourn.tasks import Task
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 WATCH_SECONDS = 0.2
@@ -214,8 +215,6 @@ def _nobody(clients: list[tuple[str, str]]) -> ModelError:
 
 def _clients(store: Store, root: str) -> Iterator[tuple[str, str]]:
     """Name and era of the clients whose proxies live in this workspace."""
-    from adjourn.tasks import Task  # noqa: PLC0415  # only to say why nobody can be asked
-
     for task in set(store.refs("client/").values()):
         with suppress(AdjournError):  # one that is broken must not hide the others
             ledger = Task(store, task, clock=now, secret=os.urandom(32)).ledger  # needs no cached fold

@@ -15,11 +15,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "OPTIONS": "options",
-            "ProxyOption": "options",
-            "start": "launch",
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {"launch": ("start",), "options": ("OPTIONS", "ProxyOption")})

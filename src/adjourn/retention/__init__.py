@@ -17,11 +17,5 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "RetentionRules": "pruning",
-            "collect": "gc",
-            "plan": "pruning",
-            "prune": "pruning",
-        },
+        __name__, {"gc": ("collect",), "pruning": ("RetentionRules", "plan", "prune")}
     )

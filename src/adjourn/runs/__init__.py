@@ -31,14 +31,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "AskPerson": "step_calls",
-            "BlockedError": "step_calls",
-            "Emit": "step_calls",
-            "Options": "runner",
-            "Outcome": "runner",
-            "Run": "runner",
-            "Stop": "cancellation",
-            "Tool": "tools",
-            "name_of": "journal",
+            "cancellation": ("Stop",),
+            "journal": ("name_of",),
+            "runner": ("Options", "Outcome", "Run"),
+            "step_calls": ("AskPerson", "BlockedError", "Emit"),
+            "tools": ("Tool",),
         },
     )

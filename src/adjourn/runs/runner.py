@@ -6,6 +6,7 @@ ended.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -29,6 +30,7 @@ from adjourn.runs.expressions import Names
 from adjourn.runs.interpreter import Interpreter
 from adjourn.runs.journal import History, Journal, value_of
 from adjourn.runs.permission import Permissions
+from adjourn.runs.registry import registered
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
 from adjourn.runs.tools import Tool, built_in
 from adjourn.tasks import LEASE_MILLISECONDS, Task
@@ -40,7 +42,6 @@ _SITTING_DOWN = threading.Lock()
 
 
 def _log(note: str) -> None:
-    import logging  # noqa: PLC0415  # rarely needed
 
     logging.getLogger("adjourn").warning("%s", note)
 
@@ -111,8 +112,6 @@ class Run:
         """The built-in ones, over them the caller's, over them the registry's."""
         remote: dict[str, Tool] = {}
         if url := self._options.registry:
-            from adjourn.runs.registry import registered  # noqa: PLC0415  # HTTP is slow to load
-
             with self._options.stop.allowed():
                 remote = registered(url)
         return {**built_in(self._options.root), **self._options.tools, **remote}

@@ -24,13 +24,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "SERVER_FILES": "places",
-            "SettingsChange": "planning",
-            "SetupNote": "planning",
-            "SetupPlan": "planning",
-            "findings": "checks",
-            "has_code_behind_proxy": "checks",
-            "home": "places",
-            "plan": "planning",
+            "checks": ("findings", "has_code_behind_proxy"),
+            "places": ("SERVER_FILES", "home"),
+            "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
         },
     )

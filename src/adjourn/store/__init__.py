@@ -32,15 +32,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "EMPTY": "base",
-            "Entry": "base",
-            "Head": "base",
-            "MemoryStore": "memory",
-            "NO_REFS": "base",
-            "PostgresStore": "postgres",
-            "SqliteStore": "sqlite",
-            "Store": "base",
-            "ZERO_HASH": "base",
-            "open_store": "url",
+            "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
+            "memory": ("MemoryStore",),
+            "postgres": ("PostgresStore",),
+            "sqlite": ("SqliteStore",),
+            "url": ("open_store",),
         },
     )

@@ -22,12 +22,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "Around": "verify",
-            "CODES": "report",
-            "Located": "report",
-            "VerificationReport": "report",
-            "verify_folder": "verify",
-            "verify_store": "verify",
-            "verify_task": "verify",
+            "report": ("CODES", "Located", "VerificationReport"),
+            "verify": ("Around", "verify_folder", "verify_store", "verify_task"),
         },
     )

@@ -11,10 +11,11 @@ Owns: what is verified of each of them. Must never: write, print, or trust a cac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adjourn.checkpoints import anchors, folder, folder_verification
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
+from adjourn.knowledge.records import CRStore
 from adjourn.store import Store
 from adjourn.tasks import KeptHeads, Task, tasks_of
 from adjourn.verification.report import (
@@ -27,9 +28,6 @@ from adjourn.verification.report import (
     unknown_signer,
 )
 from adjourn.verification.task_check import Progress, TaskCheck
-
-if TYPE_CHECKING:
-    from adjourn.knowledge.records import CRStore
 
 _NO_RECORD = "do not go on from it; compare with an export of the record, or a backup"
 
@@ -112,7 +110,6 @@ def _records(store: Store, task: str = "") -> list[RecordReport]:
     """The lines of all Continuation Records, or of those of one task."""
     if not any(name.startswith("record/") for name in store.streams()):
         return []
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have one
 
     records = CRStore(store)
     return [_record(records, name) for name in records.ids() if not task or _is_of(records, name, task)]

@@ -32,12 +32,14 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "INTRODUCTION": "compose",
-            "MAX_TOKENS": "compose",
-            "REPLY_TAGS": "compose",
-            "TITLES": "compose",
-            "Tokenizer": "compose",
-            "brief": "compose",
-            "format_state_for_prompt": "compose",
+            "compose": (
+                "INTRODUCTION",
+                "MAX_TOKENS",
+                "REPLY_TAGS",
+                "TITLES",
+                "Tokenizer",
+                "brief",
+                "format_state_for_prompt",
+            )
         },
     )

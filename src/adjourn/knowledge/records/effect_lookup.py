@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from adjourn.aex import from_text
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model import Tree, by_id, without
 from adjourn.knowledge.records import effects_model
@@ -107,8 +108,6 @@ def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
     for text_digest in (ledger.policy, ledger.contract):
         text = (task.store.get_blob(text_digest) if text_digest else None) or b""
         if b"once" in text:
-            from adjourn.aex import from_text  # noqa: PLC0415  # few tasks have such rules
-
             rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
             yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))
 

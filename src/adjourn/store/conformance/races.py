@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing import get_context
 
 from adjourn.errors import ConflictError
 from adjourn.store import checks
@@ -37,7 +38,6 @@ class Races(Suite):
     def test_racing_processes_make_one_unbroken_chain(self) -> None:
         store = self._new()
         _, opener = self._again(store)
-        from multiprocessing import get_context  # noqa: PLC0415  # only this test needs it
 
         # Spawned, not forked: no store promises to survive a fork.
         context = get_context("spawn")

@@ -227,7 +227,7 @@ def test_a_return_over_several_lines_is_stable() -> None:
 def test_what_cannot_be_moved_is_refused() -> None:
     """A text over several lines whose blanks would have to change is not laid out, and the message says what to do."""
     text = TASK + "if x\n return {\n a: [x\n y]\n }\nreturn 1\n"
-    with pytest.raises(InvalidError, match="would not say the same") as refused:
+    with pytest.raises(InvalidError, match="formatting would change its meaning") as refused:
         tidy(text)
     assert "in quotes" in refused.value.remedy
 

@@ -12,6 +12,7 @@ import msgspec
 
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import check_name, keys
+from adjourn.knowledge import cognition, records
 from adjourn.knowledge.records import record_of
 from adjourn.log import (
     Actor,
@@ -124,14 +125,12 @@ def _known(task: Task) -> Known:
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
-    from adjourn.knowledge.cognition import SessionRepository  # noqa: PLC0415  # few tasks have one
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415
 
     with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
-        record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
+        record = records.CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
     mind = None
     with suppress(AdjournError):  # nor one whose state of mind is lost
-        mind = SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
+        mind = cognition.SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
     return Known(str(record["contentHash"]), digest(canonical(mind)) if mind is not None else "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from adjourn import aex
 from adjourn.cli.shared.commands import LazyGroup
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.output import complain, safe
@@ -74,11 +75,9 @@ def main(arguments: list[str], program: str = "adjourn", commands: click.Group =
 def _explain(error: AdjournError) -> None:
     findings = getattr(error, "findings", None)
     if findings:
-        from adjourn.aex import render  # noqa: PLC0415  # only when a contract is broken
-
         texts: dict[str, str] = getattr(error, "texts", {})
         for finding in findings:
-            click.echo(render(finding, texts.get(finding.source, "")), err=True)
+            click.echo(aex.render(finding, texts.get(finding.source, "")), err=True)
     remedy = error.remedy or (
         _LOOK if isinstance(error, NotFoundError) else ""
     )  # a reader of files has no better one

@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from adjourn import checkpoints
 from adjourn.checkpoints import GuardedSession
 from adjourn.log import digest, kinds, timestamp
 from adjourn.policy import Contract
@@ -153,10 +154,9 @@ class HookSession(GuardedSession):
         here = any(one.group == self.identity.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
-        from adjourn.checkpoints import save_task_checkpoint  # noqa: PLC0415  # signing is not on the start path
 
         sitting = self if self.id in ledger.sessions else None
-        save_task_checkpoint(
+        checkpoints.save_task_checkpoint(
             self.task,
             trigger,
             self.identity.root,
@@ -169,10 +169,8 @@ class HookSession(GuardedSession):
     def end(self, reason: str) -> None:
         """Get up, with a last checkpoint if calls were made or something was noted."""
         if self.id in self.task.ledger.sessions:
-            from adjourn.checkpoints import close_session  # noqa: PLC0415  # as above
-
             self.is_open = True
-            close_session(self, reason, self.identity.root, tell=self.notes.append)
+            checkpoints.close_session(self, reason, self.identity.root, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]

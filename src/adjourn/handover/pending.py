@@ -14,6 +14,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+from adjourn import checkpoints
 from adjourn.checkpoints import Checkpoint, find
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
@@ -130,10 +131,9 @@ def mark_cut_off_calls(task: Task) -> None:
 
 
 def _recovered(task: Task, root: str) -> Checkpoint:
-    from adjourn.checkpoints import save_task_checkpoint  # noqa: PLC0415  # signing is rarely needed here
 
     expire_dead_sessions(task)
-    return save_task_checkpoint(task, RECOVERED, root, budget=task.ledger.budget)
+    return checkpoints.save_task_checkpoint(task, RECOVERED, root, budget=task.ledger.budget)
 
 
 def notice(found: PendingWork, tool: str) -> str:

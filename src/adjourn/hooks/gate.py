@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from adjourn import aex
 from adjourn.clients import ClientCapabilities, ClientOptions, HookClient
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -128,8 +129,7 @@ def _protected(tool: str, place: str) -> Answer:
 
 
 def _findings(error: BrokenContractError) -> str:
-    from adjourn.aex import summary  # noqa: PLC0415  # only when a contract is broken
 
-    said = "\n".join(map(summary, error.findings))
+    said = "\n".join(map(aex.summary, error.findings))
     sys.stderr.write(f"{said}\n")
     return f"{error}\n{said}"

@@ -76,7 +76,7 @@ def test_what_is_put_in_the_way_of_a_read_is_not_followed(
         os.symlink(tmp_path / "away", f"{root}/src")
         return real
 
-    monkeypatch.setattr(workspace, "inside", look_then_exchange)
+    monkeypatch.setattr(workspace, "resolve_inside", look_then_exchange)
     with pytest.raises(InvalidError):
         read_inside(str(root), "link/a", 100)
 

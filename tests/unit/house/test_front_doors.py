@@ -70,7 +70,6 @@ EXCEPTIONS: Final = {
     ("host.clock", "now"): _START,
     ("host.python", "leave_working_folder"): _START,
     ("knowledge.records.diff", "diff"): _SAME,
-    ("log.event", "Actor"): _START,
     ("store.base", "Store"): _START,
     ("store.passwords", "check_argument"): _START,
     ("store.passwords", "is_postgres"): _START,
@@ -151,6 +150,8 @@ def _taken(module: Module) -> Iterator[Taken]:
             whole = f"{base}.{alias.name}" in SOURCE.modules
             target = f"{base}.{alias.name}" if whole else base
             package = _package_of(target)
+            if whole and target == f"adjourn.{package}":
+                continue  # the door itself: `from adjourn import tasks`
             if target.split(".")[1] == module.name.partition(".")[2].partition(".")[0]:
                 continue
             door = DOORS.get(package)

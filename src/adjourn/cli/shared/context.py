@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from adjourn import host, log, tasks
 from adjourn.cli.shared.output import Spinner
 from adjourn.errors import NotFoundError
 from adjourn.host.clock import now
@@ -20,7 +21,6 @@ from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument, without_user
 
 if TYPE_CHECKING:
-    from adjourn.log.event import Actor
     from adjourn.store.base import Store
     from adjourn.tasks.task import Task
 
@@ -33,10 +33,9 @@ class CommandContext:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
-        from adjourn.host import DEFAULT_STORE  # noqa: PLC0415  # not for --help
 
         self.root = os.getcwd()
-        self.url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
+        self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
         self.now = now()
         self.clock = now
         self._store: Store | None = None
@@ -56,9 +55,7 @@ class CommandContext:
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
         if self._store is None:
-            from adjourn.host import open_at  # noqa: PLC0415  # not for --help
-
-            self._store = open_at(self.root, self.url)
+            self._store = host.open_at(self.root, self.url)
             if context := click.get_current_context(silent=True):
                 context.call_on_close(self._store.close)
         return self._store
@@ -91,18 +88,15 @@ class CommandContext:
 
     def task(self, name: str) -> Task:
         """A task for reading, by its id or a beginning that only it has."""
-        from adjourn.tasks import existing  # noqa: PLC0415
-
         with Spinner(_READING):
-            return existing(self.store, name, clock=self.clock, secret=reading_secret())
+            return tasks.existing(self.store, name, clock=self.clock, secret=reading_secret())
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
         from adjourn.host import keys  # noqa: PLC0415
-        from adjourn.tasks import existing  # noqa: PLC0415
 
         with Spinner(_READING):
-            return existing(self.store, task, clock=self.clock, secret=keys.secret())
+            return tasks.existing(self.store, task, clock=self.clock, secret=keys.secret())
 
 
 def reading_secret() -> bytes:
@@ -121,15 +115,13 @@ def _is_prepared(url: str) -> bool:
     return bool(found and found[0])
 
 
-def person() -> Actor:
+def person() -> log.Actor:
     """Who is at the terminal, by their user id: what the environment says anybody can set."""
-    from adjourn.log import Actor  # noqa: PLC0415
-
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user id without an account
         name = str(os.getuid())
-    return Actor(name, "human")
+    return log.Actor(name, "human")
 
 
 def check_person(command: str, context: CommandContext | None, *, attended: bool) -> None:

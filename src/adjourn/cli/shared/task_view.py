@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn import aex, runs, tasks
 from adjourn.cli.shared.context import CommandContext, reading_secret
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import group_of, process
@@ -106,18 +107,15 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def budgets(store: Store, ledger: Ledger) -> list[Spent]:
     """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
-    from adjourn.aex import from_text, merge  # noqa: PLC0415  # the language, for tasks only that are looked at
-    from adjourn.tasks import budgets_used  # noqa: PLC0415
-
     policy = None
     for text in (ledger.contract, ledger.policy):
         if text and (blob := store.get_blob(text)) is not None:
-            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
+            policy = aex.merge(aex.from_text(blob.decode(errors="replace"), "")[0], policy)
     if policy is None:
         return []
     return [
         Spent(key, round(used, 4), limit)
-        for key, used, limit in budgets_used(policy, ledger)
+        for key, used, limit in tasks.budgets_used(policy, ledger)
         if key != "calls"
     ]
 
@@ -212,9 +210,8 @@ def next_step(context: CommandContext, ledger: Ledger, sitting: list[Holder]) ->
     if any(holder.alive for holder in sitting):
         return "nothing; a session is at work"
     from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # half of what `status` would load
-    from adjourn.runs import name_of  # noqa: PLC0415
 
-    if context.store.ref(name_of(ledger.task)) is not None:
+    if context.store.ref(runs.name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"
     if step := last_step(context.store, ledger):
         if not step.phase:

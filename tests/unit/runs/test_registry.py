@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.runs import registry
+from adjourn.runs import registry, runner
 from adjourn.runs.registry import RegistryError, registered
 from adjourn.runs.tools import ToolError
 from support.runs import Bench
@@ -108,7 +108,7 @@ def test_remote_tools_are_called_with_json(bench: Bench, server: Server) -> None
 
 def test_a_tool_without_side_effect_is_not_in_doubt(bench: Bench, server: Server) -> None:
     """Its time-out is no question; one of a tool that says nothing, or has an effect, is."""
-    bench.patch.setattr(registry, "registered", lambda url: registered(url, seconds=0.3))
+    bench.patch.setattr(runner, "registered", lambda url: registered(url, seconds=0.3))
     url = server.tools(note_add={"url": "/hangs"}, note_list={"url": "/hangs", "sideEffect": False})
     assert "gave no answer" in bench.run("do note.list()", "return 1", registry=url).reason
     assert not bench.ledger().doubts

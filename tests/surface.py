@@ -62,7 +62,7 @@ def command_line() -> Tree:
     found: Tree = {}
     for program, place in scripts.items():
         group = _application(program, place)
-        _add_commands(found, program, group, click.Context(group, info_name=program))
+        _add_commands(found, program, group, _context(group, program, None))
     for name, own in (("adjourn proxy", "--upstream"), ("adjourn hook", "--proxied")):
         for option in _table("OPTIONS", own):  # these two parse their own arguments; click only shows them
             found[name]["options"][option.flag] |= {
@@ -111,8 +111,13 @@ def _add_commands(found: Tree, path: str, command: click.Command, context: click
         for name in command.list_commands(context):
             part = command.get_command(context, name)
             assert part is not None
-            below = click.Context(part, info_name=name, parent=context)
-            _add_commands(found, f"{path} {name}", part, below)
+            _add_commands(found, f"{path} {name}", part, _context(part, name, context))
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
+    """The context in which a program shows the command's options."""
+    command._help_option = None  # click keeps it as the first context named it, which may be another test's
+    return click.Context(command, info_name=name, parent=parent, **command.context_settings)
 
 
 def _option(option: click.Option) -> Tree:

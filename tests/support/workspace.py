@@ -11,7 +11,7 @@ import pytest
 
 from adjourn.checkpoints import folder_writing
 from adjourn.checkpoints.checkpoint import (
-    Checkpoint,
+    TaskCheckpoint,
     create,
 )
 from adjourn.clients.client import ClientContext, ClientOptions
@@ -88,7 +88,7 @@ class Workspace:
 
     def save(
         self, context: ClientContext, name: str = "fix-auth", description: str = "found it"
-    ) -> Checkpoint:
+    ) -> TaskCheckpoint:
         """What `aex.checkpoint` does."""
         self.clock.move(seconds=1)
         session = context.session()

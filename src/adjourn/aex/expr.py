@@ -160,12 +160,12 @@ def split(marks: Delimiters, text: str, start: int, end: int, separators: str) -
 
 def parse(word: Word) -> Value:
     """The value of a whole piece of source."""
-    return _Reader(word).value(0, len(word.text), 0)
+    return _ValueReader(word).value(0, len(word.text), 0)
 
 
 def arguments(word: Word) -> list[ObjectEntry]:
     """The `name=value` parts of a call, split at the commas that nothing protects; empty parts are dropped."""
-    reader = _Reader(word)
+    reader = _ValueReader(word)
     found = []
     for start, end in split(reader.marks, word.text, 0, len(word.text), ","):
         part = reader.place(start, end)
@@ -186,7 +186,7 @@ def too_deep(word: Word) -> bool:
     return openers > MAX_DEPTH and scan(word.text).depth > MAX_DEPTH
 
 
-class _Reader:
+class _ValueReader:
     """Reads values out of one piece of source whose marks and line starts are found once."""
 
     def __init__(self, word: Word) -> None:

@@ -67,7 +67,7 @@ def comments(document: Document) -> list[str]:
     return sorted(tree.word(node).text for node in walk(tree.nodes) if node.kind == "comment")
 
 
-class _Piece(msgspec.Struct):
+class _Statement(msgspec.Struct):
     """A statement with what it says, and the comments above it; an empty one is a blank line."""
 
     node: TreeNode
@@ -109,9 +109,9 @@ class _Writer:
             group = piece.place[0]
         return "\n".join([*lines, *end]) + "\n"
 
-    def pieces(self, nodes: Sequence[TreeNode]) -> tuple[list[_Piece], list[str]]:
+    def pieces(self, nodes: Sequence[TreeNode]) -> tuple[list[_Statement], list[str]]:
         """The statements, each with what stands above it, and what stands below the last one."""
-        found: list[_Piece] = []
+        found: list[_Statement] = []
         waiting: list[str] = []
         for node in nodes:
             if node.kind == "comment":
@@ -120,13 +120,13 @@ class _Writer:
                 waiting.append("")
             else:
                 parts = self.parts.get(node.first + 1, [])
-                found.append(_Piece(node, parts, waiting if any(waiting) else []))
+                found.append(_Statement(node, parts, waiting if any(waiting) else []))
                 waiting = []
         while waiting and not waiting[-1]:
             waiting.pop()
         return found, waiting
 
-    def statement(self, piece: _Piece, indent: str) -> Iterator[str]:
+    def statement(self, piece: _Statement, indent: str) -> Iterator[str]:
         if piece.parts:
             yield from spelled(piece.parts, indent, policy=self.document.is_policy)
         else:  # a list of nothing
@@ -172,7 +172,7 @@ def _line_of(part: Any) -> int:
     return word.line
 
 
-def _set_apart(first: _Piece) -> list[str]:
+def _set_apart(first: _Statement) -> list[str]:
     """Take from the first statement what stands above it and above a blank line."""
     above = first.above
     while above and not above[0]:
@@ -189,9 +189,9 @@ def _set_apart(first: _Piece) -> list[str]:
     return top
 
 
-def _joined(pieces: Iterable[_Piece]) -> list[_Piece]:
+def _joined(pieces: Iterable[_Statement]) -> list[_Statement]:
     """The pieces, with neighbours that are one list made one."""
-    found: list[_Piece] = []
+    found: list[_Statement] = []
     for piece in pieces:
         last = found[-1] if found else None
         if last and last.place == piece.place and last.joins and piece.joins:

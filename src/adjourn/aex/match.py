@@ -116,7 +116,7 @@ def glob_text(glob: str, text: str) -> bool:
     return True
 
 
-class _Piece:
+class _Literals:
     """What stands between two stars of a glob; the parts between its `?` with their offsets, the longest one first."""
 
     __slots__ = ("length", "parts")
@@ -150,8 +150,8 @@ class _Piece:
 
 
 @lru_cache(maxsize=4096)
-def _pieces(glob: str) -> tuple[_Piece, ...]:
-    return tuple(_Piece(piece) for piece in glob.split("*"))
+def _pieces(glob: str) -> tuple[_Literals, ...]:
+    return tuple(_Literals(piece) for piece in glob.split("*"))
 
 
 class PatternIndex:

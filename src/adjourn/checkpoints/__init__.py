@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.builder import NO_REPORT, AgentReport, report_of
     from adjourn.checkpoints.checkpoint import (
         MAX_DESCRIPTION,
-        Checkpoint,
+        TaskCheckpoint,
         as_checkpoint,
         check_signature,
         create,
@@ -62,7 +62,6 @@ __all__ = [
     "MAX_PAGE_BYTES",
     "NO_REPORT",
     "AgentReport",
-    "Checkpoint",
     "FoundPage",
     "Freed",
     "GuardedSession",
@@ -71,6 +70,7 @@ __all__ = [
     "RollbackPlan",
     "RollbackResult",
     "Search",
+    "TaskCheckpoint",
     "VerifiedFolder",
     "as_checkpoint",
     "audit_entry",
@@ -120,8 +120,8 @@ if not TYPE_CHECKING:
             "attachments": ("is_knowledge",),
             "builder": ("AgentReport", "NO_REPORT", "report_of"),
             "checkpoint": (
-                "Checkpoint",
                 "MAX_DESCRIPTION",
+                "TaskCheckpoint",
                 "as_checkpoint",
                 "check_signature",
                 "create",

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys, read_file, read_lines, remove_file, write_file
 from adjourn.knowledge.cognition import CognitiveStore, SessionRepository
@@ -63,7 +63,7 @@ def is_knowledge(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def write(store: Store, checkpoint: Checkpoint, folder: str) -> None:
+def write(store: Store, checkpoint: TaskCheckpoint, folder: str) -> None:
     """Write the files that the checkpoint anchors, as far as the store has what they hold, beside those of older versions."""
     record, mind = _of(store, checkpoint)
     if record:
@@ -72,7 +72,7 @@ def write(store: Store, checkpoint: Checkpoint, folder: str) -> None:
         write_file(folder, cognition_file(checkpoint.data), canonical(mind))
 
 
-def remove_older(folder: str, checkpoint: Checkpoint) -> None:
+def remove_older(folder: str, checkpoint: TaskCheckpoint) -> None:
     """Remove the files of other versions than the one that stands in checkpoint.json."""
     anchored = {record_file(checkpoint.data), cognition_file(checkpoint.data)}
     for name in os.listdir(folder):
@@ -80,7 +80,7 @@ def remove_older(folder: str, checkpoint: Checkpoint) -> None:
             remove_file(folder, name)
 
 
-def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
+def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
     data = checkpoint.data
     if not data.record:
         return Knowledge()
@@ -96,7 +96,7 @@ def _of(store: Store, checkpoint: Checkpoint) -> Knowledge:
     return Knowledge(lines, mind if mind and digest(canonical(mind)) == data.cognition else None)
 
 
-def read(folder: str, checkpoint: Checkpoint) -> Knowledge:
+def read(folder: str, checkpoint: TaskCheckpoint) -> Knowledge:
     """What a folder carries, verified whole. Raises `InvalidError`, `IntegrityError`."""
     data = checkpoint.data
     return Knowledge(
@@ -142,7 +142,7 @@ def _cognition(path: str, signed: str) -> Tree | None:
         raise InvalidError(f"{path}: {error.message}", _RESTORE) from error
 
 
-def take_in(store: Store, checkpoint: Checkpoint, known: Knowledge) -> str:
+def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
     """Put what a folder carries into a store. Returns what is to be said, "" for nothing.
 
     Where the record went on here in another way, what it says there becomes a record of its own, to be merged.

@@ -36,7 +36,7 @@ FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000
 
 
-class Checkpoint(NamedTuple):
+class TaskCheckpoint(NamedTuple):
     """A checkpoint in the store: its event, that event's hash and its data."""
 
     event: Event
@@ -52,7 +52,7 @@ def create(
     trigger: str = "agent",
     sitting: Session | None = None,
     by: Actor = SYSTEM,
-) -> Checkpoint:
+) -> TaskCheckpoint:
     """Make a checkpoint of a task as it is now: durable, signed. An earlier one of that name stays in the chain.
 
     `sitting` is the session that asks for it: it must still hold the task (`HeldError`).
@@ -163,7 +163,7 @@ def _previous(store: Store, name: str) -> str:
     return (store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2]
 
 
-def find(store: Store, name: str) -> Checkpoint:
+def find(store: Store, name: str) -> TaskCheckpoint:
     """The newest checkpoint of a name. Raises `NotFoundError`, `IntegrityError`."""
     value = store.ref(f"checkpoint/{check_name(name)}")
     if value is None:
@@ -183,7 +183,7 @@ def find(store: Store, name: str) -> Checkpoint:
     return found
 
 
-def names(store: Store) -> dict[str, Checkpoint]:
+def names(store: Store) -> dict[str, TaskCheckpoint]:
     """Every checkpoint's newest version, by name."""
     return {
         name: find(store, name)
@@ -191,16 +191,16 @@ def names(store: Store) -> dict[str, Checkpoint]:
     }
 
 
-def as_checkpoint(entry: Entry) -> Checkpoint:
+def as_checkpoint(entry: Entry) -> TaskCheckpoint:
     """The checkpoint in a stored event. Raises `InvalidError` when it is none."""
     event = decode(entry.data)
     data = kinds.data_of(event)
     if not isinstance(data, kinds.CheckpointCreated):
         raise InvalidError(f"event {event.seq} of task {event.task} is no checkpoint", "run `adjourn verify`")
-    return Checkpoint(event, entry.hash, data)
+    return TaskCheckpoint(event, entry.hash, data)
 
 
-def check_signature(checkpoint: Checkpoint, public: bytes) -> None:
+def check_signature(checkpoint: TaskCheckpoint, public: bytes) -> None:
     """Raise `IntegrityError` unless `public` signed this checkpoint."""
     event, _, data = checkpoint
     if fingerprint(public) != data.key:
@@ -219,7 +219,7 @@ def check_signature(checkpoint: Checkpoint, public: bytes) -> None:
     check(public, data.signature, head)
 
 
-def trusted_signer(checkpoint: Checkpoint) -> str:
+def trusted_signer(checkpoint: TaskCheckpoint) -> str:
     """The name under which the signer is trusted, after checking the signature; "" if the signer is not trusted."""
     for name, public in keys.trusted().items():
         if fingerprint(public) == checkpoint.data.key:
@@ -228,7 +228,7 @@ def trusted_signer(checkpoint: Checkpoint) -> str:
     return ""
 
 
-def document(store: Store, checkpoint: Checkpoint) -> dict[str, Any]:
+def document(store: Store, checkpoint: TaskCheckpoint) -> dict[str, Any]:
     """The checkpointed document. Raises `IntegrityError` when it is gone or is not what was signed."""
     stored = store.get_blob(checkpoint.data.document)
     if stored is None:

@@ -18,7 +18,7 @@ from adjourn.checkpoints import attachments
 from adjourn.checkpoints.audit_log import Audit, follow
 from adjourn.checkpoints.checkpoint import (
     FORMAT,
-    Checkpoint,
+    TaskCheckpoint,
     as_checkpoint,
     check_signature,
     document_of,
@@ -49,7 +49,7 @@ class VerifiedFolder(NamedTuple):
 
     file: CheckpointFile
     extra: Extra
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
     ledger: Ledger
     audit: Audit
     signer: str
@@ -120,7 +120,7 @@ def _check_statements(
     folder: str,
     file: CheckpointFile,
     extra: Extra,
-    checkpoint: Checkpoint,
+    checkpoint: TaskCheckpoint,
     *,
     ledger: Ledger,
     history: list[dict[str, Any]],

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints import attachments
-from adjourn.checkpoints.checkpoint import FORMAT, Checkpoint, document, find
+from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, document, find
 from adjourn.checkpoints.folder import (
     AUDIT_FILE,
     JSON_FILE,
@@ -33,7 +33,7 @@ from adjourn.tasks import checked
 _PAGE = 4096
 
 
-def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
+def write(store: Store, checkpoint: TaskCheckpoint, root: str) -> str:
     """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
 
     When another process has made a newer version of that name meanwhile, it is that one: the last writer must not leave
@@ -48,7 +48,7 @@ def write(store: Store, checkpoint: Checkpoint, root: str) -> str:
     return f"{relative}/"
 
 
-def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
+def write_into(store: Store, checkpoint: TaskCheckpoint, folder: str) -> str:
     """Write the files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
     task, seq = checkpoint.event.task, checkpoint.event.seq
     events = checked(store, task, 0, Head(seq, checkpoint.hash))  # before anything that is there is touched
@@ -63,7 +63,7 @@ def write_into(store: Store, checkpoint: Checkpoint, folder: str) -> str:
     return digest(data)
 
 
-def _goes_on(store: Store, checkpoint: Checkpoint, folder: str) -> bool:
+def _goes_on(store: Store, checkpoint: TaskCheckpoint, folder: str) -> bool:
     """Whether the checkpoint that stands in a folder is one of the history that this one ends."""
     try:
         there = read_published(folder).file.adjourn
@@ -86,7 +86,7 @@ def _remember(store: Store, name: str, file_digest: str) -> None:
             store.swap(ref, file_digest, expect=current)
 
 
-def render(store: Store, checkpoint: Checkpoint) -> CheckpointFile:
+def render(store: Store, checkpoint: TaskCheckpoint) -> CheckpointFile:
     """The content of checkpoint.json."""
     event, event_hash, data = checkpoint
     stated = document(store, checkpoint)

@@ -44,7 +44,7 @@ _NOBODY = {
 }  # fmt: skip
 
 
-class Snapshot(NamedTuple):
+class GitSnapshot(NamedTuple):
     """A commit with the files as they were, the ref that holds it, and what was left out because it is too large."""
 
     commit: str
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
         return {"commit": self.commit, "ref": self.ref, "leftOut": names}
 
 
-class FileChange(NamedTuple):
+class RollbackChange(NamedTuple):
     """What putting a snapshot back does to one file: `restore` its content, `bring back`, `leave` (made since), or `avoid`: what is
     at its place now is not kept anywhere, and so it stays.
     """
@@ -130,7 +130,7 @@ def _git(root: str, seconds: float) -> Iterator[_Git]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def keep(root: str, task: str, number: int, settings: Settings) -> Snapshot:
+def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
     """Keep the files as they are. Raises `NotFoundError` outside of a repository, `StoreError` when it cannot be done in time."""
     with _git(root, settings.keep_seconds) as git:
         tree, left_out = _tree(git, root, settings.max_file_bytes)
@@ -138,7 +138,7 @@ def keep(root: str, task: str, number: int, settings: Settings) -> Snapshot:
         message = f"Files of task {task} before event {number}"
         commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
         ref = _held(git, commit, f"{REFS}{task.replace('.', '-')}/", number)
-    return Snapshot(commit, ref, left_out)
+    return GitSnapshot(commit, ref, left_out)
 
 
 def _held(git: _Git, commit: str, folder: str, number: int) -> str:
@@ -177,13 +177,13 @@ def _size(path: str) -> int:
 # --- putting back
 
 
-def changes(root: str, commit: str, settings: Settings) -> list[FileChange]:
+def changes(root: str, commit: str, settings: Settings) -> list[RollbackChange]:
     """What putting a snapshot back would do. Files made since are left alone."""
     with _git(root, max(60.0, settings.keep_seconds)) as git:
         return _changes(git, root, commit, settings)
 
 
-def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[FileChange]:
+def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[RollbackChange]:
     _check(git, commit)
     tree, left_out = _tree(git, root, settings.max_file_bytes)
     unkept = set(left_out)
@@ -192,7 +192,7 @@ def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[File
     ).split(b"\0")
     pairs = zip(listed[::2], listed[1::2], strict=False)
     kinds = {b"A": "bring back", b"M": "restore", b"T": "restore", b"D": "leave"}
-    found = [FileChange(kinds[kind], os.fsdecode(path)) for kind, path in pairs if kind in kinds]
+    found = [RollbackChange(kinds[kind], os.fsdecode(path)) for kind, path in pairs if kind in kinds]
     return [
         change._replace(kind="avoid") if change.kind != "leave" and _in_way(root, change, unkept) else change
         for change in found
@@ -200,7 +200,7 @@ def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[File
     ]
 
 
-def _in_way(root: str, change: FileChange, unkept: set[str]) -> bool:
+def _in_way(root: str, change: RollbackChange, unkept: set[str]) -> bool:
     """Whether something is where a file would be put that no snapshot of the files as they are now holds: ignored, too large, a
     folder with who knows what in it.
     """
@@ -230,7 +230,7 @@ def _check(git: _Git, commit: str) -> None:
 
 def put_back(
     root: str, commit: str, task: str, number: int, settings: Settings
-) -> tuple[list[FileChange], Snapshot]:
+) -> tuple[list[RollbackChange], GitSnapshot]:
     """Give files the content they had; those made since stay. What is there now is kept first, so that this can be undone."""
     patient = msgspec.structs.replace(settings, keep_seconds=max(60.0, settings.keep_seconds))
     kept = keep(root, task, number, patient)

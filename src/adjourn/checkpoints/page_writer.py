@@ -22,7 +22,7 @@ from msgspec import UNSET
 
 from adjourn.checkpoints import artifacts
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport, TaskFacts, compose
-from adjourn.checkpoints.checkpoint import Checkpoint
+from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.checkpoints.commit import commit
 from adjourn.checkpoints.environment import recent
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
@@ -64,7 +64,7 @@ class WrittenPage(NamedTuple):
 
 def write(
     task: Task,
-    made: Checkpoint,
+    made: TaskCheckpoint,
     root: str,
     *,
     budget: int | None,

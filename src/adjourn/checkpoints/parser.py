@@ -69,7 +69,7 @@ class PageReading(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(data: bytes | str, source: str = "") -> PageReading:
     """The page in a text, and every finding about it. Never raises."""
-    reader = _Reader(source)
+    reader = _PageReader(source)
     try:
         raw = data.encode() if isinstance(data, str) else data
         text = raw.decode().replace("\r\n", "\n")
@@ -81,7 +81,7 @@ def parse(data: bytes | str, source: str = "") -> PageReading:
     return reader.read(text)
 
 
-class _Reader:
+class _PageReader:
     """Reads one page. What cannot be read leaves a finding."""
 
     def __init__(self, source: str) -> None:
@@ -138,7 +138,7 @@ class _Reader:
         found: dict[str, tuple[int, list[str]]] = {}
         others: list[Other] = []
         after, content = "", list[str]()
-        kept = _Kept(others)
+        kept = _OtherLines(others)
         kept.begin("", None)
         for number, line in enumerate(lines[begin:], begin + 1):
             if line.startswith(("## ", "# ")):
@@ -256,7 +256,7 @@ class _Reader:
         return found
 
 
-class _Kept:
+class _OtherLines:
     """Lines of sections that are not ours, put together as they come."""
 
     def __init__(self, others: list[Other]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from adjourn.checkpoints import git_snapshot, page_writer
 from adjourn.checkpoints.checkpoint import create
-from adjourn.checkpoints.git_snapshot import FileChange
+from adjourn.checkpoints.git_snapshot import RollbackChange
 from adjourn.checkpoints.page_files import FoundPage, search
 from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
@@ -37,7 +37,7 @@ class RollbackPlan(NamedTuple):
 
     target: FoundPage
     commit: str
-    files: list[FileChange]
+    files: list[RollbackChange]
     effects: list[Effect]
 
 
@@ -46,7 +46,7 @@ class RollbackResult(NamedTuple):
 
     page: str
     undo: str
-    files: list[FileChange]
+    files: list[RollbackChange]
 
 
 def target_of(root: str, name: str = "") -> FoundPage:
@@ -76,7 +76,7 @@ def commit_of(found: FoundPage) -> str:
 
 def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor) -> RollbackResult:
     """Go back. Files first: what they were is kept before, so that this can be undone, too."""
-    undo, changed, more = "", list[FileChange](), dict[str, Any]()
+    undo, changed, more = "", list[RollbackChange](), dict[str, Any]()
     if made.commit:
         number = task.ledger.seq + 1
         changed, kept = git_snapshot.put_back(root, made.commit, task.id, number, read_settings(root))

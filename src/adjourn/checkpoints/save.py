@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.checkpoints import folder_writing, page_writer
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport
-from adjourn.checkpoints.checkpoint import Checkpoint, create, find
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.checkpoints.page_files import is_automatic
 from adjourn.errors import AdjournError, InvalidError
@@ -31,7 +31,7 @@ from adjourn.tasks import SYSTEM, Session, Task
 class SavedCheckpoint(NamedTuple):
     """A checkpoint, its folder and its page ("" if the page could not be written), and notes about the page for the person."""
 
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
     folder: str
     page: str
     notes: list[str]
@@ -121,7 +121,7 @@ def save_task_checkpoint(
     budget: int | None,
     sitting: Session | None = None,
     tell: Callable[[str], object] = lambda _: None,
-) -> Checkpoint:
+) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
     made = save_checkpoint(
         task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, sitting=sitting

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from adjourn.checkpoints import AUDITED, Checkpoint, PageSummary, audit_entry, shown_size, trusted_signer
+from adjourn.checkpoints import AUDITED, PageSummary, TaskCheckpoint, audit_entry, shown_size, trusted_signer
 from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
@@ -30,7 +30,7 @@ MAX_CURSOR = 19
 def answer(
     store: Store,
     ledger: Ledger,
-    checkpoint: Checkpoint,
+    checkpoint: TaskCheckpoint,
     *,
     budget: int | None,
     more: str = "",
@@ -82,7 +82,7 @@ def answer(
     return reply
 
 
-def _described(checkpoint: Checkpoint, limit: int) -> dict[str, Any]:
+def _described(checkpoint: TaskCheckpoint, limit: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": checkpoint.data.name}
     if checkpoint.data.description:
         shown["description"] = fit_text(checkpoint.data.description, limit)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from adjourn.checkpoints import (
     MAX_DESCRIPTION,
-    Checkpoint,
+    TaskCheckpoint,
     VerifiedFolder,
     attachments,
     create,
@@ -31,7 +31,7 @@ MAX_CALLS = 10**9
 _CHUNK = 2000
 
 
-def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["store", "folder"]]:
+def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"]]:
     """The newest checkpoint of a name, and where it was found. A folder that this store did not write is imported first.
 
     Raises `NotFoundError`, and for a folder what verifying and importing it raise.
@@ -48,7 +48,7 @@ def locate(store: Store, root: str, name: str) -> tuple[Checkpoint, Literal["sto
         ) from None
 
 
-def import_newer_folders(store: Store, root: str, checkpoint: Checkpoint) -> None:
+def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint) -> None:
     """Import the folders of the workspace that have later events of the checkpoint's task than the store: calls spent there are spent.
 
     Skips a folder that fails verification, is not trusted, or has another history of the task.
@@ -69,18 +69,18 @@ def _import_named(store: Store, root: str, name: str) -> Imported:
     return import_folder(store, verified, vouched=vouched_for(store, verified.checkpoint) is not None)
 
 
-def vouched_for(store: Store, checkpoint: Checkpoint) -> int | None:
+def vouched_for(store: Store, checkpoint: TaskCheckpoint) -> int | None:
     """The position up to which a person vouched for this history by importing it; None if that does not reach the checkpoint."""
     value = store.ref(f"vouched/{checkpoint.event.task}") or ""
     return int(value) if value.isdigit() and int(value) >= checkpoint.event.seq else None
 
 
-def is_trusted(store: Store, checkpoint: Checkpoint) -> bool:
+def is_trusted(store: Store, checkpoint: TaskCheckpoint) -> bool:
     """Whether the signer of a checkpoint is trusted, or a person vouched for its history. Raises `IntegrityError`."""
     return bool(trusted_signer(checkpoint)) or vouched_for(store, checkpoint) is not None
 
 
-def check_trusted(store: Store, checkpoint: Checkpoint) -> None:
+def check_trusted(store: Store, checkpoint: TaskCheckpoint) -> None:
     """Raise `RefusedError` unless `is_trusted`."""
     if not is_trusted(store, checkpoint):
         raise _untrusted(checkpoint.data.name, checkpoint.data.key)
@@ -96,7 +96,7 @@ def _untrusted(name: str, key: str) -> RefusedError:
 class Imported(NamedTuple):
     """An imported checkpoint, and a note for the person ("" for none)."""
 
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
     note: str
 
 
@@ -154,7 +154,7 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     store.append(task, last, expect=head, refs=refs, blobs=[*texts, canonical(verified.extra.document)])
 
 
-def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:
+def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:
     """Whether the name should point at this checkpoint: an older folder moves no name back within its task."""
     try:
         known = find(store, checkpoint.data.name).event
@@ -163,7 +163,7 @@ def _is_newer(store: Store, checkpoint: Checkpoint) -> bool:
     return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
 
 
-def import_published(task: Task, directory: str, by: Actor) -> Checkpoint:
+def import_published(task: Task, directory: str, by: Actor) -> TaskCheckpoint:
     """Import a checkpoint.json that has the published fields only, as the start of a new task, because a person (`by`) vouches for it.
 
     Its spent calls count as spent. Raises `InvalidError` for values out of range.

@@ -74,7 +74,7 @@ def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     ]
 
 
-def _is_trusted(found: checkpoint.Checkpoint) -> bool:
+def _is_trusted(found: checkpoint.TaskCheckpoint) -> bool:
     try:
         return bool(checkpoint.trusted_signer(found))
     except IntegrityError:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn import checkpoints
-from adjourn.checkpoints import Checkpoint, find
+from adjourn.checkpoints import TaskCheckpoint, find
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import decode
@@ -33,7 +33,7 @@ class PendingWork(NamedTuple):
     """A task that can be resumed, and the checkpoint to resume it from."""
 
     task: Task
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
 
 
 def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | None:
@@ -104,12 +104,12 @@ def _is_archived(task: Task, root: str) -> bool:
     return False
 
 
-def _checkpoint(task: Task) -> Checkpoint | None:
+def _checkpoint(task: Task) -> TaskCheckpoint | None:
     return max(_checkpoints(task), key=lambda one: (bool(one.data.description), one.event.seq), default=None)
 
 
-def _checkpoints(task: Task) -> list[Checkpoint]:
-    mine: list[Checkpoint] = []
+def _checkpoints(task: Task) -> list[TaskCheckpoint]:
+    mine: list[TaskCheckpoint] = []
     for ref, value in task.store.refs("checkpoint/").items():
         if value.partition(" ")[0] == task.id:
             with suppress(AdjournError):
@@ -130,7 +130,7 @@ def mark_cut_off_calls(task: Task) -> None:
             ledger.doubts[call.call] = call
 
 
-def _recovered(task: Task, root: str) -> Checkpoint:
+def _recovered(task: Task, root: str) -> TaskCheckpoint:
 
     expire_dead_sessions(task)
     return checkpoints.save_task_checkpoint(task, RECOVERED, root, budget=task.ledger.budget)

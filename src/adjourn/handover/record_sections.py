@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.checkpoints import Checkpoint, shown_size
+from adjourn.checkpoints import TaskCheckpoint, shown_size
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.knowledge.brief import brief
 from adjourn.knowledge.cognition import SessionRepository
@@ -74,7 +74,7 @@ def describe_record(store: Store, task: str, request: SectionRequest) -> dict[st
     return answer | {"task": about, "sections": {name: len(items) for name, items in found.items() if items}}
 
 
-def record_brief(store: Store, checkpoint: Checkpoint, now: int, room: int) -> str:
+def record_brief(store: Store, checkpoint: TaskCheckpoint, now: int, room: int) -> str:
     """The brief of the task's record and state of mind at `now` (milliseconds), in at most `room` bytes as shown; "" without a record."""
     named = one_line(checkpoint.data.record, HASH_CHARACTERS)
     record = record_of(store, checkpoint.event.task)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from adjourn.checkpoints import Checkpoint, document, folder, page_summary, trusted_signer, verify_named
+from adjourn.checkpoints import TaskCheckpoint, document, folder, page_summary, trusted_signer, verify_named
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answer import answer
@@ -45,7 +45,7 @@ class Handover(NamedTuple):
     """
 
     task: Task
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
     budget: int | None
     root: str
     session: Session | None = None

@@ -31,7 +31,7 @@ from adjourn.runs.expressions import Names, evaluate, holds, members
 from adjourn.runs.journal import Journal
 from adjourn.runs.make_step import MakeRequest
 from adjourn.runs.patches import touched
-from adjourn.runs.permission import Permissions
+from adjourn.runs.permission import RunPermissions
 from adjourn.runs.step_calls import MAX_NAME, BlockedError, Caller, Means
 
 MAX_CONDITION = 500
@@ -51,7 +51,7 @@ class Interpreter:
     """One run of one document."""
 
     def __init__(
-        self, document: Document, names: Names, permissions: Permissions, journal: Journal, means: Means
+        self, document: Document, names: Names, permissions: RunPermissions, journal: Journal, means: Means
     ) -> None:
         self._document = document
         self._names = names

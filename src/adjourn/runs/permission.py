@@ -17,7 +17,7 @@ MAKE = "make"
 """The name under which a `make` step is counted. No rule needs to allow it."""
 
 
-class Permissions(msgspec.Struct):
+class RunPermissions(msgspec.Struct):
     """The contract under the policy; without a policy (None) the contract alone counts."""
 
     effective: Policy
@@ -25,7 +25,7 @@ class Permissions(msgspec.Struct):
     """The layer that has to list commands: the policy, or the contract where there is none."""
 
     @classmethod
-    def of(cls, policy: Policy | None, contract: Policy) -> Permissions:
+    def of(cls, policy: Policy | None, contract: Policy) -> RunPermissions:
         return cls(merge(policy, contract), contract if policy is None else policy)
 
     def ask_before(self, document: Document, step: ConfirmStep) -> None:

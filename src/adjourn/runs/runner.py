@@ -29,7 +29,7 @@ from adjourn.runs.cancellation import Stop
 from adjourn.runs.expressions import Names
 from adjourn.runs.interpreter import Interpreter
 from adjourn.runs.journal import History, Journal, value_of
-from adjourn.runs.permission import Permissions
+from adjourn.runs.permission import RunPermissions
 from adjourn.runs.registry import registered
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means
 from adjourn.runs.tools import Tool, built_in
@@ -77,8 +77,8 @@ class Plan(msgspec.Struct, kw_only=True):
     inputs: dict[str, Any] = {}
 
     @property
-    def permissions(self) -> Permissions:
-        return Permissions.of(self.policy.policy if self.policy else None, layer(self.document))
+    def permissions(self) -> RunPermissions:
+        return RunPermissions.of(self.policy.policy if self.policy else None, layer(self.document))
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -21,7 +21,7 @@ from adjourn.policy.protected import ProtectedPlaces, protected_path, reason_for
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
-from adjourn.runs.permission import MAKE, Permissions
+from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks import Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
 from adjourn.text import count_keys, preview
@@ -68,7 +68,7 @@ class Means(msgspec.Struct, kw_only=True):
 class Caller:
     """Makes the calls of one run."""
 
-    def __init__(self, permissions: Permissions, journal: Journal, means: Means) -> None:
+    def __init__(self, permissions: RunPermissions, journal: Journal, means: Means) -> None:
         self._permissions = permissions
         self._journal = journal
         self._means = means

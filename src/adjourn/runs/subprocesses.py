@@ -74,7 +74,7 @@ def run_program(
             f"cannot start {command[0]}: {reason}", "install it, or mend PATH", started=False
         ) from error
     try:
-        kept = [_Kept(stream) for stream in (process.stdout, process.stderr) if stream]
+        kept = [_OutputReader(stream) for stream in (process.stdout, process.stderr) if stream]
         _Given(process.stdin, given)
         process.wait(seconds)
     except subprocess.TimeoutExpired as error:
@@ -113,7 +113,7 @@ class _Given(threading.Thread):
                 self._stream.close()
 
 
-class _Kept(threading.Thread):
+class _OutputReader(threading.Thread):
     """Reads one output to its end, and keeps its first and last bytes."""
 
     def __init__(self, stream: IO[bytes]) -> None:

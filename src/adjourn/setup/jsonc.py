@@ -39,7 +39,7 @@ class JsonNode(NamedTuple):
 
 def read(text: str) -> JsonNode:
     """The document. Raises `InvalidError` with the line."""
-    reader = _Reader(text)
+    reader = _JsoncReader(text)
     at = reader.blank(0)
     node = reader.value(at, 0)
     if reader.blank(node.end) != len(text):
@@ -47,7 +47,7 @@ def read(text: str) -> JsonNode:
     return node
 
 
-class _Reader:
+class _JsoncReader:
     def __init__(self, text: str) -> None:
         self.text = text
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.checkpoints import Checkpoint, as_checkpoint, check_signature, document_of, known_to
+from adjourn.checkpoints import TaskCheckpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log import CheckpointCreated, canonical, data_of, decode, digest, fingerprint, verify_chain
@@ -158,7 +158,7 @@ class TaskCheck:
             data = None
             self._add("data-misfit", error.message, seq=seq, hash=entry.hash)
         if isinstance(data, CheckpointCreated):
-            self._look_at_checkpoint(Checkpoint(event, entry.hash, data))
+            self._look_at_checkpoint(TaskCheckpoint(event, entry.hash, data))
         try:
             ledger.apply(event, entry.hash, data)
         except Exception as error:  # whatever it is, it belongs into the report
@@ -169,7 +169,7 @@ class TaskCheck:
             self._warn_of_fold()
         return True
 
-    def _look_at_checkpoint(self, checkpoint: Checkpoint) -> None:
+    def _look_at_checkpoint(self, checkpoint: TaskCheckpoint) -> None:
         event, event_hash, data = checkpoint
         ledger = self.ledger
         self.report.checkpoints += 1
@@ -191,7 +191,7 @@ class TaskCheck:
             self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
         self._look_at_document(checkpoint)
 
-    def _look_at_document(self, checkpoint: Checkpoint) -> None:
+    def _look_at_document(self, checkpoint: TaskCheckpoint) -> None:
         event, event_hash, data = checkpoint
         try:
             stored = self.store.get_blob(data.document)

@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.checkpoints import checkpoint, folder_verification
 from adjourn.checkpoints.checkpoint import (
-    Checkpoint,
+    TaskCheckpoint,
     check_signature,
     create,
     document,
@@ -207,7 +207,7 @@ def test_the_ledger_is_kept_with_a_checkpoint(workspace: Workspace) -> None:
 # --- finding
 
 
-def saved(workspace: Workspace) -> Checkpoint:
+def saved(workspace: Workspace) -> TaskCheckpoint:
     context = workspace.context()
     workspace.work(context, "file.read")
     workspace.save(context, "other")

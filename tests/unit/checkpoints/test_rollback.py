@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.checkpoints import git_snapshot
 from adjourn.checkpoints.builder import AgentReport
-from adjourn.checkpoints.git_snapshot import FileChange, changes, forget, keep, listed, put_back
+from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep, listed, put_back
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from adjourn.checkpoints.save import save_checkpoint
@@ -112,7 +112,7 @@ def test_files_are_put_back_and_that_can_be_undone(repository: Path) -> None:
     (repository / "made since").write_text("m")
     index = (repository / ".git" / "index").read_bytes()
     expected = [
-        FileChange("restore", "a"), FileChange("leave", "made since"), FileChange("bring back", "sub/ünï code"), FileChange("restore", "tool"),
+        RollbackChange("restore", "a"), RollbackChange("leave", "made since"), RollbackChange("bring back", "sub/ünï code"), RollbackChange("restore", "tool"),
     ]  # fmt: skip
     assert sorted(changes(root, kept.commit, SMALL)) == sorted(expected)
     assert (repository / "a").read_text() == "spoilt"
@@ -133,7 +133,7 @@ def test_a_workspace_in_a_part_of_a_repository(repository: Path) -> None:
     kept = keep(root, "t", 1, SMALL)
     (repository / "sub" / "ünï code").write_text("spoilt")
     (repository / "a").write_text("outside")
-    assert changes(root, kept.commit, SMALL) == [FileChange("restore", "ünï code")]
+    assert changes(root, kept.commit, SMALL) == [RollbackChange("restore", "ünï code")]
     put_back(root, kept.commit, "t", 2, SMALL)
     assert (repository / "sub" / "ünï code").read_text() == "new"
     assert (repository / "a").read_text() == "outside"
@@ -265,7 +265,7 @@ def test_planning_changes_nothing(workspace: Workspace) -> None:
     root = str(workspace.root)
     before = workspace.everything()
     made = plan(session.task, root, target_of(root))
-    assert made.files == [FileChange("restore", "a")]
+    assert made.files == [RollbackChange("restore", "a")]
     assert [effect.tool for effect in made.effects] == ["deploy.run"]
     assert workspace.everything() == before
     assert (workspace.root / "a").read_text() == "spoilt"

@@ -16,7 +16,7 @@ from adjourn.host import ids, keys
 from adjourn.tasks import Task
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import Checkpoint
+    from adjourn.checkpoints import TaskCheckpoint
 
 
 @click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
@@ -80,7 +80,7 @@ def _published(context: CommandContext, directory: str, name: str) -> dict[str, 
     return _told(made, "default", kind="published")
 
 
-def _told(made: Checkpoint, signer: str, *, kind: str) -> dict[str, Any]:
+def _told(made: TaskCheckpoint, signer: str, *, kind: str) -> dict[str, Any]:
     return {
         "name": made.data.name,
         "task": made.event.task,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from adjourn.checkpoints import Checkpoint, as_checkpoint, folder_verification
+from adjourn.checkpoints import TaskCheckpoint, as_checkpoint, folder_verification
 from adjourn.checkpoints import find as find_named
 from adjourn.cli.shared.context import CommandContext, reading_secret
 from adjourn.errors import InvalidError, NotFoundError
@@ -24,7 +24,7 @@ _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'
 class FoundCheckpoint(NamedTuple):
     """A checkpoint, where it was found, and the store that has its history: the workspace's, or one in memory."""
 
-    checkpoint: Checkpoint
+    checkpoint: TaskCheckpoint
     source: Literal["store", "folder"]
     store: Store
 
@@ -76,7 +76,7 @@ def _is_hex(text: str) -> bool:
     return all(char in "0123456789abcdef" for char in text.lower())
 
 
-def _by_hash(store: Store, start: str) -> Checkpoint | None:
+def _by_hash(store: Store, start: str) -> TaskCheckpoint | None:
     """Any version of any checkpoint: reads every event, but decodes only those."""
     found = [
         entry

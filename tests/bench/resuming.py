@@ -30,9 +30,9 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
             "target",
         ],
         "Opening the SQLite store, loading the task, finding the checkpoint and testing its signature and document, "
-        f"and building the answer of `aex.resume`: medians of {sizes.resumes}. A cached fold is made at every "
-        f"checkpoint and every {FOLD_EVERY:,} events, so the third column is the worst case of a task in use. The one "
-        "after it is what a first load costs where there is no cache of this user's (once).",
+        f"and building the answer of `aex.resume`: medians of {sizes.resumes}. A cached fold is made at the first checkpoint of "
+        f"every {checkpoint.FOLD_SPAN} events and every {FOLD_EVERY:,} events, so the third column is the worst case of a task "
+        "in use. The one after it is what a first load costs where there is no cache of this user's (once).",
     )
     path, source = f"{folder}/resume.db", histories.facts()
     for count in sizes.histories:

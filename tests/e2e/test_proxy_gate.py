@@ -225,9 +225,9 @@ def test_an_odd_message_is_answered_and_the_proxy_goes_on(
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """One proxy for many odd messages. A first call opened its task, so that each test can count what the task holds."""
+    """One long-living proxy for many odd messages."""
     with ProxyWorkspace(tmp_path_factory.mktemp("odd"), "allow echo") as work:
-        work.client().call("echo")
+        work.client()
         yield work
 
 

@@ -15,6 +15,7 @@ from adjourn.host import check_name, keys
 from adjourn.knowledge import cognition, records
 from adjourn.knowledge.records import record_of
 from adjourn.log import (
+    MAX_SAFE_INTEGER,
     Actor,
     Event,
     SignedHead,
@@ -34,6 +35,10 @@ from adjourn.text import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000
+FOLD_SPAN = 256
+"""Events of which one checkpoint at most keeps the ledger: writing it costs as much as the document does."""
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class TaskCheckpoint(NamedTuple):
@@ -75,7 +80,7 @@ def create(
             raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
         if sitting is not None:
             sitting.check_held(ledger)
-        documents[:] = [canonical(document_of(ledger, name, description, known))]
+        documents[:] = [encode_document(document_of(ledger, name, description, known))]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -101,7 +106,10 @@ def create(
 
     def refs(written: list[AppendedEvent]) -> dict[str, str | None]:
         event, event_hash = written[-1]
-        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}", **task.folded()}
+        # Of the checkpoints among FOLD_SPAN events the first keeps the ledger: loading the task reads fewer events than that.
+        is_first = event.seq // FOLD_SPAN != task.ledger.checkpoint_seq // FOLD_SPAN
+        kept = task.folded() if is_first else {}
+        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}", **kept}
 
     with task.lock:
         task.flush()
@@ -152,6 +160,19 @@ def document_of(ledger: Ledger, name: str, description: str, known: Known) -> di
     if ledger.budget is not None:
         document["budget"] = ledger.budget
     return document | {name: value for name, value in known._asdict().items() if value}
+
+
+def encode_document(document: dict[str, Any]) -> bytes:
+    """Canonical JSON of a document that `document_of` returned. Raises `InvalidError` where it has none (`canonical`).
+
+    Only the names of tools, two numbers and lone surrogates can keep sorted JSON from being canonical; other members have ASCII
+    names, texts, and counts of events.
+    """
+    numbers = max(document["callsUsed"], document.get("budget", 0))
+    if numbers <= MAX_SAFE_INTEGER and "".join(document["tools"]).isascii():
+        with suppress(UnicodeEncodeError):
+            return _encode_sorted(document)
+    return canonical(document)
 
 
 def known_to(data: kinds.CheckpointCreated) -> Known:

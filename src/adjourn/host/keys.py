@@ -10,6 +10,7 @@ Owns: these files. Must never: look for keys in a workspace, which the agent can
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import folders
@@ -99,14 +100,22 @@ def _read_or_make(name: str) -> bytes:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, encoding="ascii") as file:
-            return decode_bytes(file.read(200).strip(), KEY_BYTES)
+        status = os.stat(path)
+        return _decoded(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     except FileNotFoundError:
         raise
     except (OSError, InvalidError, UnicodeDecodeError) as error:
         raise StoreError(
             f"cannot read key {path}: {error}", "restore it from a backup, or move it away"
         ) from error
+
+
+@lru_cache(maxsize=16)
+def _decoded(path: str, version: tuple[int, int, int, int]) -> bytes:
+    """The key in a file. `version` is what `os.stat` said just before: a file that was written or replaced since is read again."""
+    del version
+    with open(path, encoding="ascii") as file:
+        return decode_bytes(file.read(200).strip(), KEY_BYTES)
 
 
 def _write(path: str, key: bytes) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log.canonical_json import canonical
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,11 @@ class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
     statement: str = "adjourn/head/1"
 
     def message(self) -> bytes:
-        return canonical(msgspec.to_builtins(self))
+        """The signed bytes. Sorted JSON of texts and one position is canonical. Raises `InvalidError` for text that is not UTF-8."""
+        try:
+            return _encode_sorted(self)
+        except UnicodeEncodeError as error:
+            raise InvalidError(f"cannot be canonical JSON: {error}") from error
 
 
 @lru_cache(maxsize=4)  # making one takes as long as signing with it
@@ -48,6 +53,7 @@ def _key(private: bytes) -> Ed25519PrivateKey:
     return ed25519.Ed25519PrivateKey.from_private_bytes(private)
 
 
+@lru_cache(maxsize=4)
 def public_key(private: bytes) -> bytes:
     """The 32 public bytes of a 32-byte private key."""
     return _key(private).public_key().public_bytes_raw()

@@ -17,10 +17,17 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.checkpoints import TaskCheckpoint, as_checkpoint, check_signature, document_of, known_to
+from adjourn.checkpoints import (
+    TaskCheckpoint,
+    as_checkpoint,
+    check_signature,
+    document_of,
+    encode_document,
+    known_to,
+)
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log import CheckpointCreated, canonical, data_of, decode, digest, fingerprint, verify_chain
+from adjourn.log import CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
 from adjourn.store import Entry, Store
 from adjourn.tasks import Ledger
 from adjourn.verification.report import (
@@ -186,7 +193,7 @@ class TaskCheck:
         elif data.key not in self._strangers:
             self._strangers.add(data.key)
             self.report.findings.append(unknown_signer(data.key, event, event_hash))
-        due = digest(canonical(document_of(ledger, data.name, data.description, known_to(data))))
+        due = digest(encode_document(document_of(ledger, data.name, data.description, known_to(data))))
         if due != data.document:
             self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
         self._look_at_document(checkpoint)

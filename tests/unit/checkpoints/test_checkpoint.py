@@ -6,14 +6,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from adjourn.checkpoints import checkpoint, folder_verification
 from adjourn.checkpoints.checkpoint import (
+    Known,
     TaskCheckpoint,
     check_signature,
     create,
     document,
+    document_of,
+    encode_document,
     find,
     names,
     trusted_signer,
@@ -27,6 +31,7 @@ from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
 from support.workspace import Workspace
 
@@ -202,6 +207,56 @@ def test_the_ledger_is_kept_with_a_checkpoint(workspace: Workspace) -> None:
     workspace.save(context)
     assert workspace.store.ref(f"fold/{session.task.id}")
     assert workspace.task(session.task.id).ledger == session.task.ledger
+
+
+def test_the_first_checkpoint_of_a_span_keeps_the_ledger(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loading reads at most a span of events before the checkpoint, and comes to the same ledger."""
+    monkeypatch.setattr(checkpoint, "FOLD_SPAN", 16)
+    context = workspace.context()
+    session = workspace.work(context, "file.read")
+    kept: list[int] = []
+    for _ in range(40):
+        made = workspace.save(context)
+        text = (workspace.store.ref(f"fold/{session.task.id}") or "").partition(":")[2]
+        fold = msgspec.json.decode(text, type=Ledger)
+        assert 0 < made.event.seq - fold.seq <= 16
+        kept.append(fold.seq)
+        loaded = workspace.task(session.task.id)
+        assert loaded.ledger == session.task.ledger
+    assert 2 < len(set(kept)) < 6
+
+
+# --- the document's bytes
+
+
+@pytest.mark.parametrize(
+    ("tools", "calls", "budget"),
+    [
+        ({"b.c": 2, "a.b": 1}, 3, None),
+        ({"\ue000": 1, "\U00010000": 2}, 3, 20),  # UTF-16 has them in another order than UTF-8
+        ({"a": 1}, 2**53 - 1, 2**53 - 1),
+    ],
+)
+def test_a_document_is_canonical(tools: dict[str, int], calls: int, budget: int | None) -> None:
+    """The shortcut of checkpoints gives the bytes of canonical JSON, whatever a tool is called."""
+    ledger = Ledger(task="t1", tools=tools, calls_used=calls, budget=budget)
+    ledger.doubts["c"] = OpenCall(
+        call="c", tool="\u00e9", digest="2" * 64, effectful=True, session="s", since="x"
+    )
+    stated = document_of(ledger, "fix-auth", 'a "quoted" \u20ac\x7f\n', Known())
+    assert encode_document(stated) == canonical(stated)
+
+
+@pytest.mark.parametrize(
+    ("calls", "budget", "description"), [(2**53, None, ""), (1, 2**53, ""), (1, None, "\ud800")]
+)
+def test_a_document_that_has_no_canonical_form(calls: int, budget: int | None, description: str) -> None:
+    """A number beyond 2^53 - 1, and a lone surrogate, are refused."""
+    stated = document_of(Ledger(task="t1", calls_used=calls, budget=budget), "n", description, Known())
+    with pytest.raises(InvalidError, match="cannot be canonical JSON"):
+        encode_document(stated)
 
 
 # --- finding

@@ -38,6 +38,20 @@ def test_keys_are_made_once(config: Path) -> None:
     assert keys.own_public_key() == public_key(private)
 
 
+def test_a_key_file_that_changes_is_read_again(config: Path) -> None:
+    """A key that was replaced, or written over, is used from then on; one that was removed is made again."""
+    first = keys.private_key()
+    path = config / "keys" / "default.key"
+    replaced = path.with_name("new")
+    replaced.write_bytes(b64encode(bytes(32)))
+    replaced.rename(path)
+    assert keys.private_key() == bytes(32)
+    path.write_bytes(b64encode(bytes([1] * 32)) + b"\n")
+    assert keys.private_key() == bytes([1] * 32)
+    path.unlink()
+    assert keys.private_key() not in (first, bytes(32), bytes([1] * 32))
+
+
 def test_keys_are_private(config: Path) -> None:
     """Key files can be read by their owner only, and nothing else is left beside them."""
     keys.private_key()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError, InvalidError
+from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import (
     SignedHead,
     check,
@@ -56,6 +57,8 @@ def test_the_message_is_canonical_and_says_what_it_is() -> None:
     assert list(message) == sorted(message) == sorted(FIELDS)
     assert message["statement"] == "adjourn/head/1"
     assert HEAD.message() == json.dumps(message, separators=(",", ":"), sort_keys=True).encode()
+    odd = msgspec.structs.replace(HEAD, name='\u00e9 "\\\n\U00010000', task="\x7f")
+    assert odd.message() == canonical(msgspec.to_builtins(odd))
 
 
 def test_fields_cannot_be_shifted_into_each_other() -> None:

@@ -225,9 +225,9 @@ def test_an_odd_message_is_answered_and_the_proxy_goes_on(
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """One long-living proxy for many odd messages."""
+    """One proxy for many odd messages. A first call opened its task, so that each test can count what the task holds."""
     with ProxyWorkspace(tmp_path_factory.mktemp("odd"), "allow echo") as work:
-        work.client()
+        work.client().call("echo")
         yield work
 
 

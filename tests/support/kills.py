@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,20 +15,25 @@ class Killed(BaseException):
 
 
 class Kill:
-    """Ends the process, as far as the disk is concerned, before the n-th call that changes it."""
+    """Ends the process, as far as the disk is concerned, before the n-th call of this thread that changes it.
+
+    Threads that an earlier test left behind go on: they are not part of that process.
+    """
 
     CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
 
     def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
         self.left = after
+        self._thread = threading.get_ident()
         for name in self.CALLS:
             patch.setattr(os, name, self.killing(getattr(os, name)))
 
     def killing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any, **options: Any) -> Any:
-            if self.left <= 0:
-                raise Killed
-            self.left -= 1
+            if threading.get_ident() == self._thread:
+                if self.left <= 0:
+                    raise Killed
+                self.left -= 1
             return call(*args, **options)
 
         return step

@@ -20,13 +20,13 @@ BY_PYTHON = [sys.executable, "-P", "-m", "adjourn"]
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A workspace; on PATH are this adjourn's folder and one that an agent made in the workspace."""
-    for folder in ("work/bin", "evil", "home"):
+    for folder in ("workspace/bin", "evil", "home"):
         (tmp_path / folder).mkdir(parents=True)
-    for path in ("work/bin/adjourn", "evil/adjourn", "evil/python", "evil/run"):
+    for path in ("workspace/bin/adjourn", "evil/adjourn", "evil/python", "evil/run"):
         (tmp_path / path).write_text("#!/bin/sh\n")
         (tmp_path / path).chmod(0o755)
     monkeypatch.setenv("PATH", f"{HERE}:/usr/bin:/bin")
-    return str(tmp_path / "work")
+    return str(tmp_path / "workspace")
 
 
 def entry(*words: str) -> dict[str, object]:
@@ -51,7 +51,7 @@ def test_a_link_to_this_adjourn_is_recognized(root: str, tmp_path: Path) -> None
     "start",
     [
         ["{tmp}/evil/adjourn"],
-        ["{tmp}/work/bin/adjourn"],
+        ["{tmp}/workspace/bin/adjourn"],
         ["./bin/adjourn"],
         ["{tmp}/evil/run", "adjourn"],
         ["{tmp}/evil/python", "-P", "-m", "adjourn"],

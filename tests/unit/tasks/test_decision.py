@@ -381,6 +381,17 @@ def _enforced(policy: Policy) -> Policy:
     return Policy(**{name: getattr(policy, name) for name in names})
 
 
+def test_what_only_observes_counts_the_leg_over_the_limit() -> None:
+    """A paused call goes on past its budget of legs as the next leg, and carries the block that a policy would have made."""
+    paused = msgspec.structs.replace(DOUBT, legs=8)
+    ledger = Ledger(task=TASK, paused_calls={STATE + paused.digest: paused})
+    decision = decide(OBSERVED, ledger, call("read_file", state=STATE), now=NOON)
+    assert isinstance(decision, Continue)
+    assert (decision.call, decision.leg) == ("s1.1", 9)
+    assert decision.observed == decide(_enforced(OBSERVED), ledger, call("read_file", state=STATE), now=NOON)
+    assert isinstance(decision.observed, Block)
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_what_only_observes_still_asks_before_it_repeats_a_call_in_doubt(tool: str) -> None:
     """A call in doubt is no matter of policy: also where a rule would refuse its repetition, a person is asked."""

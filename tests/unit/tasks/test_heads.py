@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -73,6 +74,15 @@ def test_a_head_is_kept_outside_the_workspace_for_its_user_only(store: SqliteSto
     (kept,) = files(config)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert KeptHeads(store, SECRET).of("t") == KeptHead(task="t", seq=3, hash=task.ledger.hash, calls=3)
+
+
+def test_the_names_of_the_files_do_not_change(store: SqliteStore, config: Path) -> None:
+    """Another version of adjourn finds what this one kept: the names are 32 hexadecimal digits of SHA-256 digests."""
+    worked(store)
+    KeptHeads(store, SECRET).bind("host/1/2", "t")
+    place = hashlib.sha256(store.place.encode()).hexdigest()[:32]
+    client = hashlib.sha256(b"host/1/2").hexdigest()[:32]
+    assert sorted(files(config)) == [config / "heads" / place / f".{client}", config / "heads" / place / "t"]
 
 
 def test_only_what_is_on_disk_is_kept(store: SqliteStore) -> None:

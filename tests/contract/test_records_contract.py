@@ -152,7 +152,8 @@ class TestMemory(RecordsContract):
         return lambda: backend
 
     @pytest.mark.skip(reason="another process has another memory")
-    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: CRStore) -> None: ...
+    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: CRStore) -> None:
+        """Two processes cannot share memory."""
 
 
 class TestSqlite(RecordsContract):

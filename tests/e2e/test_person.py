@@ -51,6 +51,7 @@ def answered(work: ProxyWorkspace) -> bool:
 def test_an_agent_inside_its_client_cannot_approve_its_own_call(
     work: ProxyWorkspace, *, terminal: bool
 ) -> None:
+    """`adjourn approve` below a governed client is refused, with a terminal and without one."""
     done = inside(work, "approve", question(work), terminal=terminal)
     assert (done.code, answered(work)) == (3, False)
     assert "speaks for a person" in done.err
@@ -59,11 +60,13 @@ def test_an_agent_inside_its_client_cannot_approve_its_own_call(
 
 
 def test_a_person_at_a_terminal_of_their_own_approves(work: ProxyWorkspace) -> None:
+    """`adjourn approve` at a terminal outside the client answers the question."""
     done = run("approve", question(work), cwd=work.root, env=work.environment)
     assert (done.code, answered(work)) == (0, True), done
 
 
 def test_an_agent_may_look_at_what_waits_for_a_person(work: ProxyWorkspace) -> None:
+    """Commands that only list questions, doubts or events are permitted inside a client."""
     for command in (("approve",), ("settle",), ("rollback", "--json"), ("keys",), ("log",), ("status",)):
         assert inside(work, *command, terminal=False).code != 3, command
 
@@ -89,11 +92,13 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyWorkspace]:
 def test_every_such_command_is_refused_inside_a_client(
     still: ProxyWorkspace, command: tuple[str, ...]
 ) -> None:
+    """Each command that speaks for a person exits with 3 inside a client."""
     done = inside(still, *command)
     assert (done.code, "a client that adjourn governs" in done.err) == (3, True), done
 
 
 def test_every_command_of_the_tables_is_tried_here() -> None:
+    """The tests here try each command that the tables name."""
     words = {
         command[0] if command[0] not in ("keys", "record") else " ".join(command[:2]) for command in EVERY
     }
@@ -216,6 +221,7 @@ def test_an_agent_cannot_tell_its_hook_what_came_of_a_call(tmp_path: Path) -> No
 
 
 def test_the_proxy_refuses_such_a_command_to_a_server_that_runs_commands(tmp_path: Path) -> None:
+    """A call that would run `adjourn approve` is refused; one that only mentions it is forwarded."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         done = client.call("shell.exec", {"command": "env X=1 adjourn approve k"})

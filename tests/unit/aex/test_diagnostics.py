@@ -226,10 +226,12 @@ def produced(tmp_path: Path) -> set[str]:
 
 
 def test_every_code_is_registered_and_every_registered_code_is_produced(tmp_path: Path) -> None:
+    """The cases here produce each code of the registry and no other."""
     assert produced(tmp_path) == set(DIAGNOSTICS)
 
 
 def test_cases_of_both_severities_are_told_in_the_registry() -> None:
+    """A finding has the severity of the registry, or either one where the registry says so."""
     for code, severity, *_ in CASES:
         entry = DIAGNOSTICS[code]
         assert severity == entry.severity or entry.either, code
@@ -267,6 +269,7 @@ GOOD = [
 
 @pytest.mark.parametrize("text", GOOD)
 def test_a_sound_text_has_no_finding(text: str) -> None:
+    """A correct contract has no finding."""
     assert examine(text).findings == []
 
 
@@ -306,6 +309,7 @@ def test_the_kind_comes_from_the_header_wherever_it_stands() -> None:
 
 
 def test_findings_come_in_the_order_of_the_text_with_the_parser_first() -> None:
+    """Findings of the parser precede those of the checks, each group in the order of the text."""
     found = examine("zzz\nneed a: b\nqqq\ndo x()").findings
     assert [each.code for each in found] == [
         "AEX100", "AEX100", "AEX100", "AEX100", "AEX001", "AEX002", "AEX003", "AEX032", "AEX010",
@@ -314,6 +318,7 @@ def test_findings_come_in_the_order_of_the_text_with_the_parser_first() -> None:
 
 
 def test_a_finding_is_shown_with_its_line_underlined() -> None:
+    """A finding is shown as its message, the line with the place underlined, and the help."""
     text = TASK + "do\tfile.read(p=b)\ndo shell.exec()\nreturn a"
     found = next(each for each in examine(text, "t.aex").findings if each.code == "AEX010")
     assert render(found, text).split("\n") == [
@@ -325,6 +330,7 @@ def test_a_finding_is_shown_with_its_line_underlined() -> None:
 
 
 def test_a_shown_finding_holds_no_control_characters_and_stays_short() -> None:
+    """A finding about a long line with control characters is shown short and escaped."""
     text = TASK + "\x1b[31mzzz" + "y" * 5000 + "\nreturn a"
     shown = render(examine(text, "t\x1b.aex").findings[0], text)
     assert "\x1b" not in shown
@@ -332,6 +338,7 @@ def test_a_shown_finding_holds_no_control_characters_and_stays_short() -> None:
 
 
 def test_parts_that_are_absent_are_left_out() -> None:
+    """A finding without a place, a source or help is shown without them."""
     bare = Finding(code="AEX003", message="the task has no return")
     assert render(bare) == "error AEX003 · the task has no return"
     placed = Finding(code="AEX134", message="m", span=Span(3), source="", severity="warning")
@@ -339,6 +346,7 @@ def test_parts_that_are_absent_are_left_out() -> None:
 
 
 def test_the_reference_is_current() -> None:
+    """docs/reference/diagnostics.md is what the registry generates."""
     assert REFERENCE.read_text() == reference(), (
         "run: python -m adjourn.aex.diagnostics > docs/reference/diagnostics.md"
     )
@@ -361,12 +369,14 @@ def test_the_reference_is_current() -> None:
     ],
 )
 def test_types_say_which_values_they_take(kind: str, good: list[object], bad: list[object]) -> None:
+    """Each type of the language accepts its own values only, and an unknown type accepts none."""
     assert known_type(kind) is (kind != "nonsense")
     assert all(is_of(kind, value) for value in good)
     assert not any(is_of(kind, value) for value in bad)
 
 
 def test_all_inputs_are_checked_before_a_run() -> None:
+    """`check_inputs` reports every input of a wrong type and every missing one at once."""
     document = examine(TASK + "need b: int?\nneed c: num\nneed d: json\nreturn a")
     found = check_inputs(document, {"a": 1, "items": None, "c": True, "d": {}, "unknown": 1})
     assert [(each.code, each.message) for each in found] == [

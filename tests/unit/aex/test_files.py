@@ -69,6 +69,7 @@ def test_a_policy_that_is_reached_through_a_link_or_is_no_file_is_refused(root: 
 
 @pytest.mark.parametrize("turn", ODD)
 def test_a_contract_that_is_reached_through_a_link_or_is_no_file_is_refused(root: Path, turn: Turn) -> None:
+    """A contract in the workspace must be a plain file that no link leads to."""
     (root / "tasks").mkdir()
     (root / "tasks" / "look.aex").write_text(TASK)
     turn(root / "tasks" / "look.aex", root.parent / "away")
@@ -88,6 +89,7 @@ def test_a_policy_that_becomes_a_link_does_not_count(root: Path, turn: Turn) -> 
 
 @pytest.mark.parametrize("turn", ODD)
 def test_a_base_that_is_reached_through_a_link_or_is_no_file_is_refused(root: Path, turn: Turn) -> None:
+    """The file that a JSON policy extends must be a plain file that no link leads to."""
     (root / "sub").mkdir()
     (root / "sub" / "base.json").write_text('{"allow": ["*"]}')
     (root / "p.json").write_text('{"extends": "sub/base.json"}')
@@ -120,6 +122,7 @@ def test_a_person_may_name_a_policy_elsewhere(root: Path) -> None:
 
 
 def test_a_pipe_elsewhere_does_not_hold_anybody_up(root: Path) -> None:
+    """A policy path outside the workspace that is a named pipe is refused without waiting."""
     os.mkfifo(root.parent / "away" / "pipe.aex")
     with pytest.raises(BrokenContractError):
         read_contract(str(root), policy=str(root.parent / "away" / "pipe.aex"))
@@ -137,6 +140,7 @@ def test_a_file_of_the_workspace_is_read_without_a_way_around(root: Path) -> Non
 
 
 def test_the_discipline_is_reached_through_no_link(root: Path) -> None:
+    """The settings of the discipline are not read through a linked `.aex` folder."""
     (root.parent / "away" / "discipline.json").write_text('{"off": ["rm"]}')
     os.rename(root / ".aex", root.parent / "away" / "aex")
     (root.parent / "away" / "discipline.json").rename(root.parent / "away" / "aex" / "discipline.json")

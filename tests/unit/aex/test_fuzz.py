@@ -34,6 +34,7 @@ SHAPES = {
 @given(strategies.contract_texts)
 @settings(max_examples=300, deadline=None)
 def test_a_tree_gives_back_its_text_and_holds_each_line_once(text: str) -> None:
+    """The tree of any text writes the same text again, and each line is in exactly one node."""
     tree = parse(text).tree
     assert unparse(tree) == text
     seen = [index for node in walk(tree.nodes) for index in range(node.first, node.last + 1)]
@@ -43,6 +44,7 @@ def test_a_tree_gives_back_its_text_and_holds_each_line_once(text: str) -> None:
 @given(strategies.contract_texts)
 @settings(max_examples=400, deadline=None)
 def test_no_text_raises_and_every_finding_is_registered_and_in_the_text(text: str) -> None:
+    """Any text can be examined: findings have a registered code, a message, help and a place in the text."""
     document = examine(text, "any.aex")
     lines = text.split("\n")
     model(document)
@@ -62,6 +64,7 @@ def test_no_text_raises_and_every_finding_is_registered_and_in_the_text(text: st
 @given(strategies.contract_documents, strategies.contract_documents)
 @settings(max_examples=150, deadline=None)
 def test_a_merge_never_permits_what_the_policy_does_not(one: str, other: str) -> None:
+    """A merge allows a call only if the policy and the contract do, and its budget is not larger than the policy's."""
     policy, contract = from_text(one, "p")[0], from_text(other, "c")[0]
     merged = merge(policy, contract)
     review(other, "c", policy)
@@ -74,6 +77,7 @@ def test_a_merge_never_permits_what_the_policy_does_not(one: str, other: str) ->
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES.keys())
 def test_a_megabyte_of_any_shape_is_examined_in_seconds(text: str) -> None:
+    """The time to examine a text grows in proportion to its size, whatever its shape."""
     started = time.process_time()
     document = examine(text)
     assert time.process_time() - started < 30  # seconds; quadratic work would take minutes

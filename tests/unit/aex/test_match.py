@@ -91,11 +91,13 @@ def test_a_pattern_that_can_name_nothing_is_told(pattern: str) -> None:
     "pattern", ["*", "file.*", "file.read", "a/b", "x" * 128, "file.read:src/**", "t.run:pytest -q*"]
 )
 def test_a_pattern_that_can_name_a_tool_is_fine(pattern: str) -> None:
+    """A pattern that some tool name can match has no complaint."""
     assert never_matches(pattern) == ""
 
 
 @given(strategies.tool_patterns, strategies.tool_names)
 def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> None:
+    """A folded match includes each exact match, and folding twice changes nothing more."""
     if matches(pattern, name):
         assert matches_folded(pattern, name)
     assert fold(fold(name)) == fold(name)
@@ -103,6 +105,7 @@ def test_whatever_matches_exactly_matches_folded(pattern: str, name: str) -> Non
 
 @given(st.lists(strategies.tool_patterns, max_size=12), strategies.tool_names)
 def test_an_index_finds_what_a_scan_finds(patterns: list[str], name: str) -> None:
+    """The index of patterns returns the same positions as testing each pattern in turn."""
     index = PatternIndex(enumerate(patterns))
     expected = [position for position, pattern in enumerate(patterns) if matches(pattern, name)]
     assert index.all(name) == expected
@@ -111,6 +114,7 @@ def test_an_index_finds_what_a_scan_finds(patterns: list[str], name: str) -> Non
 
 
 def test_a_scope_is_what_follows_the_first_colon() -> None:
+    """A pattern is split into tool and scope at its first colon."""
     assert split_scope("file.read:a:b") == ("file.read", "a:b")
     assert split_scope("file.read") == ("file.read", "")
 
@@ -134,6 +138,7 @@ def test_a_scope_is_what_follows_the_first_colon() -> None:
     ],
 )
 def test_a_path_scope_spans_folders_only_with_two_stars(glob: str, path: str, expected: bool) -> None:
+    """`*` matches within one folder and `**` matches across folders."""
     assert glob_path(glob, path) is expected
 
 

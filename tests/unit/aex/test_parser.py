@@ -45,6 +45,7 @@ def plain(value: Value | None) -> Any:
 
 
 def test_the_published_shape_has_the_published_keys_in_order() -> None:
+    """A parsed document has the members of the published format, in its order."""
     text = """task t v1.0
 goal "say "hi""
 use a.b, , c
@@ -111,10 +112,12 @@ def test_the_lines_of_version_1_are_in_the_shape_as_written() -> None:
 
 
 def test_what_is_absent_is_left_out_of_the_published_shape() -> None:
+    """The published shape of an empty document has the required members only."""
     assert published("") == {"isPolicy": False, "use": [], "deny": [], "needs": {}, "steps": []}
 
 
 def test_the_last_of_repeated_declarations_counts() -> None:
+    """Of several headers, goals or budgets, the last one counts."""
     shape = published('task a v0\npolicy b v1\ntask c v2\ngoal "1"\ngoal "2"\nbudget calls=1\nbudget calls=2')
     assert shape["isPolicy"]
     assert shape["agent"] == {"name": "c", "version": "2"}
@@ -176,6 +179,7 @@ def test_a_quoted_text_is_told_from_a_bare_name() -> None:
 
 
 def test_pieces_of_values_know_their_places() -> None:
+    """Each name inside a value has its line and column, also in a value of several lines."""
     document = examine(
         'task t v0\ngoal "g"\n  do x( a = [b, {k: c}] ) -> d\nreturn {\n  k: [\n    e, f\n  ]\n}'
     )
@@ -202,6 +206,7 @@ def test_pieces_of_values_know_their_places() -> None:
     [("{", 1), ("{}", 0), ('"{" }', -1), ("it's {", 1), ("'{' {{", 2), ('" {', 1), ("", 0)],
 )
 def test_braces_in_literals_do_not_count(line: str, balance: int) -> None:
+    """The balance of a line counts braces outside of closed string literals only."""
     assert brace_balance(line) == balance
 
 
@@ -222,10 +227,12 @@ def test_a_return_block_ends_where_its_braces_balance() -> None:
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_v0_reads_them(text: str, value: float | None) -> None:
+    """Decimal, hexadecimal, octal and binary numbers are read; any other text is no number."""
     assert number(text) == value
 
 
 def test_comments_stand_in_the_block_they_are_indented_for() -> None:
+    """A comment belongs to the block that its indentation fits."""
     tree = build("if a\n  # in\n  do x()\n  # in too\n\n# out\ncheck b\n")
     assert [(node.kind, node.first) for node in tree.nodes] == [
         ("if", 0), ("blank", 4), ("comment", 5), ("check", 6), ("blank", 7),
@@ -238,6 +245,7 @@ def test_comments_stand_in_the_block_they_are_indented_for() -> None:
 
 
 def test_a_body_ends_before_a_line_that_is_indented_less() -> None:
+    """The lines of a `make` or `return` body end where the indentation does."""
     text = (
         "if a\n    do x()\n      do y()\n    make m: t from a with:\n    - one\n    return {\n  k: 1\n    }"
     )
@@ -248,6 +256,7 @@ def test_a_body_ends_before_a_line_that_is_indented_less() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.aex")), ids=lambda path: path.name)
 def test_the_examples_have_no_finding(path: Path) -> None:
+    """Each contract under examples/ is valid without warnings."""
     assert examine(path.read_text()).findings == []
 
 
@@ -261,6 +270,7 @@ def test_the_examples_of_the_specification_have_no_finding() -> None:
 
 
 def test_what_init_writes_has_no_finding() -> None:
+    """The policy and the sample task of `adjourn init` are valid without warnings."""
     assert examine(POLICY).findings == []
     assert examine(sample_task()).findings == []
     assert examine(sample_task("fix it/now")).name == "fix_it_now"
@@ -268,6 +278,7 @@ def test_what_init_writes_has_no_finding() -> None:
 
 
 def test_public_names_are_lazy_and_sorted() -> None:
+    """`dir(adjourn.aex)` lists the public names in order, and any other name raises AttributeError."""
     names = adjourn.aex.__all__
     assert dir(adjourn.aex) == sorted(names)
     for name in names:

@@ -33,6 +33,7 @@ def patterns(rules: tuple[Rule, ...]) -> list[str]:
 
 
 def test_the_first_policy_judges_and_names_file_and_line() -> None:
+    """Each verdict of a policy names the rule, the file and the line; a tool that no rule allows is closed."""
     first, findings = from_text(POLICY, SOURCE)
     assert findings == []
     assert (first.name, first.budget) == ("workspace", 100)
@@ -63,6 +64,7 @@ def test_an_empty_allow_permits_nothing() -> None:
 
 
 def test_the_first_rule_that_matches_is_the_one_named() -> None:
+    """Of several rules that allow a tool, the verdict names the first one in the file."""
     found = policy("allow file.*", "allow file.read", "allow *")
     rule = found.judge("file.read").rule
     assert rule is not None
@@ -89,12 +91,14 @@ def test_the_first_rule_that_matches_is_the_one_named() -> None:
 def test_requests_and_meta_tools_are_allowed_unless_named(
     lines: list[str], name: str, effect: str, asked: bool
 ) -> None:
+    """A policy refuses or confirms MCP requests and meta-tools only where a rule names them or their family."""
     verdict = policy(*lines).judge_open(name)
     assert (verdict.effect, verdict.confirm is not None) == (effect, asked)
     assert (verdict.rule is None) is (effect == "allow")
 
 
 def test_verdicts_are_kept_in_a_bounded_cache() -> None:
+    """A policy returns the same verdict object for the same tool, and its cache never exceeds the limit."""
     found = policy("allow t.*")
     assert found.judge("t.a") is found.judge("t.a")
     assert found.judge_open("mcp.a") is found.judge_open("mcp.a")
@@ -104,6 +108,7 @@ def test_verdicts_are_kept_in_a_bounded_cache() -> None:
 
 
 def test_policies_compare_by_what_they_say() -> None:
+    """Two policies with the same rules are equal and have the same hash."""
     assert policy("allow a") == policy("allow a")
     assert policy("allow a") != policy("allow b")
     assert hash(policy("allow a")) == hash(policy("allow a"))
@@ -112,6 +117,7 @@ def test_policies_compare_by_what_they_say() -> None:
 
 
 def test_a_layer_takes_top_level_confirms_and_drops_repeated_patterns() -> None:
+    """A contract's permissions hold each pattern once and leave out a `confirm` inside an `if`."""
     found = contract(
         "use a, b, a",
         "need x: str",
@@ -143,6 +149,7 @@ def test_a_layer_takes_top_level_confirms_and_drops_repeated_patterns() -> None:
     ],
 )
 def test_a_budget_is_whole_calls_never_below_zero(text: str, calls: int | None) -> None:
+    """A budget is rounded down to whole calls; a negative one is zero and an infinite one is no limit."""
     assert policy(f"budget calls={text}").budget == calls
 
 
@@ -162,12 +169,14 @@ def test_a_budget_is_whole_calls_never_below_zero(text: str, calls: int | None) 
     ],
 )
 def test_a_contract_keeps_only_what_the_policy_grants_whole(allowed: str, used: str, left: list[str]) -> None:
+    """A merge keeps a pattern of the contract only if the policy allows every call that it matches."""
     merged = merge(policy(f"allow {allowed}"), contract(f"use {used}"))
     assert patterns(merged.allow) == left
     assert all(rule.source == "c.aex" for rule in merged.allow)
 
 
 def test_refusals_and_questions_are_united_policy_first() -> None:
+    """A merge holds each deny and confirm of both sides once, those of the policy first."""
     own = policy("deny a, b", "confirm before x", "budget calls=9")
     task = contract("use x, y", "deny b, c", "confirm before y", "confirm before x", "budget calls=20")
     merged = merge(own, task)
@@ -178,6 +187,7 @@ def test_refusals_and_questions_are_united_policy_first() -> None:
 
 
 def test_the_smaller_budget_counts_and_one_is_enough() -> None:
+    """A merge takes the smaller budget of both sides, or the only one there is."""
     some, none = policy("budget calls=5"), policy()
     assert merge(some, contract("budget calls=3")).budget == 3
     assert merge(some, contract()).budget == 5
@@ -186,6 +196,7 @@ def test_the_smaller_budget_counts_and_one_is_enough() -> None:
 
 
 def test_one_layer_alone_is_the_effective_one() -> None:
+    """A policy or a contract without the other is returned unchanged; with neither, every tool is closed."""
     own = policy("allow a")
     assert merge(own, None) is own
     assert merge(None, own) is own
@@ -212,6 +223,7 @@ def test_scoped_rules_need_the_paths_of_the_call() -> None:
 
 
 def test_a_listing_keeps_what_some_call_could_use() -> None:
+    """A tool is listed if the policy permits at least one call of it."""
     found = policy("allow a, b:src/**, c, d.*", "deny c:x/**, d.e")
     assert [tool for tool in ("a", "b", "c", "d.e", "d.f", "z") if found.visible(tool)] == [
         "a",
@@ -222,6 +234,7 @@ def test_a_listing_keeps_what_some_call_could_use() -> None:
 
 
 def test_the_policy_is_found_in_the_folder_itself_only(tmp_path: Path) -> None:
+    """`discover` prefers `.aex/policy.aex` to `aex.policy.aex` and does not look in parent folders."""
     assert discover(str(tmp_path)) is None
     (tmp_path / "aex.policy.aex").write_text(POLICY)
     assert discover(str(tmp_path)) == str(tmp_path / "aex.policy.aex")
@@ -233,6 +246,7 @@ def test_the_policy_is_found_in_the_folder_itself_only(tmp_path: Path) -> None:
 
 
 def test_effective_reports_what_a_contract_loses(tmp_path: Path) -> None:
+    """Each pattern of a contract that the policy does not grant is a warning at its line."""
     (tmp_path / "p.aex").write_text(POLICY)
     (tmp_path / "c.aex").write_text('task c v0\ngoal "g"\nuse file.read, file.*\nreturn 1\n')
     merged, findings = effective(
@@ -247,6 +261,7 @@ def test_effective_reports_what_a_contract_loses(tmp_path: Path) -> None:
 
 
 def test_an_error_in_either_file_is_reported(tmp_path: Path) -> None:
+    """`effective` returns the errors of the policy and of the contract, each with its line."""
     (tmp_path / "p.aex").write_text(POLICY + "dney shell.*\n")
     (tmp_path / "c.aex").write_bytes(b'task c v0\ngoal "\xff"\n')
     _, findings = effective(str(tmp_path / "p.aex"), str(tmp_path / "c.aex"))
@@ -255,6 +270,8 @@ def test_an_error_in_either_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_strictly(tmp_path: Path) -> None:
+    """A missing file, a folder, a pipe, a file that is too large and one that is not UTF-8 each have a finding."""
+
     def code(path: Path) -> str:
         text, findings = load(str(path), source="x.aex")
         assert text is None

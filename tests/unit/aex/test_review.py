@@ -27,6 +27,7 @@ def text_of(header: str, use: list[str], deny: list[str]) -> str:
 
 
 def test_the_published_example_comes_out_field_by_field() -> None:
+    """The review of the published example is the published answer."""
     answer = review((EXAMPLES / "fix-test.aex").read_text(), "examples/fix-test.aex", BASE)
     assert list(answer.items()) == [
         ("task", "fix_test"),
@@ -56,6 +57,7 @@ def test_the_published_example_comes_out_field_by_field() -> None:
 
 
 def test_what_the_policy_does_not_grant_is_warned_of_first() -> None:
+    """Warnings about permissions precede those of the checks."""
     text = 'task t v0\ngoal "g"\nuse file.*, shell.exec\nneed a: str\ndo x.y(p=b)\nreturn a\n'
     answer = review(text, "tasks/t.aex", BASE)
     assert answer["effective"]["allow"] == []
@@ -69,11 +71,13 @@ def test_what_the_policy_does_not_grant_is_warned_of_first() -> None:
 
 
 def test_valid_is_what_check_says_also_for_what_only_parses() -> None:
+    """A contract with errors is not valid, and one without a header is named after its file."""
     assert review('task t v0\ngoal "g"\n', "t.aex", BASE)["valid"] is False
     assert review("", "tasks/some-name.aex", BASE)["task"] == "some-name"
 
 
 def test_checks_and_makes_in_bodies_are_listed() -> None:
+    """The review lists checks and make steps inside `if` and `for` too, and no budget where there is none."""
     text = 'task t v0\ngoal "g"\nneed a: str\nif a\n  make m: diff from a with:\n  for x in m\n    check x\nreturn m'
     answer = review(text, "t.aex", None)
     assert answer["checks"] == ["x"]

@@ -35,6 +35,7 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_each_command_has_help_with_an_example_and_options_that_explain_themselves(
     name: str, command: click.Command
 ) -> None:
+    """Each command has help, an example that runs it, and help for each of its options."""
     assert command.help
     assert f"adjourn {name}" in (command.epilog or "")
     for parameter in command.params:
@@ -43,6 +44,7 @@ def test_each_command_has_help_with_an_example_and_options_that_explain_themselv
 
 
 def test_what_prints_data_prints_json_too() -> None:
+    """Each command has --json, except those that print no data and those that print JSON anyway."""
     without = {
         name
         for name, command in commands()
@@ -57,11 +59,13 @@ def test_what_prints_data_prints_json_too() -> None:
 
 
 def test_summaries_fit_the_line() -> None:
+    """The name and the summary of a command fit in 80 columns."""
     longest = max(map(len, COMMANDS))
     assert all(longest + 4 + len(entry.summary) <= 80 for entry in COMMANDS.values())
 
 
 def test_the_reference_is_not_stale() -> None:
+    """docs/reference/cli.md is what the commands generate."""
     assert PAGE.read_text() == reference(), (
         "run: python -m adjourn.cli.setup.reference > docs/reference/cli.md"
     )
@@ -84,12 +88,14 @@ def loaded(*arguments: str) -> set[str]:
 
 
 def test_the_version_needs_no_framework() -> None:
+    """`adjourn --version` loads neither click nor a store."""
     modules = loaded("--version")
     assert not modules & {"click", "msgspec", "sqlite3", "adjourn.cli.app"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> None:
+    """`adjourn COMMAND --help` loads no other command, no store and no cryptography."""
     modules = loaded(name, "--help")
     assert not modules & {
         "sqlite3",
@@ -106,6 +112,7 @@ def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> No
 
 
 def test_help_lists_without_loading_any_command() -> None:
+    """`adjourn --help` loads the module of no command."""
     modules = loaded("--help")
     assert not {f"adjourn.cli.{entry.target.partition(':')[0]}" for entry in COMMANDS.values()} & modules
 

@@ -21,11 +21,13 @@ anything = st.text(st.characters(), max_size=60)
 
 @given(anything)
 def test_safe_text_is_one_printable_line(text: str) -> None:
+    """Any text is shown as one line of printable characters."""
     assert output.safe(text).isprintable()
 
 
 @given(anything)
 def test_safe_lines_keep_their_count_and_are_printable(text: str) -> None:
+    """Any text of several lines is shown as as many lines of printable characters."""
     shown = output.safe_lines(text)
     assert shown.count("\n") == text.count("\n")
     assert shown.replace("\n", "").isprintable()
@@ -33,6 +35,7 @@ def test_safe_lines_keep_their_count_and_are_printable(text: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=60), st.integers(1, 40))
 def test_a_cut_text_takes_no_more_columns_than_there_are(text: str, room: int) -> None:
+    """A text that is too wide is cut to the columns there are; one that fits is not changed."""
     shown = output.cut(text, room)
     assert output.cells(shown) <= max(room, 1)
     if output.cells(text) <= room:
@@ -41,18 +44,21 @@ def test_a_cut_text_takes_no_more_columns_than_there_are(text: str, room: int) -
 
 @given(st.lists(st.tuples(anything, anything, anything), max_size=5))
 def test_a_table_has_one_line_a_row(rows: list[tuple[str, str, str]]) -> None:
+    """A table has a head and one printable line for each row, whatever is in the cells."""
     lines = output.table(("A", "B", "C"), rows).split("\n")
     assert len(lines) == len(rows) + 1
     assert all(line.isprintable() for line in lines)
 
 
 def test_wide_characters_take_two_columns() -> None:
+    """Widths are counted in terminal columns: two for a wide character, none for a combining one."""
     assert output.cells("測る") == 4
     assert output.cells("e\u0301") == 1
     assert output.cut("測る測る", 5) == "測る…"
 
 
 def test_numbers_stand_to_the_right_and_the_last_column_gives_way() -> None:
+    """A table aligns numbers to the right and cuts the last column at 80 columns."""
     lines = output.table(("NAME", "N", "TEXT"), [("a", "7", "x" * 100), ("bb", "1200", "y")]).split("\n")
     assert lines[1].startswith("a        7  xxx")
     assert lines[1].endswith("…")
@@ -60,6 +66,7 @@ def test_numbers_stand_to_the_right_and_the_last_column_gives_way() -> None:
 
 
 def test_long_facts_go_on_below_themselves() -> None:
+    """A long value wraps below its beginning, and a fact without a value is left out."""
     lines = output.facts([("goal", "word " * 30), ("empty", ""), ("x", "1")]).split("\n")
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].startswith("goal  word")
@@ -68,6 +75,8 @@ def test_long_facts_go_on_below_themselves() -> None:
 
 
 def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colour goes to a terminal only, and not if NO_COLOR is set or TERM is `dumb`."""
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -85,6 +94,8 @@ def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A progress line appears after one second, and only on a terminal."""
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -135,10 +146,12 @@ def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.Monk
     ],
 )  # fmt: skip
 def test_times_are_told_as_people_do(seconds: int, text: str) -> None:
+    """A time is shown as its distance from now in the largest unit that fits."""
     assert times.ago(timestamp(NOON - seconds * 1000), NOON) == text
 
 
 def test_what_is_left_is_told() -> None:
+    """A deadline is shown as the time that is left, or as over."""
     assert times.left(timestamp(NOON + 240_000), NOON) == "4 min left"
     assert times.left(timestamp(NOON), NOON) == "over"
 
@@ -147,6 +160,7 @@ def test_what_is_left_is_told() -> None:
     "text", ["", "yesterday", "\x1b[2J", "2026-13-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]
 )
 def test_what_is_no_time_is_shown_safely(text: str) -> None:
+    """A text that is no timestamp is shown with printable characters only."""
     assert times.ago(text, NOON).isprintable()
     assert times.left(text, NOON).isprintable()
     assert times.local(text).isprintable()

@@ -280,6 +280,7 @@ def test_a_store_is_not_opened_with_keys_in_the_workspace(config: Path, tmp_path
 
 
 def test_no_signature_counts_by_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:
+    """A contract that needs a signature is refused if the trusted keys are inside the workspace."""
     (tmp_path / "look.aex").write_text("task look v0\n")
     (tmp_path / "look.aex.signature.json").write_text("{}")
     found = signatures.required(str(tmp_path), "look.aex", b"task look v0\n", ["default"], "look.aex")

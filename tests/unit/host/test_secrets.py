@@ -12,6 +12,7 @@ GIVEN = {"PATH": "/bin", "ADJOURN_STORE": "x", "ADJOURN_NEW": "y", "PGPASSWORD":
 
 
 def test_other_programs_get_what_is_not_ours() -> None:
+    """A program that adjourn starts gets the environment without the variables of adjourn."""
     assert for_others(GIVEN) == {"PATH": "/bin", "PGPASSWORD": "hunter2", "API_KEY": "k"}
 
 
@@ -35,6 +36,7 @@ def test_the_password_of_our_database_goes_to_nobody(url: str) -> None:
     ],
 )
 def test_a_password_in_an_argument_is_refused_and_not_repeated(url: str) -> None:
+    """A store URL with a password is refused, and the error does not contain the password."""
     with pytest.raises(UsageError) as caught:
         check_argument(url)
     assert "ter2" not in str(caught.value)
@@ -49,4 +51,5 @@ def test_a_password_in_an_argument_is_refused_and_not_repeated(url: str) -> None
     ],
 )  # fmt: skip
 def test_other_urls_are_fine(url: str) -> None:
+    """A store URL without a password is accepted unchanged."""
     assert check_argument(url) == url

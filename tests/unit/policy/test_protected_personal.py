@@ -171,10 +171,12 @@ def test_a_command_that_speaks_for_a_person_is_recognised(line: str, places: Pro
 
 @pytest.mark.parametrize("line", SILENT)
 def test_a_command_that_only_names_or_reads_them_is_left_alone(line: str, places: ProtectedPlaces) -> None:
+    """A command line that mentions such a command without running it is not refused."""
     assert found(line, places) is None
 
 
 def test_a_command_of_words_is_recognised_like_a_line(places: ProtectedPlaces) -> None:
+    """Such a command is found in a list of words, behind `bash -c` and in any argument that holds a script."""
     assert found(["adjourn", "approve", "k"], places) == "adjourn approve"
     assert found(["bash", "-c", "adjourn approve k"], places, "cmd") == "adjourn approve"
     assert found("adjourn approve k", places, "script") == "adjourn approve"
@@ -182,6 +184,7 @@ def test_a_command_of_words_is_recognised_like_a_line(places: ProtectedPlaces) -
 
 
 def test_every_command_of_the_tables_is_recognised(places: ProtectedPlaces) -> None:
+    """Each command of the tables is found in a command line."""
     for table in (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT):
         for name, given in table.items():
             for one in given:
@@ -189,6 +192,7 @@ def test_every_command_of_the_tables_is_recognised(places: ProtectedPlaces) -> N
 
 
 def test_a_refusal_says_for_whom_the_command_speaks() -> None:
+    """The message of a refusal names the command or the place, and why it is protected."""
     assert reason_for("adjourn approve")[0] == "may not run `adjourn approve`: it speaks for a person"
     assert reason_for("adjourn hook")[0] == "may not run `adjourn hook`: it speaks for its client"
     assert reason_for(".aex/adjourn.db")[0].startswith("may not touch .aex/adjourn.db: it is protected")

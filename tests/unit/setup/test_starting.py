@@ -43,6 +43,7 @@ def test_this_adjourn_is_recognized(root: str, start: list[str]) -> None:
 
 
 def test_a_link_to_this_adjourn_is_recognized(root: str, tmp_path: Path) -> None:
+    """A command that is a link to this adjourn counts as this adjourn."""
     (tmp_path / "adjourn").symlink_to(OURS[0])
     assert servers.is_behind(entry(f"{tmp_path}/adjourn", "proxy", "--", "npx"), root)
 

@@ -163,6 +163,7 @@ def test_a_run_counts_under_its_number_and_in_its_workspace_alone(root: Path) ->
 
 
 def test_nothing_is_set_up_with_keys_in_the_workspace(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setting up and undoing are refused while the keys are inside the workspace, and change nothing."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(root / "config"))
     with pytest.raises(RefusedError, match="keys are inside"):
         _set_up(root)

@@ -73,6 +73,7 @@ def test_options_of_a_proxy_are_named(root: Path, option: str) -> None:
 
 @pytest.mark.parametrize("option", ["--allow-no-policy", "--policy lax.aex", "--store other.db", "--task t"])
 def test_options_of_a_hook_are_named(root: Path, option: str) -> None:
+    """Each option of a hook that weakens the policy is a finding that names the file and the option."""
     hook(root, f"adjourn hook {option}")
     (message,) = found(root, "client-weakened")
     assert message.startswith(f".claude/settings.json: {option.partition(' ')[0]} ")

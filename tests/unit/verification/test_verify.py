@@ -73,6 +73,7 @@ def chain(*facts: kinds.Data | dict[str, Any], task: str = "t", shift: int = 0) 
 
 
 def test_a_good_history_is_valid_and_counted() -> None:
+    """An unchanged store is valid, and the report counts its events, checkpoints and documents."""
     store, entries = history()
     report = verify_store(store)
     assert report.valid
@@ -88,6 +89,7 @@ def test_a_good_history_is_valid_and_counted() -> None:
 )
 @given(st.data())
 def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
+    """A changed byte in any event is a hash mismatch at that event, also in a quick verification."""
     _, entries = history()
     seq = data.draw(st.integers(0, len(entries) - 1))
     at = data.draw(st.integers(0, len(entries[seq].data) - 1))
@@ -105,6 +107,7 @@ def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
 )
 @given(st.data())
 def test_every_dropped_or_swapped_event_is_found(data: st.DataObject) -> None:
+    """An event that is missing or out of order is a parent mismatch at the first position that differs."""
     _, entries = history()
     seq = data.draw(st.integers(0, len(entries) - 2))
     assert found(filled(entries[:seq] + entries[seq + 1 :]))[0] == ("parent-mismatch", seq)
@@ -113,6 +116,7 @@ def test_every_dropped_or_swapped_event_is_found(data: st.DataObject) -> None:
 
 
 def test_what_is_chained_but_makes_no_sense_is_found() -> None:
+    """An event whose hash fits but whose data, task, position or form does not is an error."""
     opened = kinds.TaskOpened(goal="g")
     bad = {"event": "tool.allowed", "data": {"tool": 5}}
     assert found(filled(chain(opened, bad, opened))) == [("data-misfit", 1)]
@@ -124,6 +128,7 @@ def test_what_is_chained_but_makes_no_sense_is_found() -> None:
 
 
 def test_a_newer_format_is_chain_checked_and_said_so() -> None:
+    """An event of a newer format version is valid if its chain is, and the report names it."""
     (first,) = chain(kinds.TaskOpened(goal="g"))
     data = first.data.replace(b'"v":1', b'"v":2')
     report = verify_store(filled([Entry(digest(data), data)]))
@@ -132,6 +137,7 @@ def test_a_newer_format_is_chain_checked_and_said_so() -> None:
 
 
 def test_an_unknown_kind_is_kept_and_is_no_finding() -> None:
+    """An event of an unknown kind is valid."""
     entries = chain(kinds.TaskOpened(goal="g"), {"event": "from.the.future", "data": {"x": "y"}})
     report = verify_store(filled(entries))
     assert report.valid
@@ -139,6 +145,7 @@ def test_an_unknown_kind_is_kept_and_is_no_finding() -> None:
 
 
 def test_a_forged_checkpoint_is_found_even_when_the_root_is_right() -> None:
+    """A checkpoint that was renamed after it was signed is a signature mismatch."""
     store, entries = history()
     made = next(i for i, entry in enumerate(entries) if b"checkpoint.created" in entry.data)
     data = entries[made].data.replace(b'"name":"one"', b'"name":"two"')
@@ -156,6 +163,7 @@ def test_a_forged_checkpoint_is_found_even_when_the_root_is_right() -> None:
 def test_a_strangers_checkpoint_is_a_warning_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Checkpoints of a signer who is not trusted here cause one warning, and verifying creates no key."""
     store, _ = history()
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "another"))
     report = verify_store(store)
@@ -165,11 +173,13 @@ def test_a_strangers_checkpoint_is_a_warning_said_once(
 
 
 def test_a_missing_contract_is_found() -> None:
+    """A task whose contract is not in the store is an error of the whole task."""
     store = filled(chain(kinds.TaskOpened(goal="g", contract="0" * 64)))
     assert found(store) == [("contract-missing", -1)]
 
 
 def test_the_expected_head_is_held_to() -> None:
+    """A task is valid only if its last event has the expected hash."""
     store, entries = history()
     assert verify_task(store, "t", expect_head=entries[-1].hash).valid
     behind = verify_task(store, "t", expect_head=entries[3].hash)
@@ -179,6 +189,7 @@ def test_the_expected_head_is_held_to() -> None:
 
 
 def test_progress_is_told_and_reaches_the_end() -> None:
+    """The progress callback gets the count after each chunk and at the end."""
     count = CHUNK + 10
     call = kinds.ToolAllowed(call="s.1", digest="0" * 64, effectful=False, tool="echo")
     store = filled(chain(kinds.TaskOpened(goal="g"), *[call] * (count - 1)))
@@ -188,12 +199,14 @@ def test_progress_is_told_and_reaches_the_end() -> None:
 
 
 def test_every_code_is_documented_and_used() -> None:
+    """The source of the package uses each code of the table of findings."""
     room = Path(__file__).parents[3] / "src/adjourn/verification"
     source = "".join(path.read_text() for path in room.glob("*.py"))
     assert all(source.count(f'"{code}"') >= (1 if code.endswith("mismatch") else 2) for code in CODES)
 
 
 def test_keys_made_by_reading_are_none() -> None:
+    """Looking for trusted keys and checkpoints in an empty place creates none."""
     assert keys.trusted() == {}
     with pytest.raises(NotFoundError):
         checkpoint.find(MemoryStore(), "x")

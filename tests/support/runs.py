@@ -14,7 +14,7 @@ from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
-from adjourn.runs import start
+from adjourn.runs import resume_run, start_run
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.runner import Options, Outcome
 from adjourn.runs.tools import Arguments, Tool
@@ -85,11 +85,11 @@ class Bench:
     def run(self, *lines: str, inputs: dict[str, Any] | None = None, **more: Any) -> Outcome:
         """A new run of a contract with these lines."""
         self.events.clear()
-        return start.start(self.options(**more), self.contract(*lines), inputs or {}).go()
+        return start_run(self.options(**more), self.contract(*lines), inputs or {}).go()
 
     def resume(self, file: str = "", **more: Any) -> Outcome:
         self.events.clear()
-        return start.resume(self.options(**more), file).go()
+        return resume_run(self.options(**more), file).go()
 
     def output(self, *lines: str, inputs: dict[str, Any] | None = None) -> Any:
         """The value of the `return` of a run that has to succeed."""

@@ -33,8 +33,7 @@ from adjourn.aex import model as shape
 from adjourn.errors import InvalidError, UsageError
 from adjourn.models import Model
 from adjourn.policy import BrokenContractError
-from adjourn.runs import AskPerson, BlockedError, Emit, Options, Outcome, Stop, Tool
-from adjourn.runs import start as begin
+from adjourn.runs import AskPerson, BlockedError, Emit, Options, Outcome, Stop, Tool, resume_run, start_run
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -295,7 +294,7 @@ class _Runs:
             now = self._resume(task)
         else:
             self._check()
-            run = begin.start(self._settings(task), self._path, state.get("inputs", {}))
+            run = start_run(self._settings(task), self._path, state.get("inputs", {}))
             now = self._advance(run.task, run.walk())
         return {"inputs": {}, "task": "", "resume": False, **now}
 
@@ -317,7 +316,7 @@ class _Runs:
         self._check()
         if task in self._walks:
             self._walks.pop(task).steps.close()
-        run = begin.resume(self._settings(task), self._path)
+        run = resume_run(self._settings(task), self._path)
         return self._advance(run.task, run.walk())
 
     def _advance(self, task: str, steps: Generator[str, None, Outcome]) -> GraphState:

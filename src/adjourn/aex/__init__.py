@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from adjourn.aex.files import decoded, load
     from adjourn.aex.format import formatted
     from adjourn.aex.ir import Permissions, compiled
+    from adjourn.aex.json_policy import read_json_policy
     from adjourn.aex.layers import discover, effective, from_text, layer, merge, not_granted, read_layer
     from adjourn.aex.match import glob_path, glob_text, split_scope, tool_name_ok
     from adjourn.aex.parser import parse
@@ -111,6 +112,7 @@ __all__ = [
     "not_granted",
     "parse",
     "parse_condition",
+    "read_json_policy",
     "read_layer",
     "refused_of",
     "render",
@@ -152,6 +154,7 @@ if not TYPE_CHECKING:
             "files": ("decoded", "load"),
             "format": ("formatted",),
             "ir": ("Permissions", "compiled"),
+            "json_policy": ("read_json_policy",),
             "layers": ("discover", "effective", "from_text", "layer", "merge", "not_granted", "read_layer"),
             "match": ("glob_path", "glob_text", "split_scope", "tool_name_ok"),
             "parser": ("parse",),

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.aex.ast import Duration, Percent, Where, WhereTest
 from adjourn.aex.diagnostics import quoted
-from adjourn.aex.expr import Constant, ListOf, Text, Value, parse, scan
+from adjourn.aex.expr import Constant, ListOf, Text, Value, parse_value, scan
 from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
 
 Report = Callable[[str, str, Word, str], None]
@@ -162,7 +162,7 @@ def argument_ok(path: str) -> bool:
 
 def _values(operator: str, literal: Word, report: Report) -> list[Value]:
     """What an operator compares with; empty, and a report, when that does not fit."""
-    value = parse(literal)
+    value = parse_value(literal)
     if operator == "in":
         if not isinstance(value, ListOf) or not value.items:
             what = "is an empty list" if isinstance(value, ListOf) else "is not a list"

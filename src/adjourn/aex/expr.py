@@ -158,7 +158,7 @@ def split(marks: Delimiters, text: str, start: int, end: int, separators: str) -
     yield begin, end
 
 
-def parse(word: Word) -> Value:
+def parse_value(word: Word) -> Value:
     """The value of a whole piece of source."""
     return _ValueReader(word).value(0, len(word.text), 0)
 

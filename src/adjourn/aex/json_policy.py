@@ -84,17 +84,11 @@ class _Layer(msgspec.Struct, frozen=True, kw_only=True):
             yield pattern, self.place(key, number)
 
 
-def read_json_policy(path: str, root: str, source: str = "") -> tuple[Policy, list[Finding]]:
+def read_json_policy(path: str, root: str, source: str = "") -> JsonPolicyReading:
     """The permissions of a JSON policy and its bases, and every finding. With an error among them: permit nothing.
 
     `root` is the workspace. Rules and findings name the file as `source`, or as its path.
     """
-    reading = read(path, root, source)
-    return reading.policy, reading.findings
-
-
-def read(path: str, root: str, source: str = "") -> JsonPolicyReading:
-    """As `read_json_policy`, with the text to keep on record."""
     chain = _Chain(os.path.abspath(root))
     chain.follow(path, source or path)
     layers, findings = chain.layers, chain.findings

@@ -10,6 +10,7 @@ import os.path
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from adjourn import aex
 from adjourn.aex.ast import CheckpointRule, ConfirmStep, Document, LimitRule, OnceRule, Permission, Where
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import finding, quoted
@@ -161,9 +162,8 @@ def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy 
     if path is None:
         return None, []
     if wanted == "policy" and path.endswith(".json"):
-        from adjourn.aex.json_policy import read_json_policy  # noqa: PLC0415  # few policies are JSON
-
-        return read_json_policy(path, os.path.curdir, source or path)
+        reading = aex.read_json_policy(path, os.path.curdir, source or path)
+        return reading.policy, reading.findings
     text, unreadable = load(path, source=source)
     if text is None:
         return Policy(), unreadable

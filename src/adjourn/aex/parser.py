@@ -22,8 +22,7 @@ from adjourn.aex.ast import (
     Statement,
 )
 from adjourn.aex.diagnostics import finding, quoted
-from adjourn.aex.expr import arguments
-from adjourn.aex.expr import parse as parse_value
+from adjourn.aex.expr import arguments, parse_value
 from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, build

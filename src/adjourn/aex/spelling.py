@@ -27,7 +27,7 @@ from adjourn.aex.ast import (
     ReturnStep,
     Where,
 )
-from adjourn.aex.expr import MAX_DEPTH, ObjectEntry, Text, arguments, parse, scan
+from adjourn.aex.expr import MAX_DEPTH, ObjectEntry, Text, arguments, parse_value, scan
 from adjourn.aex.meaning import by_name, meaning
 from adjourn.aex.text import BLANK, Word
 
@@ -131,7 +131,7 @@ def _return(step: ReturnStep, indent: str) -> list[str]:
     depths = _depths(step.expression.text, lines)
     bare = [line.strip(BLANK) for line in lines]
     laid = [indent + INDENT * depth + line if line else "" for depth, line in zip(depths, bare, strict=True)]
-    if meaning(parse(Word("\n".join(laid), 1, 1))) != meaning(step.value):
+    if meaning(parse_value(Word("\n".join(laid), 1, 1))) != meaning(step.value):
         laid[1:] = lines[1:]
     return [f"{indent}return {bare[0]}", *laid[1:]]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from adjourn import aex
+from adjourn import __version__, aex
 from adjourn.cli.shared.commands import LazyGroup
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.output import complain, safe
@@ -35,8 +35,6 @@ def group(ctx: click.Context, *, version: bool) -> None:
     Exit codes: 0 done, 1 the thing asked about is not so, 2 wrong usage, 3 refused by a policy or a holder.
     """
     if version:
-        from adjourn import __version__  # noqa: PLC0415  # rarely this way: `run` answers it
-
         click.echo(f"{ctx.info_name} {__version__}")
     elif ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adjourn.host.files import open_plain, relative_inside
     from adjourn.host.git import GitCommand, distrusting, trusting
     from adjourn.host.http import UnansweredError, address, exchange
-    from adjourn.host.keys import KEY_BYTES, secret
+    from adjourn.host.keys import KEY_BYTES, reading_secret, secret
     from adjourn.host.process import Process, group_of, lives
     from adjourn.host.python import leave_working_folder
     from adjourn.host.workspace import (
@@ -62,6 +62,7 @@ __all__ = [
     "read_file",
     "read_inside",
     "read_lines",
+    "reading_secret",
     "relative_inside",
     "remove_file",
     "resolve_inside",
@@ -82,7 +83,7 @@ if not TYPE_CHECKING:
             "files": ("open_plain", "relative_inside"),
             "git": ("GitCommand", "distrusting", "trusting"),
             "http": ("UnansweredError", "address", "exchange"),
-            "keys": ("KEY_BYTES", "secret"),
+            "keys": ("KEY_BYTES", "reading_secret", "secret"),
             "process": ("Process", "group_of", "lives"),
             "python": ("leave_working_folder",),
             "workspace": (

@@ -6,6 +6,7 @@ Owns: these two paths. Must never: create them, or import anything heavy; a hook
 from __future__ import annotations
 
 import os
+import pwd
 
 
 def config() -> str:
@@ -16,8 +17,6 @@ def config() -> str:
 
 def account() -> str:
     """The same folder of the account, whatever the environment says: there are the settings that no agent may make."""
-    import pwd  # noqa: PLC0415  # hooks that only ask for the socket need no account
-
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:  # an account without an entry

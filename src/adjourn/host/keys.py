@@ -40,6 +40,11 @@ def secret() -> bytes:
     return _read_or_make("secret")
 
 
+def reading_secret() -> bytes:
+    """The secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
+    return secret() if os.path.exists(os.path.join(folder(), "secret")) else os.urandom(KEY_BYTES)
+
+
 def private_key() -> bytes:
     """The user's signing key, made on first use."""
     return _read_or_make("default.key")

@@ -10,14 +10,14 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric import ed25519
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -46,11 +46,16 @@ class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidError(f"cannot be canonical JSON: {error}") from error
 
 
-@lru_cache(maxsize=4)  # making one takes as long as signing with it
-def _key(private: bytes) -> Ed25519PrivateKey:
+def _ed25519() -> Any:
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # 30 ms
 
-    return ed25519.Ed25519PrivateKey.from_private_bytes(private)
+    return ed25519
+
+
+@lru_cache(maxsize=4)  # making one takes as long as signing with it
+def _key(private: bytes) -> ed25519.Ed25519PrivateKey:
+    key: ed25519.Ed25519PrivateKey = _ed25519().Ed25519PrivateKey.from_private_bytes(private)
+    return key
 
 
 @lru_cache(maxsize=4)
@@ -89,11 +94,10 @@ def sign_bytes(private: bytes, message: bytes) -> str:
 
 def holds(public: bytes, signature: str, message: bytes) -> bool:
     """Whether `signature` is that of `public` over `message`."""
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # as above
 
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), message)
+        _ed25519().Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), message)
     except (InvalidSignature, InvalidError, ValueError):
         return False
     return True

@@ -10,6 +10,7 @@ import os
 
 import msgspec
 
+from adjourn import aex
 from adjourn.aex import Policy, discover, from_text, load, merge, not_granted, read_layer
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
@@ -116,9 +117,7 @@ def _read(root: str, path: str, wanted: str) -> _Part:
     source = path if source.startswith("..") else source
     full_path = os.path.join(root, path)
     if wanted == "policy" and path.endswith(".json"):
-        from adjourn.aex import json_policy  # noqa: PLC0415  # few policies are JSON
-
-        reading = json_policy.read(full_path, root, source)
+        reading = aex.read_json_policy(full_path, root, source)
         return _Part(
             policy=reading.policy,
             text=reading.text,

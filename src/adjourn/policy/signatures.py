@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adjourn.aex import BLANK, PublishedSeal, Seal
-from adjourn.aex import seal as seals
+from adjourn.aex import BLANK, PublishedSeal, Seal, seal
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import keys, read_file, write_file
@@ -40,29 +39,29 @@ def place(path: str) -> str:
     return path + SUFFIX
 
 
-def seal(path: str, text: bytes, *, signer: str, signed_at: str, secret: bytes | None = None) -> Seal:
+def sign(path: str, text: bytes, *, signer: str, signed_at: str, secret: bytes | None = None) -> Seal:
     """A seal over the text of the file `path`: with the shared secret if there is one, else with the user's key."""
     file = os.path.basename(path)
     if secret is not None:
-        return seals.sign_shared(text, secret, file=file, signer=signer, signed_at=signed_at)
-    return seals.sign(text, keys.private_key(), file=file, signer=signer, signed_at=signed_at)
+        return seal.sign_shared(text, secret, file=file, signer=signer, signed_at=signed_at)
+    return seal.sign(text, keys.private_key(), file=file, signer=signer, signed_at=signed_at)
 
 
 def write(made: Seal, path: str) -> None:
     """Write a signature file, whole or not at all."""
-    write_file(os.path.dirname(path) or ".", os.path.basename(path), seals.written(made))
+    write_file(os.path.dirname(path) or ".", os.path.basename(path), seal.written(made))
 
 
 def verify(
     text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = ""
 ) -> VerifiedSignature:
     """What the signature says, if it holds, and is by `signer` where one is named. Raises `InvalidError`, `UsageError`."""
-    found = seals.read(signature)
+    found = seal.read(signature)
     names: list[str] = []
     if isinstance(found, PublishedSeal) or found.shared:
         if secret is None:
             raise UsageError("it was signed with a shared secret", "give the secret: --key-file FILE")
-        seals.check_shared(text, found, secret)
+        seal.check_shared(text, found, secret)
         known = [found.signer]
     else:
         if secret is not None:
@@ -76,7 +75,7 @@ def verify(
                 f"it was signed by {found.key}, which you do not trust",
                 "get the public key from its owner: adjourn keys trust NAME KEY",
             )
-        seals.check(text, found, trusted[names[0]])
+        seal.check(text, found, trusted[names[0]])
         known = [*names, found.signer] if "default" in names else names
     if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in known):
         raise IntegrityError(
@@ -93,16 +92,16 @@ def required(root: str, path: str, text: bytes, signers: Sequence[str], source: 
     """
     signature: bytes | None = None
     try:
-        signature = read_file(place(os.path.join(root, path)), seals.MAX_SEAL_BYTES, root)
+        signature = read_file(place(os.path.join(root, path)), seal.MAX_SEAL_BYTES, root)
     except NotFoundError:
         pass
     except InvalidError as error:
-        return seals.unreadable(error, source)
+        return seal.unreadable(error, source)
     try:
         keys.check_outside(root)
-        return seals.check_sealed(text, signature, signers, keys.trusted(), source=source)
+        return seal.check_sealed(text, signature, signers, keys.trusted(), source=source)
     except AdjournError as error:  # a key that cannot be read proves nothing
-        return seals.unreadable(error, source)
+        return seal.unreadable(error, source)
 
 
 def read_secret(path: str) -> bytes:

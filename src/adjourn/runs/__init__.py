@@ -1,7 +1,16 @@
 """Running a task's steps, so that a run which is cut off anywhere goes on from the step it had reached.
 
-`begin` starts or resumes a run, `steps` interprets it, `journal` binds it to its task's history. What a step needs has a
-room of its own: `values` (expressions, conditions), `permission`, `tools`, `patches`, `programs`, `remote`, `making`.
+    start         starts or resumes a run
+    runner        what a run is given, and its course
+    interpreter   the steps: branches, loops, checks
+    step_calls    the calls of a step: permission, questions, answers
+    journal       a run bound to its task's history
+    expressions   values and conditions
+    tools         the built-in tools; `patches`, `subprocesses` are what they need
+    registry      the tools of a remote registry
+    make_step     `make`: what a model is asked for
+
+Must never: run a step that the policy does not permit, or one that is done already.
 """
 
 from adjourn.front_door import lazily
@@ -12,6 +21,7 @@ if TYPE_CHECKING:
     from adjourn.runs.cancellation import Stop
     from adjourn.runs.journal import name_of
     from adjourn.runs.runner import Options, Outcome, Run
+    from adjourn.runs.start import resume_run, start_run
     from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
     from adjourn.runs.tools import Tool
 
@@ -25,6 +35,8 @@ __all__ = [
     "Stop",
     "Tool",
     "name_of",
+    "resume_run",
+    "start_run",
 ]
 
 if not TYPE_CHECKING:
@@ -34,6 +46,7 @@ if not TYPE_CHECKING:
             "cancellation": ("Stop",),
             "journal": ("name_of",),
             "runner": ("Options", "Outcome", "Run"),
+            "start": ("resume_run", "start_run"),
             "step_calls": ("AskPerson", "BlockedError", "Emit"),
             "tools": ("Tool",),
         },

@@ -42,7 +42,6 @@ _SITTING_DOWN = threading.Lock()
 
 
 def _log(note: str) -> None:
-
     logging.getLogger("adjourn").warning("%s", note)
 
 

@@ -37,7 +37,7 @@ class InputsError(AdjournError):
         self.texts = texts
 
 
-def start(options: Options, file: str, inputs: dict[str, Any]) -> Run:
+def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     """A new run of the contract in `file`. Nothing is written before everything it needs is there and well-formed.
 
     Raises `BrokenContractError`, `InputsError`, `ModelError`, `RegistryError`, `StoreError`.
@@ -74,7 +74,7 @@ def start(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     return run
 
 
-def resume(options: Options, file: str = "") -> Run:
+def resume_run(options: Options, file: str = "") -> Run:
     """The run of task `options.task`, else the newest unfinished one (of the contract in `file`), ready to go on.
 
     Raises `NotFoundError` where there is none, `InvalidError` when the file is not what the run was started with, and

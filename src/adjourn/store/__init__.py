@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
     from adjourn.store.memory import MemoryStore
     from adjourn.store.postgres import PostgresStore
+    from adjourn.store.postgres_link import describe, is_prepared
     from adjourn.store.sqlite import SqliteStore
-    from adjourn.store.url import open_store
+    from adjourn.store.url import exists, file_of, open_store, shown
 
 __all__ = [
     "EMPTY",
@@ -25,7 +26,12 @@ __all__ = [
     "PostgresStore",
     "SqliteStore",
     "Store",
+    "describe",
+    "exists",
+    "file_of",
+    "is_prepared",
     "open_store",
+    "shown",
 ]
 
 if not TYPE_CHECKING:
@@ -35,7 +41,8 @@ if not TYPE_CHECKING:
             "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
             "memory": ("MemoryStore",),
             "postgres": ("PostgresStore",),
+            "postgres_link": ("describe", "is_prepared"),
             "sqlite": ("SqliteStore",),
-            "url": ("open_store",),
+            "url": ("exists", "file_of", "open_store", "shown"),
         },
     )

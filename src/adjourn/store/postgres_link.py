@@ -168,6 +168,12 @@ def connect(url: str) -> Connection:
     return connection  # type: ignore[no-any-return]  # psycopg's, but for its waits
 
 
+def is_prepared(url: str) -> bool:
+    """Whether the database has the tables of a store. Raises `StoreError`."""
+    with connect(url) as connection:
+        return bool(connection.execute(_HAS_SCHEMA).fetchone())
+
+
 def _connect_seconds(fields: dict[str, Any]) -> float:
     hosts = str(fields.get("host") or fields.get("hostaddr") or "").count(",") + 1
     try:

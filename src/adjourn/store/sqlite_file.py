@@ -145,9 +145,8 @@ def open_writer(path: str) -> sqlite3.Connection | None:
 
 def open_reader(path: str) -> sqlite3.Connection:
     """A connection for reading a store that cannot be written (a read-only mount, somebody else's file)."""
-    from urllib.parse import quote  # noqa: PLC0415  # only this rare path needs it
-
-    uri = f"file:{quote(path)}?mode=ro"
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # https://sqlite.org/uri.html
+    uri = f"file:{escaped}?mode=ro"
     try:
         try:
             connection = _connect_for_reading(uri, path)

@@ -220,7 +220,9 @@ def produced(tmp_path: Path) -> set[str]:
         codes |= {found.code for found in effective(paths[0], paths[1])[1]}
     for name, text in (("list", "[]"), ("self", '{"extends": "self.json"}'), ("empty", "{}")):
         (tmp_path / f"{name}.json").write_text(text)
-        codes |= {found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path))[1]}
+        codes |= {
+            found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path)).findings
+        }
     unsigned = check_sealed(b"", None, ["alice"], {})
     return codes | ({unsigned.code} if unsigned else set())
 

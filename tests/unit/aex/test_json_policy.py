@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, Rule, json_policy
-from adjourn.aex.json_policy import MAX_POLICIES, read, read_json_policy
+from adjourn.aex.json_policy import MAX_POLICIES, read_json_policy
 from adjourn.aex.templates import SAMPLE_JSON_POLICY
+from adjourn.findings import Finding
 
 SCHEMA = Path(__file__).parents[3] / "spec" / "json-policy.schema.json"
 
@@ -32,16 +33,21 @@ def write(path: Path, policy: Any) -> Path:
     return path
 
 
+def _read(path: str, root: str, source: str = "") -> tuple[Policy, list[Finding]]:
+    reading = read_json_policy(path, root, source)
+    return reading.policy, reading.findings
+
+
 def policy_of(root: Path, policy: Any) -> Policy:
     """The permissions of a policy in which nothing is wrong."""
-    found, findings = read_json_policy(str(write(root / "p.json", policy)), str(root), "p.json")
+    found, findings = _read(str(write(root / "p.json", policy)), str(root), "p.json")
     assert [finding.message for finding in findings if finding.severity == "error"] == []
     return found
 
 
 def errors(root: Path, policy: Any) -> list[tuple[str, str, str]]:
     """Code, source and message of each error. With one, nothing is permitted."""
-    found, findings = read_json_policy(str(write(root / "p.json", policy)), str(root), "p.json")
+    found, findings = _read(str(write(root / "p.json", policy)), str(root), "p.json")
     bad = [finding for finding in findings if finding.severity == "error"]
     assert bad
     assert found == Policy()
@@ -72,7 +78,7 @@ def test_the_sample_says_what_it_permits(root: Path) -> None:
 @pytest.mark.parametrize("policy", [{}, {"allow": []}, {"deny": ["x"], "budget": {"calls": 5}}])
 def test_an_empty_allow_permits_nothing(root: Path, policy: dict[str, Any]) -> None:
     """Missing or empty: no tool is allowed, and a warning says so."""
-    found, findings = read_json_policy(str(write(root / "p.json", policy)), str(root))
+    found, findings = _read(str(write(root / "p.json", policy)), str(root))
     assert [(finding.code, finding.severity) for finding in findings] == [("AEX162", "warning")]
     assert found.judge("file.read").effect == "closed"
 
@@ -141,14 +147,14 @@ def test_what_is_no_policy_is_refused(root: Path, text: str, message: str) -> No
 
 def test_malformed_json_has_a_place(root: Path) -> None:
     """Line and column of the byte that cannot be."""
-    _, (finding,) = read_json_policy(str(write(root / "p.json", '{\n "deny": ["ä",]\n}')), str(root))
+    _, (finding,) = _read(str(write(root / "p.json", '{\n "deny": ["ä",]\n}')), str(root))
     assert (finding.span.line, finding.span.column) == (2, 15)
 
 
 def test_a_pattern_that_names_nothing_is_an_error(root: Path) -> None:
     """In each list, with its place: a deny that never matches protects nobody."""
     policy = '{"allow": ["*"],\n "deny": [\n  "ok",\n  "net work"], "require_confirmation": ["*.x"]}'
-    _, findings = read_json_policy(str(write(root / "p.json", policy)), str(root))
+    _, findings = _read(str(write(root / "p.json", policy)), str(root))
     spans = [(finding.span.line, finding.span.column, finding.span.length) for finding in findings]
     assert ([finding.code for finding in findings], spans) == (["AEX041", "AEX041"], [(4, 3, 10), (4, 41, 5)])
     errors(root, policy)
@@ -157,7 +163,7 @@ def test_a_pattern_that_names_nothing_is_an_error(root: Path) -> None:
 def test_a_budget_that_is_not_counted_is_a_warning(root: Path) -> None:
     """A budget of anything but calls is a warning, because only calls are counted."""
     path = write(root / "p.json", {"allow": ["*"], "budget": {"dollars": 5}})
-    policy, findings = read_json_policy(str(path), str(root))
+    policy, findings = _read(str(path), str(root))
     assert (policy.budget, [finding.code for finding in findings]) == (None, ["AEX046"])
 
 
@@ -204,9 +210,9 @@ def test_bases_are_relative_to_the_file_that_names_them(root: Path, monkeypatch:
 def test_the_text_for_the_record_says_all_of_it(root: Path) -> None:
     """One file: its very text. Several: one text with the bases inside, which means the same."""
     path = write(root / "p.json", ' {"allow": ["a"]}\n')
-    assert read(str(path), str(root)).text == ' {"allow": ["a"]}\n'
+    assert read_json_policy(str(path), str(root)).text == ' {"allow": ["a"]}\n'
     write(root / "base.json", {"extends": {"deny": ["x"]}, "allow": ["b"], "budget": {"calls": 3}})
-    whole = read(str(write(path, {"extends": "base.json", "allow": ["a"]})), str(root)).text
+    whole = read_json_policy(str(write(path, {"extends": "base.json", "allow": ["a"]})), str(root)).text
     apart = policy_of(root, {"extends": "base.json", "allow": ["a"]})
     (root / "base.json").unlink()
     together = policy_of(root, whole)
@@ -231,7 +237,7 @@ def test_a_cycle_through_a_link_is_an_error(root: Path, tmp_path: Path) -> None:
     assert errors(root, {"extends": "link.json"})[0][0] == "AEX161"
     (tmp_path / "link.json").symlink_to("own.json")
     own = write(tmp_path / "own.json", {"extends": "link.json", "allow": ["*"]})
-    _, findings = read_json_policy(str(own), str(root), "own.json")
+    _, findings = _read(str(own), str(root), "own.json")
     assert [found.code for found in findings] == ["AEX161"]
 
 
@@ -268,11 +274,11 @@ def test_an_absolute_base_is_the_persons_own_choice(root: Path, tmp_path: Path) 
     outside = write(tmp_path / "outside" / "base.json", {"extends": "more.json", "allow": ["a"]})
     write(tmp_path / "outside" / "more.json", {"allow": ["b"]})
     own = str(write(tmp_path / "own.json", {"extends": str(outside)}))
-    policy, findings = read_json_policy(own, str(root), own)
+    policy, findings = _read(own, str(root), own)
     assert (patterns(policy.allow), findings) == (["b", "a"], [])
     write(tmp_path / "above.json", {"allow": ["c"]})
     write(outside, {"extends": "../above.json"})
-    _, (found,) = read_json_policy(own, str(root), own)
+    _, (found,) = _read(own, str(root), own)
     assert (found.code, found.source) == ("AEX161", str(outside))
 
 
@@ -350,7 +356,7 @@ JSON = st.recursive(
 def test_schema_and_reader_agree(root: Path, value: Any) -> None:
     """What the schema refuses is refused, and what it takes is read, but for what only reading can tell."""
     path = write(root / "p.json", json.dumps(value))
-    _, findings = read_json_policy(str(path), str(root))
+    _, findings = _read(str(path), str(root))
     shape = any(finding.code == "AEX160" for finding in findings)
     valid = jsonschema.Draft202012Validator(json_policy.schema()).is_valid(value)
     assert valid != shape
@@ -362,7 +368,7 @@ def test_any_text_is_a_policy_or_has_findings(root: Path, text: str) -> None:
     """Reading any text gives a policy or findings and never crashes."""
     path = root / "p.json"
     path.write_text(text, "utf-8", errors="replace")
-    policy, findings = read_json_policy(str(path), str(root))
+    policy, findings = _read(str(path), str(root))
     assert policy.allow or findings
 
 

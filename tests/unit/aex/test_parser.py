@@ -14,7 +14,17 @@ import adjourn.aex
 from adjourn.aex import expr
 from adjourn.aex.ast import DoStep, ReturnStep
 from adjourn.aex.check import examine
-from adjourn.aex.expr import Constant, ListOf, Name, ObjectOf, Text, Value, arguments, brace_balance, parse
+from adjourn.aex.expr import (
+    Constant,
+    ListOf,
+    Name,
+    ObjectOf,
+    Text,
+    Value,
+    arguments,
+    brace_balance,
+    parse_value,
+)
 from adjourn.aex.shape import model
 from adjourn.aex.templates import POLICY, safe_name, sample_task
 from adjourn.aex.text import Word, number
@@ -154,7 +164,7 @@ def test_the_last_of_repeated_declarations_counts() -> None:
 )  # fmt: skip
 def test_values_are_expressions(text: str, value: Any) -> None:
     """Literals, lists, objects and dotted paths are values, nested and on one line."""
-    assert plain(parse(Word(text, 1, 1))) == value
+    assert plain(parse_value(Word(text, 1, 1))) == value
 
 
 def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
@@ -172,7 +182,7 @@ def test_quotes_and_brackets_protect_commas_of_arguments() -> None:
 
 def test_a_quoted_text_is_told_from_a_bare_name() -> None:
     """Quotes make a literal, also of a text that is a name."""
-    quoted, bare = parse(Word('"a"', 1, 1)), parse(Word("a", 1, 1))
+    quoted, bare = parse_value(Word('"a"', 1, 1)), parse_value(Word("a", 1, 1))
     assert isinstance(quoted, Text)
     assert quoted.quoted
     assert isinstance(bare, Name)

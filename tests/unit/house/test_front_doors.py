@@ -29,14 +29,13 @@ FACADE: Final = "adjourn"
 """The public API: it names the modules that define its names, and has a test of its own."""
 
 PUBLIC_MODULES: Final = {
-    "aex": {"conditions", "json_policy", "seal", "templates"},
+    "aex": {"conditions", "seal", "templates"},
     "checkpoints": {
         "anchors", "attachments", "checkpoint", "folder", "folder_verification", "folder_writing",
         "git_snapshot", "page_archive", "page_files", "reflect", "save",
     },
     "clients": {"person"},
     "code.server": {"skill_files"},
-    "code.sessions": {"checkpoint_file"},
     "hooks": {"standby"},
     "host": {"folders", "ids", "keys", "process", "python"},
     "knowledge.records": {"agent_notes"},
@@ -44,7 +43,6 @@ PUBLIC_MODULES: Final = {
     "mcp": {"frames", "server_lines"},
     "models": {"client_model", "draft"},
     "policy": {"signatures"},
-    "runs": {"start"},
     "setup": {"undo"},
     "tasks": {"idempotency"},
 }  # fmt: skip
@@ -52,18 +50,8 @@ PUBLIC_MODULES: Final = {
 
 _SAME = "the module has the name of its function; a front door would give one or the other"
 _CLASH = "another module of the package defines the name, too"
-_EXTRA = "loaded by its command alone: it needs an extra, and has no front door"
 _START = "on the path of every start, where a front door costs more than the module"
 EXCEPTIONS: Final = {
-    ("code.model.repository", "CodeRepository"): _EXTRA,
-    ("code.search.engines", "engines"): _EXTRA,
-    ("code.search.engines", "findings"): _EXTRA,
-    ("code.server.server", "CodeServer"): _EXTRA,
-    ("code.server.server", "run"): _EXTRA,
-    ("code.server.tools", "TOOLS"): _EXTRA,
-    ("code.sessions.journal", "last_step"): _EXTRA,
-    ("code.sessions.status", "status"): _EXTRA,
-    ("code.workflow.worktree", "Worktree"): _EXTRA,
     ("hooks.main", "run"): _START,
     ("hooks.options", "OPTIONS"): _START,
     ("hooks.options", "Option"): _START,
@@ -73,9 +61,6 @@ EXCEPTIONS: Final = {
     ("store.base", "Store"): _START,
     ("store.passwords", "check_argument"): _START,
     ("store.passwords", "is_postgres"): _START,
-    ("store.passwords", "without_user"): _START,
-    ("store.postgres_link", "connect"): "opens a connection outside of a store, to examine a server",
-    ("store.postgres_link", "describe"): "says what is wrong with a server, beside `connect`",
     ("tasks.task", "Task"): _START,
     ("text.terminal", "visible_lines"): _START,
 }

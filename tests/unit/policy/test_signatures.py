@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.aex import seal as aex_seal
+from adjourn.aex import seal
 from adjourn.errors import IntegrityError, InvalidError, UsageError
 from adjourn.host import keys
 from adjourn.log.signing import fingerprint, public_key
@@ -26,11 +26,11 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def by_bob(text: bytes = TEXT, signer: str = "bob") -> bytes:
-    return aex_seal.written(aex_seal.sign(text, BOB, file="look.aex", signer=signer, signed_at=TIME))
+    return seal.written(seal.sign(text, BOB, file="look.aex", signer=signer, signed_at=TIME))
 
 
 def own(signer: str = "ann", secret: bytes | None = None) -> bytes:
-    return aex_seal.written(signatures.seal("a/look.aex", TEXT, signer=signer, signed_at=TIME, secret=secret))
+    return seal.written(signatures.sign("a/look.aex", TEXT, signer=signer, signed_at=TIME, secret=secret))
 
 
 # --- verify

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.conditions import parse_condition
-from adjourn.aex.expr import parse
+from adjourn.aex.expr import parse_value
 from adjourn.aex.text import Word
 from adjourn.errors import InvalidError
 from adjourn.runs.expressions import Names, as_text, evaluate, files_of, holds, truthy
@@ -38,7 +38,7 @@ def names(**variables: Any) -> Names:
 )  # fmt: skip
 def test_values(text: str, value: Any) -> None:
     """What a piece of source comes to; whole numbers are integers, and a name that is none is a text."""
-    found = evaluate(parse(Word(text, 1, 1)), names())
+    found = evaluate(parse_value(Word(text, 1, 1)), names())
     assert found == value
     assert type(found) is type(value)
 

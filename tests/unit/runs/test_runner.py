@@ -14,7 +14,7 @@ from adjourn.log import kinds
 from adjourn.log.event import decode
 from adjourn.models.model import Completion, ModelError
 from adjourn.policy.contract import BrokenContractError
-from adjourn.runs import start
+from adjourn.runs import start_run
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.runner import Outcome
 from adjourn.runs.start import InputsError
@@ -187,7 +187,7 @@ def test_a_contract_with_an_error_is_not_run(bench: Bench) -> None:
         bench.run("return 1")
     bench.policy("allow *")
     with pytest.raises(UsageError):
-        start.start(bench.options(), ".aex/policy.aex", {})
+        start_run(bench.options(), ".aex/policy.aex", {})
 
 
 def test_a_line_between_two_levels_is_not_run(bench: Bench) -> None:
@@ -208,7 +208,7 @@ def test_a_make_without_a_model_is_refused_before_the_start(bench: Bench) -> Non
 def test_without_a_policy_the_contract_alone_counts(bench: Bench) -> None:
     """Without a policy the contract alone counts, and the output says so."""
     (bench.root / ".aex" / "policy.aex").unlink()
-    run = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1", use="note.add"), {})
+    run = start_run(bench.options(), bench.contract("do note.add(n=1)", "return 1", use="note.add"), {})
     assert "AEX135" in [finding.code for finding in run.plan.findings]
     assert run.go().status == "success"
 
@@ -220,7 +220,7 @@ def test_a_json_policy(bench: Bench) -> None:
         "do note.add(n=1)", "return 1", policy="p.json", task="run-1"
     )
     file = bench.contract("do note.list()", "return 1", use="note.list")
-    assert start.start(bench.options(policy="p.json", task=""), file, {}).go().status == "success"
+    assert start_run(bench.options(policy="p.json", task=""), file, {}).go().status == "success"
 
 
 # --- permission
@@ -572,7 +572,7 @@ def test_the_newest_unfinished_run_is_resumed(bench: Bench) -> None:
     for number, name in enumerate(("a.aex", "b.aex"), 1):
         bench.clock.move(seconds=1)
         file = bench.contract("do note.add(n=1)", f"return {number}", name=name)
-        start.start(bench.options(task=name), file, {}).go()
+        start_run(bench.options(task=name), file, {}).go()
     bench.policy("allow *")
     assert bench.resume("a.aex", task="").output == 1
     with pytest.raises(NotFoundError, match=r"no unfinished run of a\.aex"):
@@ -601,7 +601,7 @@ def test_a_name_that_is_taken_is_refused(bench: Bench) -> None:
 def test_two_processes_never_run_one_task(bench: Bench) -> None:
     """A second process cannot run a task while the first one lives."""
     bench.policy("allow *", "budget calls=0")
-    first = start.start(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
+    first = start_run(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
     with bench.patch.context() as patch:
         patch.setattr("adjourn.runs.start.group_of", lambda _process, _root: "another")
         with pytest.raises(HeldError):
@@ -676,7 +676,7 @@ def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
         'policy work v1\ngoal "do it"\nallow note.add where n <= 2\n'
     )
     file = bench.contract("for one in [1, 2, 3]", "  do note.add(n=one)", "return 1", use="note.add")
-    assert "not with these arguments" in start.start(bench.options(), file, {}).go().reason
+    assert "not with these arguments" in start_run(bench.options(), file, {}).go().reason
     assert bench.done() == [1, 2]
 
 
@@ -708,9 +708,9 @@ def test_a_remote_tests_tool_still_runs_listed_commands_only(bench: Bench) -> No
     bench.tool("tests.run", lambda given: given)
     bench.policy("allow tests.run:npm test*")
     file = bench.contract("do tests.run(command=x)", "return 1", use="tests.run")
-    assert start.start(bench.options(), file, {}).go().status == "blocked"
+    assert start_run(bench.options(), file, {}).go().status == "blocked"
     file = bench.contract('do tests.run(cmd="npm test -q")', "return 1", use="tests.run")
-    assert start.start(bench.options(task=""), file, {}).go().status == "success"
+    assert start_run(bench.options(task=""), file, {}).go().status == "success"
 
 
 # --- every point of a kill

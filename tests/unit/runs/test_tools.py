@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
-from adjourn.runs import start, subprocesses, tools
+from adjourn.runs import start_run, subprocesses, tools
 from adjourn.runs.patches import touched
 from support.runs import Bench
 
@@ -148,7 +148,7 @@ def test_path_scopes_are_enforced(bench: Bench) -> None:
 
     def reason(step: str) -> str:
         file = bench.contract(f"do {step}", "return 1", use=use)
-        return start.start(bench.options(task=""), file, {}).go().reason
+        return start_run(bench.options(task=""), file, {}).go().reason
 
     assert reason('file.read(paths="src/b.txt")') == ""
     assert "not with these arguments" in reason('file.read(paths=["src/b.txt", "a.txt"])')
@@ -166,10 +166,10 @@ def test_path_scopes_look_at_the_files_of_a_patch(bench: Bench) -> None:
     """Path scopes look at the files of a patch, also of one that is written as a diff."""
     bench.policy("allow file.write:src/**", "allow git.apply:a.*")
     file = bench.contract("need p: str", "do file.write(diff=p)", "return 1", use="file.write")
-    refused = start.start(bench.options(task=""), file, {"p": PATCH}).go()
+    refused = start_run(bench.options(task=""), file, {"p": PATCH}).go()
     assert "not with these arguments" in refused.reason
     file = bench.contract("need p: str", "do git.apply(diff=p) -> x", "return x", use="git.apply")
-    assert start.start(bench.options(), file, {"p": PATCH}).go().output == {"applied": True}
+    assert start_run(bench.options(), file, {"p": PATCH}).go().output == {"applied": True}
 
 
 def test_reading_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_a_condition_on_the_command_lists_commands_too(bench: Bench) -> None:
     for condition, status in (('cmd matches "echo *"', "success"), ("quiet is true", "blocked")):
         policy.write_text(f'policy work v1\ngoal "do it"\nallow tests.run where {condition}\n')
         file = bench.contract('do tests.run(cmd="echo a", quiet=true)', "return 1", use="tests.run")
-        assert start.start(bench.options(task=""), file, {}).go().status == status
+        assert start_run(bench.options(task=""), file, {}).go().status == status
 
 
 @pytest.mark.parametrize("char", list(";&|`$!<>"))
@@ -398,7 +398,7 @@ def test_path_scopes_hold_for_tools_that_are_not_built_in(bench: Bench) -> None:
     file = bench.contract(
         'do note.add(path="src/b.txt")', 'do note.add(path="src/../a.txt")', "return 1", use="note.add"
     )
-    assert "not with these arguments" in start.start(bench.options(), file, {}).go().reason
+    assert "not with these arguments" in start_run(bench.options(), file, {}).go().reason
     assert [given["path"] for _, given in bench.calls] == ["src/b.txt"]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.checkpoints import page_archive as engine
-from adjourn.checkpoints import search
+from adjourn.checkpoints import page_archive, search
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.sizes import counted
@@ -31,8 +30,8 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
             what, "`adjourn checkpoint` lists them; name TASK and --project of one in an archive"
         )
     chosen = found.task if found else task
-    name = project or (engine.project_of(found) if found else "")
-    done = engine.archive(context.root, chosen, name, context.store_or_none())
+    name = project or (page_archive.project_of(found) if found else "")
+    done = page_archive.archive(context.root, chosen, name, context.store_or_none())
     if as_json:
         say_json(
             {

@@ -28,7 +28,7 @@ from adjourn.checkpoints import (
     search,
     task_checkpoint_name,
 )
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
 from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, table
 from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
@@ -92,7 +92,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
         description=message,
         said=said,
         trigger="person",
-        by=person(),
+        by=user(),
     )
     if as_json:
         found = made.checkpoint
@@ -127,7 +127,6 @@ def task_here(context: CommandContext) -> str:
 
 
 def _said(source: str) -> AgentReport:
-
     data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
     if data.lstrip()[:1] == b"{":
         try:
@@ -165,7 +164,6 @@ def show(page: str, *, as_json: bool) -> None:
 
 
 def _chosen(root: str, found: Search, page: str) -> FoundPage:
-
     if page.endswith(".md"):
         return page_files.read(root, page_files.check_inside(root, page))
     named = [one for one in found.pages if not page or one.machine.get("name") == page]
@@ -178,7 +176,6 @@ def _chosen(root: str, found: Search, page: str) -> FoundPage:
 
 
 def _warn(found: Search, chosen: FoundPage, now: int, *, named: bool) -> None:
-
     if not named:
         for path, reason in found.broken:
             complain(
@@ -203,7 +200,6 @@ def summary(found: FoundPage, now: int) -> str:
 
 
 def _told(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
-
     told = {
         "path": found.path,
         "id": found.id,
@@ -305,7 +301,6 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
-
     errors = sum(finding.severity == "error" for finding in findings)
     say(f"{safe(path)}: {f'{errors} errors' if errors else 'valid'}", "red" if errors else "green")
     for finding in findings:

@@ -63,7 +63,6 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
 
 
 def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-
     used = "" if one["callsUsed"] is None else str(one["callsUsed"])
     when = ago(one["timestamp"], now)
     return one["name"], one["task"], when, used, one["signer"] or "unknown", _described(one)
@@ -75,7 +74,6 @@ def _described(one: dict[str, Any]) -> str:
 
 
 def _of_store(context: CommandContext, name: str) -> dict[str, Any]:
-
     found = find(context.store, name)
     try:
         signer = trusted_signer(found)
@@ -101,7 +99,6 @@ def _of_store(context: CommandContext, name: str) -> dict[str, Any]:
 
 
 def _of_folder(root: str, name: str) -> dict[str, Any] | None:
-
     try:
         file = folder.read_published(folder.path_of(root, name)).file
     except AdjournError:
@@ -123,7 +120,6 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
 
 
 def _folders(root: str) -> list[str]:
-
     try:
         return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))
     except (OSError, AdjournError):

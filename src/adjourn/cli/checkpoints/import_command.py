@@ -9,7 +9,7 @@ import click
 
 from adjourn import handover
 from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
 from adjourn.host import ids, keys
@@ -53,7 +53,6 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
 
 
 def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
-
     with Spinner("verifying"):
         verified = verify(directory)
         made, note = handover.import_folder(context.make_store(), verified, vouched=True)
@@ -63,7 +62,6 @@ def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
 
 
 def _published(context: CommandContext, directory: str, name: str) -> dict[str, Any]:
-
     store = context.make_store()
     target = folder.path_of(context.root, name)
     here = os.path.realpath(directory) == target
@@ -73,7 +71,7 @@ def _published(context: CommandContext, directory: str, name: str) -> dict[str, 
             "import or move that one first",
         )
     task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
-    made = handover.import_published(task, directory, person())
+    made = handover.import_published(task, directory, user())
     folder_writing.write(store, made, context.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")

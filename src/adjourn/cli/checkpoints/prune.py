@@ -9,8 +9,7 @@ import click
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted, shown
-from adjourn.retention import RetentionRules, plan
-from adjourn.retention import prune as carry_out
+from adjourn.retention import RetentionRules, plan, prune
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -35,9 +34,10 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
 
 
 @click.command(
+    "prune",
     epilog=example(
         "adjourn prune", "adjourn prune --keep-last 3 --daily 7 --yes", "adjourn prune --max-size 500MB"
-    )
+    ),
 )
 @click.option(
     "--keep-last",
@@ -70,7 +70,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
 @click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would go is shown.")
 @at_store
 @for_machines
-def prune(
+def prune_(
     context: CommandContext,
     *,
     keep_last: int,
@@ -87,7 +87,7 @@ def prune(
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     found = plan(context.store, context.root, rules, context.now)
     if yes:
-        carry_out(context.store, context.root, found)
+        prune(context.store, context.root, found)
     if as_json:
         points = [
             {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from adjourn.checkpoints import reflect as engine
+from adjourn.checkpoints import reflect
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json")
+    "reflect",
+    epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json"),
 )
 @click.option("--svg", default="", metavar="DIR", help="Draw the plots into DIR.")
 @click.option("--dry-run", is_flag=True, help="Change nothing in memory/MEMORY.md and the archives.")
 @in_folder
 @for_machines
-def reflect(*, svg: str, dry_run: bool, as_json: bool) -> None:
+def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
     """What archived work tells: statistics over its checkpoints, and heuristics where five tasks or more agree.
 
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and withdrawn when
     they hold no longer. The same archives give the same lines.
     """
     root = os.getcwd()
-    found = engine.reflect(root)
-    changed = False if dry_run else engine.remember(root, found)
+    found = reflect.reflect(root)
+    changed = False if dry_run else reflect.remember(root, found)
     if svg:
         os.makedirs(svg, exist_ok=True)
-        for name, picture in engine.draw(found).items():
+        for name, picture in reflect.draw(found).items():
             write_file(svg, name, picture.encode())
     if as_json:
         say_json(_told(found, changed=changed))

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from adjourn.checkpoints import page_archive as engine
+from adjourn.checkpoints import page_archive
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import NotFoundError, UsageError
@@ -22,7 +22,7 @@ def restore(project: str, *, as_json: bool) -> None:
     The archive stays as it is. Without PROJECT, the only one there is.
     """
     root = os.getcwd()
-    there = engine.projects(root)
+    there = page_archive.projects(root)
     if not there:
         raise NotFoundError(
             "no project is archived here",
@@ -33,8 +33,8 @@ def restore(project: str, *, as_json: bool) -> None:
             f"which of the {len(there)} archived projects?",
             f"name one: {', '.join(there[:20])}",
         )
-    path = engine.restore(root, project or there[0])
+    path = page_archive.restore(root, project or there[0])
     if as_json:
         say_json({"project": project or there[0], "page": path})
     else:
-        say(f"restored: {path} is active again (from {safe(engine.folder_of(project or there[0]))}/)")
+        say(f"restored: {path} is active again (from {safe(page_archive.folder_of(project or there[0]))}/)")

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from adjourn import handover
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
 from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.times import ago
+from adjourn.host import reading_secret
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))

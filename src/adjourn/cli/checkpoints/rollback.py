@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.checkpoints import carry_out, plan, target_of
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def rollback(
     task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
     made = plan(task, context.root, target, files=files or both)
-    done = carry_out(task, context.root, made, state=state or both, by=person()) if yes else None
+    done = carry_out(task, context.root, made, state=state or both, by=user()) if yes else None
     if as_json:
         say_json(_told(made, done))
         return

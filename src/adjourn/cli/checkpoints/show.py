@@ -51,7 +51,6 @@ def _text(found: Any, text_digest: str) -> str | None:
 
 
 def _told(context: CommandContext, found: Any) -> dict[str, Any]:
-
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)
     if stored is not None:
@@ -89,7 +88,6 @@ def _told(context: CommandContext, found: Any) -> dict[str, Any]:
 
 
 def _print(context: CommandContext, told: dict[str, Any]) -> None:
-
     signed = (
         f"signed by {told['signer']}"
         if told["signer"]

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from adjourn import __version__
-from adjourn.aex import examine, github, json_policy, render, sarif
+from adjourn.aex import examine, github, read_json_policy, render, sarif
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
@@ -65,9 +65,8 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
 
 
 def _examined(path: str) -> Examined:
-
     if path.endswith(".json"):
-        reading = json_policy.read(path, os.curdir)
+        reading = read_json_policy(path, os.curdir)
         return Examined(path, "policy" if path in reading.texts else "", "", reading.texts, reading.findings)
     text, findings = read(path)
     if text is None:
@@ -78,7 +77,6 @@ def _examined(path: str) -> Examined:
 
 
 def _print_text(documents: Sequence[Examined]) -> None:
-
     for one in documents:
         say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
         for finding in one.findings:
@@ -100,7 +98,6 @@ def _print_json(documents: Sequence[Examined]) -> None:
 
 
 def _print_github(documents: Sequence[Examined]) -> None:
-
     counts = _counted(sum(one.errors for one in documents), sum(one.warnings for one in documents))
     say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
     for command in github(_placed(documents)):
@@ -108,7 +105,6 @@ def _print_github(documents: Sequence[Examined]) -> None:
 
 
 def _print_sarif(documents: Sequence[Examined]) -> None:
-
     say_json(sarif(_placed(documents), __version__))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.aex import classify as classified
+from adjourn.aex import classify
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.output import say_json
 
 
-@click.command(epilog=example('adjourn classify "deploy the docs to production"'))
+@click.command("classify", epilog=example('adjourn classify "deploy the docs to production"'))
 @click.argument("prompt", nargs=-1, required=True)
-def classify(prompt: tuple[str, ...]) -> None:
+def classify_(prompt: tuple[str, ...]) -> None:
     """Tell by its words whether a request should be worked on under a contract; always prints JSON.
 
     The mode is contract_required, contract_recommended or exploratory. It is advice: what is permitted, the policy says.
     """
-    say_json(msgspec.to_builtins(classified(" ".join(prompt))))
+    say_json(msgspec.to_builtins(classify(" ".join(prompt))))

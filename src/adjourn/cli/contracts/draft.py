@@ -15,17 +15,18 @@ from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import policy_for
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.errors import InvalidError
-from adjourn.models import draft as drafting
+from adjourn.models import draft
 
 if TYPE_CHECKING:
     from adjourn.models import Draft
 
 
 @click.command(
+    "draft",
     epilog=example(
         'adjourn draft "fix the failing test in tests/test_api.py" --model anthropic',
         "adjourn draft --from-plan plan.md --model openai:gpt-5.5 --name release",
-    )
+    ),
 )
 @click.argument("prompt", nargs=-1)
 @click.option(
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 @click.option("--max-retries", default=1, metavar="N", help="Ask again up to N times with the findings (1).")
 @in_folder
 @for_machines
-def draft(
+def draft_(
     prompt: tuple[str, ...],
     *,
     model: str,
@@ -73,8 +74,8 @@ def draft(
     chosen = choose(model, model_handler)
     if sys.stderr.isatty():
         click.echo(f"asking {chosen}…", err=True)
-    made = drafting.draft(request, chosen, name=name, policy=under, max_retries=max_retries)
-    path = drafting.save(made, os.getcwd(), time.localtime(), out)
+    made = draft.draft(request, chosen, name=name, policy=under, max_retries=max_retries)
+    path = draft.save(made, os.getcwd(), time.localtime(), out)
     if as_json:
         _print_json(made, path)
     else:
@@ -83,7 +84,6 @@ def draft(
 
 
 def _plan(path: str) -> str:
-
     if not path:
         return ""
     text, findings = load(path)
@@ -93,7 +93,6 @@ def _plan(path: str) -> str:
 
 
 def _print(made: Draft, path: str, has_policy: bool) -> None:
-
     attempts = f", {made.attempts} attempts" if made.attempts > 1 else ""
     verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to mend"
     say(f"{safe(path)}: {verdict}{attempts}", "green" if made.valid else "red")
@@ -105,7 +104,6 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
 
 
 def _print_json(made: Draft, path: str) -> None:
-
     say_json(
         {
             "path": path,

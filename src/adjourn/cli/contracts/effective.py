@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from adjourn.aex import CallQuery, discover, explain, render
-from adjourn.aex import effective as merged
+from adjourn.aex import CallQuery, discover, effective, explain, render
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import cells, finding_json, safe, say, say_json
@@ -35,12 +34,13 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
 
 
 @click.command(
+    "effective",
     epilog=example(
         "adjourn effective",
         "adjourn effective --contract tasks/fix-test.aex",
         """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
         "adjourn effective --replay",
-    )
+    ),
 )
 @click.option(
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
@@ -55,7 +55,7 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
 )
 @in_folder
 @for_machines
-def effective(
+def effective_(
     *, policy: str, contract: str, explain: str, arguments: str, replay: bool, as_json: bool
 ) -> int:
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
@@ -69,7 +69,7 @@ def effective(
         raise click.UsageError("--args goes with --explain TOOL")
     path = policy or os.path.normpath(discover(".") or "")
     path = "" if path == "." else path
-    permissions, findings = merged(path or None, contract or None)
+    permissions, findings = effective(path or None, contract or None)
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
         for finding in findings:
@@ -98,7 +98,6 @@ def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
 
 
 def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
-
     valid = all(finding.severity != "error" for finding in findings)
     told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
     for name, rules in _sections(permissions).items():
@@ -178,7 +177,6 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 
 
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
-
     paths, matcher = call_paths(permissions, tool, arguments, os.path.realpath("."))
     is_request = tool.startswith("mcp.") and not is_vendors(tool)
     call = CallQuery(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
@@ -186,7 +184,6 @@ def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) 
 
 
 def _decoded(arguments: str) -> Mapping[str, object]:
-
     try:
         return msgspec.json.decode(arguments or "{}", type=dict[str, object])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:

@@ -66,7 +66,6 @@ def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> in
 
 
 def _laid(path: str) -> Laid:
-
     text, findings = read(path)
     if text is None:
         return Laid(path, "", None, findings)
@@ -123,7 +122,6 @@ def _difference(one: Laid) -> str:
 
 
 def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
-
     files: list[dict[str, Any]] = []
     for one in documents:
         told: dict[str, Any] = {"path": one.path, "differs": one.differs, "valid": one.after is not None}
@@ -139,7 +137,6 @@ def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
 
 
 def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
-
     for one in failed if not as_json else ():
         sys.stdout.flush()
         for finding in one.findings:

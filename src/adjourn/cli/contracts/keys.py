@@ -10,8 +10,7 @@ import click
 from adjourn.cli.shared.context import example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, table
 from adjourn.errors import InvalidError
-from adjourn.host import KEY_BYTES
-from adjourn.host import keys as engine
+from adjourn.host import KEY_BYTES, keys
 from adjourn.log import decode_bytes, encode_bytes, fingerprint
 
 _PUBLIC = 44
@@ -19,12 +18,13 @@ _PUBLIC = 44
 
 
 @click.group(
+    "keys",
     invoke_without_command=True,
     epilog=example("adjourn keys", "adjourn keys show", 'adjourn keys trust ann "7sB1...="'),
 )
 @for_machines
 @click.pass_context
-def keys(ctx: click.Context, *, as_json: bool) -> None:
+def keys_(ctx: click.Context, *, as_json: bool) -> None:
     """Your signing key, and the keys of others whose checkpoints may be resumed here.
 
     Keys are in $ADJOURN_CONFIG/keys, else $XDG_CONFIG_HOME/adjourn/keys, else ~/.config/adjourn/keys: never in a workspace. Without
@@ -33,9 +33,9 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
 
-    rows = [_told(name, public) for name, public in engine.trusted().items()]
+    rows = [_told(name, public) for name, public in keys.trusted().items()]
     if as_json:
-        say_json({"folder": engine.folder(), "keys": rows})
+        say_json({"folder": keys.folder(), "keys": rows})
         return
     if not any(row["own"] for row in rows):
         say("you have no key yet: the first checkpoint, or `adjourn keys show`, makes it")
@@ -48,18 +48,18 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
         )
 
 
-@keys.command(epilog=example("adjourn keys show"))
+@keys_.command(epilog=example("adjourn keys show"))
 @for_machines
 def show(*, as_json: bool) -> None:
     """Print your public key, to give to others. Makes the key when there is none."""
-    told = _told("default", engine.own_public_key())
+    told = _told("default", keys.own_public_key())
     if as_json:
         say_json(told)
     else:
         say(told["public"])
 
 
-@keys.command(epilog=example('adjourn keys trust ann "7sB1...="', "adjourn keys trust ann ann.pub"))
+@keys_.command(epilog=example('adjourn keys trust ann "7sB1...="', "adjourn keys trust ann ann.pub"))
 @click.argument("name")
 @click.argument("key", metavar="KEY|FILE")
 @for_machines
@@ -69,7 +69,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
     Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints at its owner's; or a file that holds it.
     """
     public = _public(key)
-    engine.trust(name, public)
+    keys.trust(name, public)
     told = _told(name, public)
     if as_json:
         say_json(told)
@@ -77,12 +77,12 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
         say(f"trusted as {name}: {told['key']}")
 
 
-@keys.command(epilog=example("adjourn keys distrust ann"))
+@keys_.command(epilog=example("adjourn keys distrust ann"))
 @click.argument("name")
 @for_machines
 def distrust(name: str, *, as_json: bool) -> None:
     """Stop trusting the key of that name. What was resumed stays as it is."""
-    engine.distrust(name)
+    keys.distrust(name)
     if as_json:
         say_json({"name": name, "trusted": False})
     else:
@@ -90,7 +90,6 @@ def distrust(name: str, *, as_json: bool) -> None:
 
 
 def _told(name: str, public: bytes) -> dict[str, Any]:
-
     return {
         "name": name,
         "key": fingerprint(public),
@@ -100,7 +99,6 @@ def _told(name: str, public: bytes) -> dict[str, Any]:
 
 
 def _public(text: str) -> bytes:
-
     key = text
     if os.path.isfile(text):
         with open(text, encoding="ascii", errors="replace") as file:

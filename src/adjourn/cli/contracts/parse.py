@@ -5,20 +5,19 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.aex import model, render
-from adjourn.aex import parse as parsed
+from adjourn.aex import model, parse, render
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.documents import read, refuse_errors
 from adjourn.cli.shared.output import say_json
 
 
 @click.command(
-    epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
+    "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
 )
 @click.argument("file", metavar="FILE")
 @click.option("--tolerant", is_flag=True, help="Print what could be read of a text with errors, too.")
 @in_folder
-def parse(file: str, *, tolerant: bool) -> None:
+def parse_(file: str, *, tolerant: bool) -> None:
     """Print what a contract or policy says, statement by statement, as JSON.
 
     FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
@@ -26,7 +25,7 @@ def parse(file: str, *, tolerant: bool) -> None:
     """
     text, findings = read(file)
     refuse_errors(file, text, findings)
-    document = parsed(text or "", file)
+    document = parse(text or "", file)
     if not tolerant:
         refuse_errors(file, text, document.findings)
     for finding in document.findings:

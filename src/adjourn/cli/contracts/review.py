@@ -81,7 +81,6 @@ def review(
 
 
 def _text(path: str) -> str:
-
     text, findings = load(path, root=os.getcwd())
     if text is None:
         raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
@@ -96,7 +95,6 @@ def _ask(file: str) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-
     return main(["run", *arguments])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.shared.context import example, for_machines, in_folder, person
+from adjourn.cli.shared.context import example, for_machines, in_folder, user
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.signatures import contract_text, members, secret_of, what_signed, with_secret
 from adjourn.host import now
@@ -36,9 +36,7 @@ def sign(
     """
     secret = secret_of(key, key_file)
     text = contract_text(file)
-    made = signatures.seal(
-        file, text, signer=signer or person().id, signed_at=timestamp(now()), secret=secret
-    )
+    made = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
     path = output or signatures.place(file)
     signatures.write(made, path)
     if as_json:

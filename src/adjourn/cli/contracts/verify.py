@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.checkpoints import anchors
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import ProgressLine, Spinner, complain, safe, say, say_json
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.errors import NotFoundError, RefusedError, UsageError
+from adjourn.host import reading_secret
 from adjourn.tasks import KeptHeads, tasks_of
 from adjourn.verification import Around, VerificationReport, verify_folder, verify_store, verify_task
 
@@ -103,7 +104,6 @@ def verify(
 
 
 def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> VerificationReport:
-
     around = Around(reading_secret(), context.root)
     with ProgressLine("verifying") as progress:
         if what:

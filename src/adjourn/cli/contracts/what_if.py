@@ -53,7 +53,6 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 
 
 def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
-
     root = os.path.realpath(context.root)
 
     def placed(call: ToolRequest) -> ToolRequest:
@@ -68,12 +67,10 @@ def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
 
 
 def _events(store: Store, task: str) -> Iterator[Event]:
-
     return (decode(entry.data) for entry in following(store, task, 0, store.head(task)))
 
 
 def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
-
     if not rows:
         return
     if title:

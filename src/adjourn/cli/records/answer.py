@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli.records.select import author, items, one_item, records_at, written
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import facts, safe, say, say_json
-from adjourn.cli.shared.task_view import each_task
-from adjourn.cli.shared.task_view import question as as_told
+from adjourn.cli.shared.task_view import approval_json, each_task
 from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import timestamp
@@ -98,7 +97,6 @@ def answer_(
 def _answer(
     context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool
 ) -> None:
-
     waiting = _open(context)
     points = [
         one for one in items(records_at(context), "resume point") if one.item["approvalStatus"] == "pending"
@@ -112,9 +110,9 @@ def _answer(
         _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
         return
     task, asked = _one(waiting, start)
-    answer(context.writable(task), asked.id, yes=yes, via="cli", by=person())
+    answer(context.writable(task), asked.id, yes=yes, via="cli", by=user())
     if as_json:
-        say_json(as_told(asked, task) | {"answer": "approved" if yes else "denied"})
+        say_json(approval_json(asked, task) | {"answer": "approved" if yes else "denied"})
         return
     what = f"{safe(asked.tool)} {safe(asked.arguments)}".rstrip()
     say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
@@ -132,7 +130,6 @@ def _decide(
     because: str,
     as_json: bool,
 ) -> None:
-
     store, by = records_at(context), author()
     found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)
     after = (
@@ -174,9 +171,8 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
 
 
 def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
-
     if as_json:
-        told: dict[str, Any] = {"questions": [as_told(asked, task) for task, asked in waiting]}
+        told: dict[str, Any] = {"questions": [approval_json(asked, task) for task, asked in waiting]}
         say_json(told | {"resumePoints": [one.item | {"record": one.cr_id} for one in points]})
         return
     if not waiting and not points:

@@ -27,15 +27,16 @@ _SIDES = ("a", "b", "base")
 
 
 @click.command(
+    "diff",
     epilog=example(
         "adjourn record diff", "adjourn record diff 4f1c@3 4f1c", "adjourn record diff 4f1c 9ab0 --json"
-    )
+    ),
 )
 @click.argument("a", metavar="[RECORD]", default="")
 @click.argument("b", metavar="[RECORD]", default="")
 @at_store
 @for_machines
-def diff(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
+def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one, what its newest version has changed."""
     store = records_at(context)
     one = find_version(store, a)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.records.merge import diff, merge
+from adjourn.cli.records.merge import diff_, merge
 from adjourn.cli.records.select import find_id, find_version, newest, readable, records_at, short_names, stamp
 from adjourn.cli.records.transfer import export, import_, prove, verify
 from adjourn.cli.records.view import say_record, summary
@@ -14,7 +14,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.records import current
-from adjourn.knowledge.records.diff import diff as differ
+from adjourn.knowledge.records.diff import diff
 
 
 @click.group(
@@ -87,7 +87,7 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
     for number, version in enumerate(versions):
         if number == 0 and len(versions) > tail:
             continue
-        changed = summary(differ(versions[number - 1], version)) if number else "created"
+        changed = summary(diff(versions[number - 1], version)) if number else "created"
         told.append(
             {
                 "sequence": version["sequence"],
@@ -109,7 +109,6 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
 
 
 def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-
     changed = one["changed"] + (" (merged)" if one["merged"] else "")
     return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
 
@@ -131,11 +130,10 @@ def _told(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
-
     task = one["task"]
     when = ago(stamp(one["lastModifiedAt"]), now)
     return name, task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
 
 
-for _command in (show, history, diff, merge, verify, prove, export, import_):
+for _command in (show, history, diff_, merge, verify, prove, export, import_):
     record.add_command(_command)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjourn.cli.shared.context import CommandContext, person
+from adjourn.cli.shared.context import CommandContext, user
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.knowledge.cognition import COLLECTION
 from adjourn.knowledge.model import CRAuthor, Tree
@@ -37,7 +37,7 @@ def records_at(context: CommandContext) -> CRStore:
 
 def author() -> CRAuthor:
     """Who is at the terminal."""
-    return CRAuthor(id=person().id, type="human")
+    return CRAuthor(id=user().id, type="human")
 
 
 def find_id(store: CRStore, name: str) -> str:

@@ -181,7 +181,6 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
 
 
 def _verify_proof(path: str, *, as_json: bool) -> int:
-
     try:
         value = json.loads(read_file(path, _MAX_PROOF))
     except (ValueError, RecursionError) as error:

@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, unified_diff
-from adjourn.setup import SERVER_FILES, SetupNote, home, plan
-from adjourn.setup import undo as undoing
+from adjourn.setup import SERVER_FILES, SetupNote, home, plan, undo
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -61,7 +60,7 @@ def set_up(*, yes: bool, as_json: bool) -> int:
         _tell("nothing was changed", shown, notes, root, as_json=as_json, done=False)
         complain("nothing was changed for want of a yes", "say y when asked, or run it with --yes")
         return 1
-    undoing.make(pending, root)
+    undo.make(pending, root)
     files = ", ".join(one.name for one in shown)
     said = f"{'set up: ' if made.clients else ''}{clients}; changed: {files}"
     _tell(said, shown, notes, root, as_json=as_json, done=True)
@@ -70,10 +69,10 @@ def set_up(*, yes: bool, as_json: bool) -> int:
     return 0
 
 
-def undo(*, yes: bool, as_json: bool) -> int:
+def take_back(*, yes: bool, as_json: bool) -> int:
     """Show what would be restored, ask, restore it; returns the exit code."""
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
-    files, left = undoing.undoable(root, at)
+    files, left = undo.undoable(root, at)
     shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
     notes = [
         SetupNote(
@@ -89,7 +88,7 @@ def undo(*, yes: bool, as_json: bool) -> int:
         complain("nothing was restored for want of a yes", "say y when asked, or run it with --yes")
         return 1
     edited = [one for one in left if not one.path.endswith("/policy.aex")]  # a policy is there to be edited
-    undoing.take_back(files, root, keep=bool(edited))
+    undo.take_back(files, root, keep=bool(edited))
     restored = ", ".join(one.name for one in shown) or "nothing"
     _tell(f"restored: {restored}", shown, notes, root, as_json=as_json, done=True)
     return 1 if edited else 0

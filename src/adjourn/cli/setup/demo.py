@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.shared.context import person
+from adjourn.cli.shared.context import user
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
@@ -195,13 +195,12 @@ class Story:
         ).finish()
 
     def _settle(self, call: str) -> None:
-
         happened = self._commits() > 1
         self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
         self._say(f"  as with: adjourn settle {call} {'--done' if happened else '--not-done'}")
         with self._task() as task:  # the command itself wants a terminal
             expire_dead_sessions(task)
-            settle_doubt(task, call, happened=happened, by=person(), note="git log says so")
+            settle_doubt(task, call, happened=happened, by=user(), note="git log says so")
 
     def _verify(self) -> None:
         self._chapter("Afterwards: what is left is a chain that anyone can check")

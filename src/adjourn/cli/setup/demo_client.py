@@ -17,7 +17,6 @@ from mcp_types import ElicitResult, Implementation
 
 
 async def play(script: dict[str, Any]) -> None:
-
     async def person(context: Any, params: Any) -> Any:
         del context
         tell(step="asked", error=False, text=params.message)

@@ -12,12 +12,13 @@ from typing import Literal
 
 import click
 
+from adjourn import code
 from adjourn.cli.shared import task_view
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, reading_secret
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.host import GitCommand, distrusting, keys, strays
+from adjourn.host import GitCommand, distrusting, keys, reading_secret, strays
 from adjourn.policy import BrokenContractError, read_contract
 from adjourn.setup import findings, has_code_behind_proxy, home
 from adjourn.tasks import KeptHeads
@@ -106,7 +107,6 @@ def _store(context: CommandContext) -> Iterator[Finding]:
 
 
 def _keys(context: CommandContext) -> Iterator[Finding]:
-
     folder = keys.folder()
     try:
         keys.check_outside(context.root)
@@ -146,7 +146,6 @@ def _can_make(folder: str) -> Iterator[Finding]:
 
 
 def _policy(context: CommandContext) -> Iterator[Finding]:
-
     try:
         yield from read_contract(context.root).findings
     except BrokenContractError as error:
@@ -212,15 +211,12 @@ def _run_git(root: str, *arguments: str) -> int:
 
 
 def _clients(context: CommandContext) -> Iterator[Finding]:
-
     yield from findings(os.path.realpath(context.root), home(os.environ))
 
 
 def _code(context: CommandContext) -> Iterator[Finding]:
     if os.path.isdir(os.path.join(context.root, ".code-intel")):
-        from adjourn.code.search.engines import engines, findings  # noqa: PLC0415
-
-        yield from findings(engines(context.root))
+        yield from code.findings(code.engines(context.root))
         yield from _code_refused(context)
 
 
@@ -230,9 +226,7 @@ def _code_refused(context: CommandContext) -> Iterator[Finding]:
         return
     with suppress(AdjournError):  # `_policy` has said it
         policy = read_contract(context.root).policy
-        from adjourn.code.server.tools import TOOLS  # noqa: PLC0415  # SQLite: not for `--help`
-
-        names = [tool.name for tool in TOOLS]
+        names = [tool.name for tool in code.TOOLS]
         refused = [name for name in names if not (policy.observe or policy.visible(name))]
         if refused:
             yield _found(
@@ -242,7 +236,6 @@ def _code_refused(context: CommandContext) -> Iterator[Finding]:
 
 
 def _tasks(context: CommandContext) -> Iterator[Finding]:
-
     try:
         if context.store_or_none() is None:
             return

@@ -53,7 +53,7 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
     """
     published = click.get_current_context().find_root().info_name == "aex"
     if undo or not (policy or task or code or published):
-        return (clients.undo if undo else clients.set_up)(yes=yes, as_json=as_json)
+        return (clients.take_back if undo else clients.set_up)(yes=yes, as_json=as_json)
     _write_first(policy=policy, task=task, code=code, as_json=as_json)
     return 0
 

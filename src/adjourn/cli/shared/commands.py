@@ -35,7 +35,7 @@ COMMANDS = {
         "working.hook:hook", "Answer a client's hooks before it runs tools of its own.", _RUN
     ),
     "code": CommandEntry(
-        "working.code:code", "Serve code intelligence over MCP; show where its sessions stand.", _RUN
+        "working.code:code_", "Serve code intelligence over MCP; show where its sessions stand.", _RUN
     ),
     "status": CommandEntry(
         "working.status:status", "Show a task's status: budget, sessions, doubts, next step.", _RUN
@@ -74,9 +74,9 @@ COMMANDS = {
     "restore": CommandEntry(
         "checkpoints.restore:restore", "Make the last archived page the active one again.", _POINTS
     ),
-    "reflect": CommandEntry("checkpoints.reflect:reflect", "Derive heuristics from archived work.", _POINTS),
+    "reflect": CommandEntry("checkpoints.reflect:reflect_", "Derive heuristics from archived work.", _POINTS),
     "prune": CommandEntry(
-        "checkpoints.prune:prune",
+        "checkpoints.prune:prune_",
         "Delete old checkpoints: pages, folders, documents. Preview first.",
         _POINTS,
     ),
@@ -101,7 +101,7 @@ COMMANDS = {
     ),
     "sign": CommandEntry("contracts.sign:sign", "Sign a contract with your key.", _TRUST),
     "keys": CommandEntry(
-        "contracts.keys:keys", "Show your key; manage the keys of others that you trust.", _TRUST
+        "contracts.keys:keys_", "Show your key; manage the keys of others that you trust.", _TRUST
     ),
     "init": CommandEntry(
         "setup.init:init", "Set up the clients of this workspace; write a policy or task.", _RULES
@@ -111,21 +111,21 @@ COMMANDS = {
         "contracts.check:check", "Check contracts and policies; report every finding.", _RULES
     ),
     "fmt": CommandEntry("contracts.fmt:fmt", "Format contracts. Comments and meaning stay.", _RULES),
-    "parse": CommandEntry("contracts.parse:parse", "Print the syntax tree of a contract as JSON.", _RULES),
+    "parse": CommandEntry("contracts.parse:parse_", "Print the syntax tree of a contract as JSON.", _RULES),
     "compile": CommandEntry(
         "contracts.compile:compile_", "Print the intermediate representation of a contract as JSON.", _RULES
     ),
     "effective": CommandEntry(
-        "contracts.effective:effective", "Show what is permitted, and which line decides it.", _RULES
+        "contracts.effective:effective_", "Show what is permitted, and which line decides it.", _RULES
     ),
     "review": CommandEntry(
         "contracts.review:review", "Show what a task requests, and what the policy grants of it.", _RULES
     ),
     "draft": CommandEntry(
-        "contracts.draft:draft", "Draft a task with a model, and check it under the policy.", _RULES
+        "contracts.draft:draft_", "Draft a task with a model, and check it under the policy.", _RULES
     ),
     "classify": CommandEntry(
-        "contracts.classify:classify", "Tell from its wording whether a request needs a contract.", _RULES
+        "contracts.classify:classify_", "Tell from its wording whether a request needs a contract.", _RULES
     ),
     "doctor": CommandEntry("setup.doctor:doctor", "Diagnose this workspace, its store and your keys.", _HELP),
     "demo": CommandEntry(

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from adjourn import host, log, tasks
+from adjourn import host, log, store, tasks
 from adjourn.cli.shared.output import Spinner
 from adjourn.errors import NotFoundError
 from adjourn.host.clock import now
 from adjourn.host.python import leave_working_folder
-from adjourn.store.passwords import check_argument, without_user
+from adjourn.store.passwords import check_argument
 
 if TYPE_CHECKING:
     from adjourn.store.base import Store
@@ -33,7 +33,6 @@ class CommandContext:
     """The workspace that a command was started in, and its store."""
 
     def __init__(self, url: str = "") -> None:
-
         self.root = os.getcwd()
         self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
         self.now = now()
@@ -43,14 +42,14 @@ class CommandContext:
     @property
     def store(self) -> Store:
         """The store, which must be there. Raises `NotFoundError`."""
-        store = self.store_or_none()
-        if store is None:
-            raise NotFoundError(f"there is no store at {self._shown()}", _NO_STORE)
-        return store
+        found = self.store_or_none()
+        if found is None:
+            raise NotFoundError(f"there is no store at {store.shown(self.url)}", _NO_STORE)
+        return found
 
     def store_or_none(self) -> Store | None:
         """The store, if there is one."""
-        return self.make_store() if self._store or self._exists() else None
+        return self.make_store() if self._store or store.exists(self.url, self.root) else None
 
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
@@ -63,59 +62,22 @@ class CommandContext:
     @property
     def changes(self) -> tuple[str, ...]:
         """The real paths of what a command here changes; a store that is no file is in no folder."""
-        return os.path.realpath(self.root), os.path.realpath(path) if (path := self._file()) else self.url
-
-    def _file(self) -> str:
-        """The store's file; "" for one that is none."""
-        scheme, colon, rest = self.url.partition(":")
-        path = self.url if not colon else rest if scheme.lower() == "sqlite" else ""
-        return path and os.path.join(self.root, path.removeprefix("//") if path.startswith("///") else path)
-
-    def _exists(self) -> bool:
-        path = self._file()
-        if path:
-            return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
-        # Another than PostgreSQL is refused with the right words when it is opened.
-        return not self.url.lower().startswith(("postgresql:", "postgres:")) or _is_prepared(self.url)
-
-    def _shown(self) -> str:
-        scheme, colon, _ = self.url.partition(":")
-        if colon and scheme.lower() in ("postgresql", "postgres"):
-            from adjourn.store.postgres_link import describe  # noqa: PLC0415  # without the password
-
-            return describe(self.url)
-        return without_user(self.url)
+        return os.path.realpath(self.root), os.path.realpath(path) if (
+            path := store.file_of(self.url, self.root)
+        ) else self.url
 
     def task(self, name: str) -> Task:
         """A task for reading, by its id or a beginning that only it has."""
         with Spinner(_READING):
-            return tasks.existing(self.store, name, clock=self.clock, secret=reading_secret())
+            return tasks.existing(self.store, name, clock=self.clock, secret=host.reading_secret())
 
     def writable(self, task: str) -> Task:
         """A task to add facts to."""
-        from adjourn.host import keys  # noqa: PLC0415
-
         with Spinner(_READING):
-            return tasks.existing(self.store, task, clock=self.clock, secret=keys.secret())
+            return tasks.existing(self.store, task, clock=self.clock, secret=host.secret())
 
 
-def reading_secret() -> bytes:
-    """The user's secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
-    from adjourn.host import keys  # noqa: PLC0415
-
-    there = os.path.exists(os.path.join(keys.folder(), "secret"))
-    return keys.secret() if there else os.urandom(keys.KEY_BYTES)
-
-
-def _is_prepared(url: str) -> bool:
-    from adjourn.store.postgres_link import connect  # noqa: PLC0415
-
-    with connect(url) as connection:
-        found = connection.execute("SELECT to_regclass('adjourn_event')").fetchone()
-    return bool(found and found[0])
-
-
-def person() -> log.Actor:
+def user() -> log.Actor:
     """Who is at the terminal, by their user id: what the environment says anybody can set."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
@@ -126,11 +88,11 @@ def person() -> log.Actor:
 
 def check_person(command: str, context: CommandContext | None, *, attended: bool) -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person."""
-    from adjourn.clients import person as rules  # noqa: PLC0415  # only for such commands
+    from adjourn.clients import person  # noqa: PLC0415  # only for such commands
 
-    changes = context.changes if context else (rules.home(),)
-    store = context.store_or_none() if context else None
-    rules.check(f"adjourn {command}", changes, store, attended=attended)
+    changes = context.changes if context else (person.home(),)
+    there = context.store_or_none() if context else None
+    person.check(f"adjourn {command}", changes, there, attended=attended)
 
 
 def example(*lines: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from adjourn import checkpoints
 from adjourn.checkpoints import TaskCheckpoint, as_checkpoint, folder_verification
-from adjourn.checkpoints import find as find_named
-from adjourn.cli.shared.context import CommandContext, reading_secret
+from adjourn.cli.shared.context import CommandContext
 from adjourn.errors import InvalidError, NotFoundError
+from adjourn.host import reading_secret
 from adjourn.log import CheckpointCreated, digest
 from adjourn.store import MemoryStore, Store
 from adjourn.tasks import Task, tasks_of
@@ -60,7 +61,7 @@ def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:
     kept = context.store_or_none()
     if kept is not None:
         try:
-            return FoundCheckpoint(find_named(kept, name), "store", kept)
+            return FoundCheckpoint(checkpoints.find(kept, name), "store", kept)
         except NotFoundError:
             pass
     brought = folder_verification.verify_named(context.root, name)

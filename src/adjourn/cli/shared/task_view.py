@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn import aex, runs, tasks
-from adjourn.cli.shared.context import CommandContext, reading_secret
+from adjourn import aex, code, runs, tasks
+from adjourn.cli.shared.context import CommandContext
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.host import group_of, process
+from adjourn.host import group_of, process, reading_secret
 from adjourn.log import decode, timestamp
 from adjourn.store import Store
 from adjourn.tasks import (
@@ -85,7 +85,7 @@ def as_told(context: CommandContext, ledger: Ledger) -> dict[str, Any]:
         "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sitting],
         "checkpoint": ledger.checkpoint,
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sitting)],
-        "questions": [question(asked, ledger.task) for asked in questions(ledger, context.now)],
+        "questions": [approval_json(asked, ledger.task) for asked in questions(ledger, context.now)],
         "tools": ledger.tools,
         "workedMilliseconds": ledger.worked,
         "tokens": ledger.tokens,
@@ -130,7 +130,7 @@ def rates(ledger: Ledger, now: int) -> list[Spent]:
     return found
 
 
-def question(asked: Approval, task: str) -> dict[str, Any]:
+def approval_json(asked: Approval, task: str) -> dict[str, Any]:
     """A question for machines."""
     return {
         "approval": asked.id,
@@ -209,11 +209,9 @@ def next_step(context: CommandContext, ledger: Ledger, sitting: list[Holder]) ->
         return "the budget is spent: raise it in the policy, or end here"
     if any(holder.alive for holder in sitting):
         return "nothing; a session is at work"
-    from adjourn.code.sessions.journal import last_step  # noqa: PLC0415  # half of what `status` would load
-
     if context.store.ref(runs.name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"
-    if step := last_step(context.store, ledger):
+    if step := code.last_step(context.store, ledger):
         if not step.phase:
             return "nothing; the coding session is over"
         return f"go on in your client: /code --resume   (at step {step.step}, {step.phase})"

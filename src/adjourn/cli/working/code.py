@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from adjourn import code
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, facts, safe, say, say_json
 from adjourn.cli.shared.times import ago
@@ -27,7 +28,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     return host, int(port)
 
 
-@click.command(epilog=example("adjourn code", "adjourn code --http 8765", "adjourn code --resume"))
+@click.command("code", epilog=example("adjourn code", "adjourn code --http 8765", "adjourn code --resume"))
 @click.option(
     "--http",
     metavar="[HOST:]PORT",
@@ -54,7 +55,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 )
 @in_folder
 @for_machines
-def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
+def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that go on where they were cut off.
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
@@ -65,39 +66,33 @@ def code(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: 
         _show(as_json=as_json)
         return
     try:
-        from adjourn.code.server.server import CodeServer, run  # noqa: PLC0415  # heavy
+        server = code.CodeServer(".", strictness=strictness, store=store)  # type: ignore[arg-type]  # one of the choices
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise
         raise NotFoundError(
             f"the package {error.name} is not installed", "pip install 'adjourn[code]'"
         ) from error
-    server = CodeServer(".", strictness=strictness, store=store)  # type: ignore[arg-type]  # one of the choices
-    run(server, http=http, ready=lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
+    code.run(server, http=http, ready=lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
 
 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
-    from adjourn.code.model.repository import CodeRepository  # noqa: PLC0415
-    from adjourn.code.sessions import checkpoint_file  # noqa: PLC0415
-    from adjourn.code.sessions.status import status  # noqa: PLC0415
-    from adjourn.code.workflow.worktree import Worktree  # noqa: PLC0415
-
-    worktree = Worktree(CodeRepository("."))
-    found = checkpoint_file.list_all(worktree.repository.root)
+    worktree = code.Worktree(code.CodeRepository("."))
+    found = code.list_all(worktree.repository.root)
     if not found:
         raise NotFoundError("no session was cut off here", "start one in your client with /code")
     newest = found[-1]
     if as_json:
         say_json(
             {
-                **status(newest, worktree),
+                **code.status(newest, worktree),
                 "checkpoint_at": newest.checkpoint_at,
-                "others": [checkpoint_file.summary(one) for one in found[:-1]],
+                "others": [code.summary(one) for one in found[:-1]],
             }
         )
         return
-    told = status(newest, worktree)
+    told = code.status(newest, worktree)
     say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
     progress = told["task_progress"]
     rows = [

@@ -65,7 +65,6 @@ def log(
 
 
 def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
-
     for seq, entry in enumerate(entries, start):
         if as_json:
             _raw(entry.data)
@@ -87,13 +86,11 @@ def _raw(data: bytes) -> None:
 
 
 def _line(event: Event) -> str:
-
     who = safe(event.by.id)[:12]
     return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {_about(event)}".rstrip()
 
 
 def _about(event: Event) -> str:
-
     try:
         data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from adjourn import runs
 from adjourn.adapters import Exporter, choose
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json
@@ -18,7 +19,6 @@ from adjourn.host import read_file
 
 if TYPE_CHECKING:
     from adjourn.models import Model
-    from adjourn.runs import Outcome
 
 MAX_INPUTS = 10_000_000
 
@@ -86,8 +86,6 @@ def run(
     A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
     the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
-    from adjourn.runs import Options, Stop, start  # noqa: PLC0415  # not for `--help`
-
     if not file and not resume:
         raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
     if resume and inputs:
@@ -96,13 +94,13 @@ def run(
         )
     if resume:
         _ = context.store  # which must be there
-    stop = Stop()
+    stop = runs.Stop()
     exporter = _exporter(settings["otlp_endpoint"])
     with (
         Printer(quiet=as_json, structured=settings["log_json"], exporter=exporter) as printer,
         signals(stop),
     ):
-        options = Options(
+        options = runs.Options(
             root=context.root,
             store=context.url,
             ask=Person(printer, settings["confirm_timeout"]),
@@ -112,7 +110,9 @@ def run(
             model=_model(context, settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )
-        prepared = start.resume(options, file) if resume else start.start(options, file, _inputs(inputs))
+        prepared = (
+            runs.resume_run(options, file) if resume else runs.start_run(options, file, _inputs(inputs))
+        )
         printer.begin(prepared, again=resume)
         try:
             outcome = prepared.go()
@@ -157,7 +157,7 @@ def _inputs(file: str) -> dict[str, Any]:
         ) from error
 
 
-def _tell(outcome: Outcome, *, as_json: bool) -> int:
+def _tell(outcome: runs.Outcome, *, as_json: bool) -> int:
     if as_json:
         say_json(msgspec.to_builtins(outcome))
     elif outcome.status == "success":

@@ -20,7 +20,7 @@ import click
 
 from adjourn import clients
 from adjourn.aex import render
-from adjourn.cli.shared.context import person
+from adjourn.cli.shared.context import user
 from adjourn.cli.shared.output import complain, cut, safe, width
 from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp
@@ -157,7 +157,7 @@ class Person:
 
     def __call__(self, task: Task, question: Approval) -> None:
         with self._printer.silent():
-            at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", person().id)
+            at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", user().id)
             if at_terminal and clients.client_of(task.store) is None:
                 _ask(task, question)
             else:
@@ -175,11 +175,11 @@ def _ask(task: Task, question: Approval) -> None:
         said = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
         if said in ("y", "yes", "n", "no"):
             settle_doubt(
-                task, question.doubt, happened=said[0] == "y", by=person(), note="asked at the terminal"
+                task, question.doubt, happened=said[0] == "y", by=user(), note="asked at the terminal"
             )
     else:
         yes = _answered("Do it? [y/N] ") in ("y", "yes")
-        answer(task, question.id, yes=yes, via="terminal", by=person())
+        answer(task, question.id, yes=yes, via="terminal", by=user())
 
 
 def _answered(prompt: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, person
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import facts, safe, say, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
 from adjourn.cli.shared.times import ago
@@ -46,7 +46,7 @@ def settle(
     task, found = _one(known, call)
     writable = context.writable(task)
     expire_dead_sessions(writable)
-    settle_doubt(writable, found.call, happened=done, by=person(), note=note)
+    settle_doubt(writable, found.call, happened=done, by=user(), note=note)
     outcome = "done" if done else "not-done"
     if as_json:
         say_json({"call": found.call, "task": task, "tool": found.tool, "outcome": outcome})
@@ -55,7 +55,6 @@ def settle(
 
 
 def _in_doubt(context: CommandContext) -> list[tuple[str, OpenCall]]:
-
     found = []
     for name, task in each_task(context):
         if not isinstance(task, AdjournError):
@@ -76,7 +75,6 @@ def _one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
 
 
 def _list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
-
     if as_json:
         say_json({"inDoubt": [msgspec.to_builtins(one) | {"task": task} for task, one in known]})
         return

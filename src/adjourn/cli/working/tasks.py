@@ -51,7 +51,6 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
 
 
 def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
-
     used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
     seen = [session["alive"] for session in told["sessions"]]
     counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]

@@ -20,7 +20,9 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.policy.protected.calls import protected_path, reason_for
+    from adjourn.policy.protected.commands import reached, reached_by_words
     from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, ProtectedPlaces, places_of
+    from adjourn.policy.protected.reach import matched
     from adjourn.policy.protected.walking import paths_in, readings
     from adjourn.policy.protected.words import (
         COMMAND_KEYS,
@@ -45,10 +47,13 @@ __all__ = [
     "ProtectedPlaces",
     "argument_key",
     "is_path_key",
+    "matched",
     "only_reads",
     "paths_in",
     "places_of",
     "protected_path",
+    "reached",
+    "reached_by_words",
     "readings",
     "reason_for",
 ]
@@ -58,7 +63,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "calls": ("protected_path", "reason_for"),
+            "commands": ("reached", "reached_by_words"),
             "places": ("MAX_PATH", "PROTECTED", "ProtectedPlaces", "SIGNATURES", "places_of"),
+            "reach": ("matched",),
             "walking": ("paths_in", "readings"),
             "words": (
                 "COMMAND_KEYS",

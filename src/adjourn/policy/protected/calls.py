@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from adjourn.policy import BY_CLIENT, OUR_COMMAND
+from adjourn.policy import BY_CLIENT, OUR_COMMAND, protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, ProtectedPlaces
 from adjourn.policy.protected.walking import paths_in, readings
@@ -124,9 +124,7 @@ class _Search:
         return None
 
     def _words(self, words: list[str]) -> str | None:
-        from adjourn.policy.protected.commands import reached_by_words  # noqa: PLC0415  # few tools run commands
-
-        return reached_by_words(words, self._places, self._bases)
+        return protected.reached_by_words(words, self._places, self._bases)
 
     def _text(self, key: str, text: str) -> str | None:
         if key in PROGRAM_KEYS:
@@ -144,9 +142,7 @@ class _Search:
     def _program(self, key: str, text: str) -> str | None:
         if key not in LINE_KEYS and (found := self._places.mentioned(text)):
             return found
-        from adjourn.policy.protected.commands import reached  # noqa: PLC0415  # few tools run commands
-
-        return reached(text, self._places, self._bases)
+        return protected.reached(text, self._places, self._bases)
 
     def _paths(self, names: Iterable[str]) -> str | None:
         return next(filter(None, (self._path("path", name.partition("\0")[0]) for name in names)), None)
@@ -192,10 +188,8 @@ class _Search:
 
     def _matched(self, text: str) -> str | None:
         """The place that a tool may take a pattern for. One that removes is taken to match hidden files, too."""
-        from adjourn.policy.protected.reach import matched  # noqa: PLC0415  # few paths have wildcards
-
         found = (
-            matched(text, self._places, base, around=self._removes, hidden=self._removes)
+            protected.matched(text, self._places, base, around=self._removes, hidden=self._removes)
             for base in self._bases
         )
         return next(filter(None, found), None)

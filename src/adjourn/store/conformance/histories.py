@@ -21,19 +21,22 @@ class Histories(Suite):
 
     def test_any_history_leaves_it_equal_to_memory(self) -> None:
         try:
-            from hypothesis import HealthCheck, Phase, settings  # noqa: PLC0415  # optional, for whoever runs this
-            from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
+            import hypothesis.stateful  # noqa: PLC0415  # optional, for whoever runs this
         except ImportError:
             skip("hypothesis is not installed")
-        run_state_machine_as_test(
+        hypothesis.stateful.run_state_machine_as_test(
             state_machine(self.make_store, self.opener),
-            settings=settings(
+            settings=hypothesis.settings(
                 max_examples=self.examples,
                 stateful_step_count=30,
                 deadline=None,
                 database=None,
-                phases=[Phase.explicit, Phase.generate, Phase.shrink],
-                suppress_health_check=list(HealthCheck),
+                phases=[
+                    hypothesis.Phase.explicit,
+                    hypothesis.Phase.generate,
+                    hypothesis.Phase.shrink,
+                ],
+                suppress_health_check=list(hypothesis.HealthCheck),
             ),
         )
 
@@ -45,16 +48,17 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
 
     What is compared: every result, the kind of every error, and at the end all that can be read.
     """
-    from hypothesis import strategies as st  # noqa: PLC0415  # optional, for whoever runs this
-    from hypothesis.stateful import RuleBasedStateMachine, rule  # noqa: PLC0415
+    from hypothesis import stateful, strategies  # noqa: PLC0415  # optional, for whoever runs this
 
-    names = st.sampled_from(("s", "t", "ü", "s/1", "bad\0"))
-    values = st.sampled_from((None, "", "1", "2", "ü"))
-    blobs = st.sampled_from((b"", b"a", b"bb", b"c" * 5000))
-    data = st.binary(max_size=40) | st.just(b"x" * 9000)
-    heads = st.sampled_from(("now", "now", "now", "now", "empty", "first", "next", "other"))
+    rule = stateful.rule
 
-    class Machine(RuleBasedStateMachine):
+    names = strategies.sampled_from(("s", "t", "ü", "s/1", "bad\0"))
+    values = strategies.sampled_from((None, "", "1", "2", "ü"))
+    blobs = strategies.sampled_from((b"", b"a", b"bb", b"c" * 5000))
+    data = strategies.binary(max_size=40) | strategies.just(b"x" * 9000)
+    heads = strategies.sampled_from(("now", "now", "now", "now", "empty", "first", "next", "other"))
+
+    class Machine(stateful.RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.memory: Store = MemoryStore()
@@ -82,11 +86,11 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
 
         @rule(
             stream=names,
-            bodies=st.lists(data, max_size=3),
+            bodies=strategies.lists(data, max_size=3),
             which=heads,
-            refs=st.dictionaries(names, values, max_size=2),
-            puts=st.lists(blobs, max_size=2),
-            durable=st.booleans(),
+            refs=strategies.dictionaries(names, values, max_size=2),
+            puts=strategies.lists(blobs, max_size=2),
+            durable=strategies.booleans(),
         )
         def append(
             self,
@@ -104,7 +108,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
                 lambda s: s.append(stream, entries, expect=expect, refs=refs, blobs=puts, durable=durable)
             )
 
-        @rule(stream=names, body=data, which=heads, durable=st.booleans())
+        @rule(stream=names, body=data, which=heads, durable=strategies.booleans())
         def append_one(self, stream: str, body: bytes, which: str, durable: bool) -> None:
             expect = self.expected(stream, which)
             self.both(lambda s: s.append(stream, [entry(body)], expect=expect, durable=durable))
@@ -129,7 +133,11 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
         def get(self, data: bytes) -> None:
             self.both(lambda s: s.get_blob(hashlib.sha256(data).hexdigest()))
 
-        @rule(stream=names, start=st.integers(-2, 9), stop=st.none() | st.integers(-2, 9))
+        @rule(
+            stream=names,
+            start=strategies.integers(-2, 9),
+            stop=strategies.none() | strategies.integers(-2, 9),
+        )
         def read(self, stream: str, start: int, stop: int | None) -> None:
             self.both(lambda s: list(s.read(stream, start, stop)))
 

@@ -19,7 +19,8 @@ NAMES = ("a", "A", "a ", "task/1", "ünïcode", "u\u0308n", "日本語", "🧵",
 
 
 def skip(reason: str) -> None:
-    from unittest import SkipTest  # noqa: PLC0415  # pytest takes it for its own, without our importing pytest
+    """Skip the test that runs: pytest takes unittest's exception for its own."""
+    from unittest import SkipTest  # noqa: PLC0415  # importing the suite loads no test framework
 
     raise SkipTest(reason)
 

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 
-from peer import ARGUMENTS, Peer, child_environment, wall_time
+from peer import ADJOURN, ARGUMENTS, Peer, child_environment, wall_time
+from profiling import SETTLED_SECONDS, Entered, Profile, profiled
 from tables import Cell, Table, median, percentile
 
 REPOSITORY = Path(__file__).parents[1]
@@ -45,8 +46,6 @@ budget calls=1000000
 HOOK = {"tool_name": "Read", "tool_input": {"file_path": "src/main.py"}, "hook_event_name": "PreToolUse"}
 CHECKPOINT = "house"
 WARM_UP, CALLS = 20, 7
-SETTLED_SECONDS = 0.3
-"""What a proxy still does for a call after its answer is done by then."""
 
 
 # --- what is written ------------------------------------------------------------------------------------------------
@@ -253,43 +252,6 @@ def _strongly_connected(graph: Mapping[str, set[str]]) -> Iterator[set[str]]:
 # --- what is run ----------------------------------------------------------------------------------------------------
 
 _RUN = "from adjourn.__main__ import main; main()"
-_WATCHED = """
-import json, os, sys, threading, time
-report, inside = sys.argv[1:3]
-del sys.argv[1:3]
-entered = []
-def enter(frame, event, _, now=time.perf_counter_ns, add=entered.append):
-    if event == "call" and frame.f_code.co_filename.startswith(inside):
-        add((now(), frame.f_code))
-def tell():
-    sys.setprofile(None)
-    rows = [(at, code.co_filename[len(inside):], code.co_qualname) for at, code in list(entered)
-            if code.co_flags & 1 and code.co_name not in ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")]
-    loaded = sum(name.partition(".")[0] == "adjourn" and module is not None for name, module in sys.modules.items())
-    with open(report, "w") as file:
-        json.dump({"rows": rows, "modules": loaded}, file)
-leave = os._exit
-def tell_and_leave(code):
-    tell()
-    leave(code)
-os._exit = tell_and_leave
-threading.setprofile(enter)
-sys.setprofile(enter)
-from adjourn.__main__ import main
-try:
-    main()
-finally:
-    tell()
-"""
-
-
-class Entered(NamedTuple):
-    """What a stretch of time entered: different functions, files, how often any function, and what was loaded at the end."""
-
-    functions: int
-    files: int
-    entries: int
-    modules: int
 
 
 class Tree:
@@ -314,13 +276,12 @@ class Tree:
 
     # --- functions
 
-    def _watched(self, *words: str) -> list[str]:
-        inside = f"{self.source.folder / PACKAGE}/"
-        return [sys.executable, "-P", "-c", _WATCHED, str(self._report), inside, *words]
+    def _profiled(self, *words: str) -> list[str]:
+        return profiled(self._report, ADJOURN, *words)
 
-    def call(self, tool: str) -> Entered:
-        """One warm call and all that is done for it, even after its answer: the median of several."""
-        peer = Peer(self._watched(*self._proxy), str(self.workspace), self.environment)
+    def call(self, tool: str) -> tuple[Entered, int]:
+        """One warm call and all that is done for it, even after its answer: the median of several. Modules loaded at the end."""
+        peer = Peer(self._profiled(*self._proxy), str(self.workspace), self.environment)
         spans = []
         try:
             peer.greet()
@@ -334,25 +295,30 @@ class Tree:
             peer.ask("tools/call", {"name": "aex.checkpoint", "arguments": {"name": CHECKPOINT}})
         finally:
             peer.close()
-        found = [self._entered(*span) for span in spans]
-        return Entered(*(round(statistics.median(values)) for values in zip(*found, strict=True)))
+        profile = self._profile()
+        found = [profile.between(*span) for span in spans]
+        middle = Entered(*(round(statistics.median(values)) for values in zip(*found, strict=True)))
+        return middle, self._loaded(profile)
 
-    def resume(self) -> Entered:
-        """The whole of `adjourn resume`, from its start to its end."""
+    def resume(self) -> tuple[Entered, int]:
+        """The whole of `adjourn resume`, from its start to its end. Modules loaded at the end."""
         words = ("resume", CHECKPOINT, "--json")
         subprocess.run(
-            self._watched(*words),
+            self._profiled(*words),
             cwd=self.workspace,
             env=self.environment,
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        return self._entered(0, 1 << 63)
+        profile = self._profile()
+        return profile.between(), self._loaded(profile)
 
-    def _entered(self, began: int, ended: int) -> Entered:
-        told = json.loads(self._report.read_text("utf-8"))
-        rows = [(file, name) for at, file, name in told["rows"] if began <= at <= ended]
-        return Entered(len(set(rows)), len({file for file, _ in rows}), len(rows), told["modules"])
+    def _profile(self) -> Profile:
+        return Profile(self._report, self.source.folder / PACKAGE)
+
+    @staticmethod
+    def _loaded(profile: Profile) -> int:
+        return sum(name.partition(".")[0] == PACKAGE for name in profile.modules)
 
     # --- times
 
@@ -391,17 +357,17 @@ def entered(trees: list[Tree]) -> Table:
         "Entered",
         ["", *(tree.name for tree in trees)],
         "Functions and files of the package that run: for one warm tools/call, until the proxy is idle again (median of "
-        f"{CALLS}), and for a whole `adjourn resume`. Entries count each time that a function is entered.",
+        f"{CALLS}), and for a whole `adjourn resume`. Entries count each time that one is entered, calls those of libraries, too.",
     )
-    rows: dict[str, list[Entered]] = {}
+    rows: dict[str, list[tuple[Entered, int]]] = {}
     for tree in trees:
         rows.setdefault("a reading call", []).append(tree.call("notes.get"))
         rows.setdefault("a call with effects", []).append(tree.call("notes.set"))
         rows.setdefault("resume", []).append(tree.resume())
     for name, found in rows.items():
         for figure in Entered._fields:
-            what = "modules loaded by the end" if figure == "modules" else figure
-            table.add(f"{name}: {what}", *(getattr(one, figure) for one in found))
+            table.add(f"{name}: {figure}", *(getattr(one, figure) for one, _ in found))
+        table.add(f"{name}: modules loaded by the end", *(modules for _, modules in found))
     return table
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from peer import ADJOURN, Peer, child_environment, wall_time
-from proxy_overhead import POLICY, UPSTREAM
+from relays import POLICY, UPSTREAM
 from sizes import Sizes
 from tables import Table, median
 

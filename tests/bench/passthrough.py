@@ -14,9 +14,13 @@ from threading import Thread
 
 def pump(source: int, sink: int) -> None:
     while data := os.read(source, 1 << 16):
-        while data:
-            data = data[os.write(sink, data) :]
+        write(sink, data)
     os.close(sink)
+
+
+def write(sink: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(sink, data) :]
 
 
 def start(command: list[str]) -> tuple[int, int, int]:

@@ -183,16 +183,6 @@ class Peer:
             (int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(what)), None
         )
 
-    def processor_time(self) -> float | None:
-        """Seconds that the process that was started has computed, in user mode and in the kernel. None without /proc."""
-        try:
-            fields = (
-                Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            )
-        except OSError:
-            return None
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def close(self) -> None:
         """End of input; the server is to end by itself."""
         self._watchdog.cancel()

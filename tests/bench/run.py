@@ -9,6 +9,7 @@ they take turns. Files are made in the temporary folder, or in DIR: on a file sy
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import checkpointing
@@ -24,18 +26,21 @@ import cold_start
 import deciding
 import hook_start
 import machine
-import proxy_overhead
 import record_store
 import records
+import relays
 import resuming
 import stores
 import verifying
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
 
+import adjourn
+
+PACKAGE = Path(adjourn.__file__).parent
 Section = Callable[[Sizes, str], list[Table]]
 SECTIONS: dict[str, Section] = {
-    "proxy": proxy_overhead.run,
+    "relays": relays.run,
     "start": cold_start.run,
     "hook": hook_start.run,
     "store": stores.run,
@@ -68,16 +73,26 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="the values as measured")
     parser.add_argument("--write", metavar="FILE", help="the tables as Markdown")
     parser.add_argument("--folder", metavar="DIR", help="where files are made; the disk matters")
+    parser.add_argument(
+        "--idle",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="keep only rounds in which the machine does nothing else; wait for them so long at most",
+    )
     options = parser.parse_args()
+    sizes = replace(options.sizes or FULL, idle_seconds=options.idle)
     if options.write and options.only:
         parser.error("--write is of all sections; leave --only out")
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
+    for tree in (PACKAGE, Path(__file__).parent):
+        compileall.compile_dir(tree, quiet=2)
     tables: list[Table] = []
     with tempfile.TemporaryDirectory(prefix="adjourn-bench-", dir=options.folder) as folder:
         os.environ["ADJOURN_CONFIG"] = f"{folder}/config"
         about = machine.describe(command, folder)
         for name in options.only or SECTIONS:
-            tables += _run(name, options.sizes or FULL, folder)
+            tables += _run(name, sizes, folder)
     about["load at the end"] = machine.load()
     if options.json:
         body = {"machine": about, "tables": [table.as_json() for table in tables]}

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """`rounds` of a subject are interleaved with those of the others."""
+    """`rounds` of a subject are interleaved with those of the others. `idle_seconds`: how long to wait for rounds in which the
+    machine does nothing else; 0 takes every round.
+    """
 
+    idle_seconds: float = 0
+    profiled: int = 500
     starts: int = 25
     rounds: int = 40
     calls: int = 150
@@ -37,6 +41,7 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(
+    profiled=200,
     starts=6,
     rounds=8,
     throughput_rounds=3,
@@ -58,6 +63,7 @@ QUICK = Sizes(
     code_questions=50,
 )
 TINY = Sizes(
+    profiled=10,
     starts=1,
     rounds=2,
     calls=10,

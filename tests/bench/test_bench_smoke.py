@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -30,11 +31,28 @@ def test_every_section_runs_and_is_written_down(tmp_path: Path) -> None:
         assert table["title"] in done.stdout
         assert f"## {table['title']}\n" in written
         assert table["rows"]
-        assert all(any(isinstance(cell, float) for cell in row) for row in table["rows"]), table["title"]
+        assert all(any(isinstance(cell, int | float) for cell in row) for row in table["rows"]), table[
+            "title"
+        ]
+    _check_relays(body["tables"])
     assert {"command", "date", "Python", "SQLite", "load at the start", "load at the end"} <= set(
         body["machine"]
     )
     assert not list(tmp_path.glob("adjourn-bench-*"))
+
+
+def _check_relays(tables: list[dict[str, Any]]) -> None:
+    """A relay that does more calls more functions; percentiles are in order."""
+    found = [table for table in tables if table["title"].startswith("Relays: a ")]
+    assert len(found) == 2
+    for table in found:
+        assert table["columns"] == ["", "direct", "pass-through", "floor", "adjourn"]
+        rows = {row[0]: row[1:] for row in table["rows"]}
+        assert table["rows"][0][0] == "Python calls per tool call"
+        _, less, floor, most = rows["Python calls per tool call"]
+        assert 0 < less < floor < most
+        for p50, p90, p99 in zip(rows["p50, µs"], rows["p90, µs"], rows["p99, µs"], strict=True):
+            assert 0 < p50 <= p90 <= p99
 
 
 def test_a_document_is_of_all_sections(tmp_path: Path) -> None:

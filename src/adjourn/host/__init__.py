@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         sync_folder,
         write_file,
     )
-    from adjourn.host.workspace_store import DEFAULT_STORE, open_at
+    from adjourn.host.workspace_store import DEFAULT_STORE, has_store, open_at, shown_store, store_file
 
 __all__ = [
     "CHECKPOINTS",
@@ -49,6 +49,7 @@ __all__ = [
     "find",
     "for_others",
     "group_of",
+    "has_store",
     "leave_working_folder",
     "lies_in",
     "lives",
@@ -67,6 +68,8 @@ __all__ = [
     "remove_file",
     "resolve_inside",
     "secret",
+    "shown_store",
+    "store_file",
     "strays",
     "sync_folder",
     "trusting",
@@ -102,6 +105,6 @@ if not TYPE_CHECKING:
                 "sync_folder",
                 "write_file",
             ),
-            "workspace_store": ("DEFAULT_STORE", "open_at"),
+            "workspace_store": ("DEFAULT_STORE", "has_store", "open_at", "shown_store", "store_file"),
         },
     )

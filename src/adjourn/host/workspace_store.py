@@ -1,15 +1,17 @@
 """The store of a workspace.
 
-Owns: where it is when nothing names it. Must never: be opened with keys that lie in the workspace.
+Owns: where it is when nothing names it, whether it is there, how its URL is shown. Must never: be opened with keys that lie in the workspace.
 """
 
 from __future__ import annotations
 
 import os
+from types import ModuleType
 
 from adjourn.errors import UsageError
 from adjourn.host import keys
 from adjourn.store import Store, open_store
+from adjourn.store.passwords import is_postgres, without_user
 
 DEFAULT_STORE = ".aex/adjourn.db"
 
@@ -29,3 +31,30 @@ def open_at(root: str, url: str = "") -> Store:
     if scheme == "memory":
         raise UsageError("memory: outlives no process", "name a file or a PostgreSQL database")
     return open_store(url)
+
+
+def store_file(root: str, url: str) -> str:
+    """The file of the store that a URL names from the folder `root`; "" for a store that is none."""
+    scheme, colon, rest = url.partition(":")
+    path = url if not colon else rest if scheme.lower() == "sqlite" else ""
+    return path and os.path.join(root, path.removeprefix("//") if path.startswith("///") else path)
+
+
+def has_store(root: str, url: str) -> bool:
+    """Whether the store that a URL names from the folder `root` is there. Raises `StoreError` where a server cannot be asked."""
+    if path := store_file(root, url):
+        return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
+    return not is_postgres(url) or _postgres().is_prepared(
+        url
+    )  # of another kind: opening it says what is wrong
+
+
+def shown_store(url: str) -> str:
+    """A store's URL without user and password."""
+    return _postgres().describe(url) if is_postgres(url) else without_user(url)
+
+
+def _postgres() -> ModuleType:
+    from adjourn.store import postgres_link  # noqa: PLC0415  # few stores are on a server
+
+    return postgres_link

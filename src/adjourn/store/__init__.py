@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
     from adjourn.store.memory import MemoryStore
     from adjourn.store.postgres import PostgresStore
-    from adjourn.store.postgres_link import describe, is_prepared
     from adjourn.store.sqlite import SqliteStore
-    from adjourn.store.url import exists, file_of, open_store, shown
+    from adjourn.store.url import open_store
 
 __all__ = [
     "EMPTY",
@@ -26,12 +25,7 @@ __all__ = [
     "PostgresStore",
     "SqliteStore",
     "Store",
-    "describe",
-    "exists",
-    "file_of",
-    "is_prepared",
     "open_store",
-    "shown",
 ]
 
 if not TYPE_CHECKING:
@@ -41,8 +35,7 @@ if not TYPE_CHECKING:
             "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
             "memory": ("MemoryStore",),
             "postgres": ("PostgresStore",),
-            "postgres_link": ("describe", "is_prepared"),
             "sqlite": ("SqliteStore",),
-            "url": ("exists", "file_of", "open_store", "shown"),
+            "url": ("open_store",),
         },
     )

@@ -1,18 +1,15 @@
 """From one line of text to an open store.
 
-Owns: the URL forms, whether there is a store under a URL, how a URL is shown. Must never: import a backend that was not asked for,
-or show a password.
+Owns: the URL forms. Must never: import a backend that was not asked for, or show a password.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.store.base import Store
-from adjourn.store.passwords import is_postgres, without_user
 
 DEFAULT_PATH: Final = ".aex/adjourn.db"
 
@@ -41,25 +38,6 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
             return store.PostgresStore(url)
         case _:
             raise UsageError(f"{scheme}: is not a kind of store", _FORMS)
-
-
-def file_of(url: str, root: str) -> str:
-    """The file of the store that a URL names; a relative path is of the folder `root`. "" for a store that is none."""
-    scheme, colon, rest = url.partition(":")
-    path = url if not colon else rest if scheme.lower() == "sqlite" else ""
-    return path and os.path.join(root, path.removeprefix("//") if path.startswith("///") else path)
-
-
-def exists(url: str, root: str) -> bool:
-    """Whether opening the store that a URL names would not make it. Raises `StoreError` where a server cannot be asked."""
-    if path := file_of(url, root):
-        return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
-    return not is_postgres(url) or store.is_prepared(url)  # of another kind: opening it says what is wrong
-
-
-def shown(url: str) -> str:
-    """A URL without user and password."""
-    return store.describe(url) if is_postgres(url) else without_user(url)
 
 
 def _sqlite_path(rest: str) -> str:

@@ -43,6 +43,7 @@ PUBLIC_MODULES: Final = {
     "mcp": {"frames", "server_lines"},
     "models": {"client_model", "draft"},
     "policy": {"signatures"},
+    "store": {"postgres_link"},
     "setup": {"undo"},
     "tasks": {"idempotency"},
 }  # fmt: skip
@@ -61,6 +62,7 @@ EXCEPTIONS: Final = {
     ("store.base", "Store"): _START,
     ("store.passwords", "check_argument"): _START,
     ("store.passwords", "is_postgres"): _START,
+    ("store.passwords", "without_user"): _START,
     ("tasks.task", "Task"): _START,
     ("text.terminal", "visible_lines"): _START,
 }

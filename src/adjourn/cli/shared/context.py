@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from adjourn import host, log, store, tasks
+from adjourn import host, log, tasks
 from adjourn.cli.shared.output import Spinner
 from adjourn.errors import NotFoundError
 from adjourn.host.clock import now
@@ -44,12 +44,12 @@ class CommandContext:
         """The store, which must be there. Raises `NotFoundError`."""
         found = self.store_or_none()
         if found is None:
-            raise NotFoundError(f"there is no store at {store.shown(self.url)}", _NO_STORE)
+            raise NotFoundError(f"there is no store at {host.shown_store(self.url)}", _NO_STORE)
         return found
 
     def store_or_none(self) -> Store | None:
         """The store, if there is one."""
-        return self.make_store() if self._store or store.exists(self.url, self.root) else None
+        return self.make_store() if self._store or host.has_store(self.root, self.url) else None
 
     def make_store(self) -> Store:
         """The store, made if need be: for commands that write into it."""
@@ -63,7 +63,7 @@ class CommandContext:
     def changes(self) -> tuple[str, ...]:
         """The real paths of what a command here changes; a store that is no file is in no folder."""
         return os.path.realpath(self.root), os.path.realpath(path) if (
-            path := store.file_of(self.url, self.root)
+            path := host.store_file(self.root, self.url)
         ) else self.url
 
     def task(self, name: str) -> Task:

@@ -94,6 +94,7 @@ def is_clean(text: str) -> bool:
 def test_text_fits_80_columns_and_holds_nothing_a_terminal_would_obey(
     left: CommandLine, command: tuple[str, ...]
 ) -> None:
+    """Each reading command prints printable lines of at most 80 columns, whatever the session wrote."""
     done = left.ok(*command)
     assert done.out.strip()
     assert is_clean(done.out + done.err)
@@ -103,6 +104,7 @@ def test_text_fits_80_columns_and_holds_nothing_a_terminal_would_obey(
 
 @reading
 def test_json_is_one_document(left: CommandLine, command: tuple[str, ...]) -> None:
+    """Each reading command with --json prints one ASCII document; `log` prints one document for each event."""
     done = left.ok(*command, "--json")
     if command == ("log",):
         assert [json.loads(line)["seq"] for line in done.out.splitlines()] == list(range(len(left.rows())))
@@ -115,6 +117,7 @@ def test_json_is_one_document(left: CommandLine, command: tuple[str, ...]) -> No
 def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
     left: CommandLine, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
+    """A reading command needs no configuration and creates none in the home folder."""
     home = tmp_path / "home"
     home.mkdir()
     done = left.run(*command, env={"HOME": str(home)})
@@ -127,6 +130,7 @@ def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
 def test_reading_works_in_a_workspace_that_cannot_be_written(
     context: CommandLine, command: tuple[str, ...]
 ) -> None:
+    """Each reading command works in a workspace that is mounted read-only."""
     context.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     mount = subprocess.run(
         ["mount", "--bind", context.root, context.root],
@@ -154,6 +158,7 @@ def test_reading_works_in_a_workspace_that_cannot_be_written(
     ids=" ".join,
 )  # fmt: skip
 def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A command without a store exits with 1, names the next step and creates nothing."""
     empty = CommandLine(tmp_path / "empty", tmp_path / "config")
     empty.root.mkdir()
     done = empty.run(*command)
@@ -165,6 +170,7 @@ def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tupl
 
 
 def test_another_folder_and_another_store_can_be_named(left: CommandLine, tmp_path: Path) -> None:
+    """A store is found by -C, by --store and by ADJOURN_STORE; a folder that does not exist is wrong usage."""
     assert left.run("tasks", "-C", str(left.root), "--json", cwd=tmp_path).code == 0
     assert left.run("tasks", "--store", f"sqlite:{left.database}", "--json", cwd=tmp_path).code == 0
     environment = left.environment | {"ADJOURN_STORE": str(left.database)}
@@ -176,6 +182,7 @@ def test_another_folder_and_another_store_can_be_named(left: CommandLine, tmp_pa
 
 
 def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLine, task: str) -> None:
+    """`adjourn status` shows the budget, calls in doubt, open questions and the next command, also as JSON."""
     first, *rest = left.ok("status").out.splitlines()
     assert first == f"{task}: 4 of 20 calls used, 16 left; 1 waiting, 1 in doubt"
     text = "\n".join(rest)
@@ -191,12 +198,14 @@ def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLin
 
 
 def test_tasks_lists_each_with_its_count(left: CommandLine, task: str) -> None:
+    """`adjourn tasks` shows each task with its calls, sessions and goal."""
     head, row = left.ok("tasks").out.splitlines()
     assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "GOAL"]
     assert row.startswith(f"{task}  4/20  1 dead")
 
 
 def test_log_tells_who_did_what(left: CommandLine) -> None:
+    """`adjourn log` shows each event without secrets; --tail limits the number of lines."""
     lines = left.ok("log", "--full").out.splitlines()
     assert len(lines) == len(left.rows())
     assert "task.opened" in lines[0]
@@ -207,6 +216,7 @@ def test_log_tells_who_did_what(left: CommandLine) -> None:
 
 
 def test_log_as_json_is_the_stored_bytes(left: CommandLine) -> None:
+    """The lines of `adjourn log --json` have the hashes of the stored events."""
     lines = left.ok("log", "--json").out.encode().splitlines()
     assert [hashlib.sha256(line).hexdigest() for line in lines] == [row[1] for row in left.rows()]
 
@@ -217,6 +227,7 @@ def obey_ctrl_c() -> None:
 
 
 def test_log_follows_what_others_write(context: CommandLine) -> None:
+    """`adjourn log --follow` shows an event that another process appends, and exits with 130 at Ctrl-C."""
     follower = subprocess.Popen(
         [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
         cwd=context.root, env=context.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -234,6 +245,7 @@ def test_log_follows_what_others_write(context: CommandLine) -> None:
 
 
 def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, task: str) -> None:
+    """`adjourn show` finds a checkpoint by its name, by the start of its hash and by its task."""
     told = left.ok("show", "fix-auth", "--json").json
     assert told["task"] == task
     assert told["signer"] == "default"
@@ -248,6 +260,7 @@ def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, 
 
 
 def test_resume_tells_what_a_session_is_told(context: CommandLine, task: str) -> None:
+    """`adjourn resume --json` appends no event and has the same fields as the tool aex.resume."""
     before = context.rows()
     told = context.ok("resume", "fix-auth", "--json").json
     assert context.rows() == before
@@ -268,6 +281,7 @@ def test_resume_tells_what_a_session_is_told(context: CommandLine, task: str) ->
 
 
 def test_checkpoints_without_a_store_lists_what_git_brought(context: CommandLine) -> None:
+    """Without a store, checkpoints are listed, shown and resumed from their folders."""
     for path in (context.root / ".aex").glob("adjourn.db*"):
         path.unlink()
     told = context.ok("checkpoints", "--json").json["checkpoints"]
@@ -278,6 +292,7 @@ def test_checkpoints_without_a_store_lists_what_git_brought(context: CommandLine
 
 
 def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path) -> None:
+    """A command inside a client is about the client's task, and ADJOURN_TASK names another one."""
     with ProxyWorkspace(tmp_path, "use echo") as workspace:
         mine = workspace.client()
         mine.call("echo")
@@ -297,6 +312,7 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
 
 
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
+    """A reading command on an empty PostgreSQL schema creates no tables; `adjourn import` does."""
     import psycopg  # noqa: PLC0415  # an extra
 
     context, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
@@ -322,6 +338,7 @@ def question(context: CommandLine) -> str:
 
 
 def test_a_yes_lets_the_repeated_call_pass_once(context: CommandLine) -> None:
+    """After `adjourn approve`, the same call passes in another session, and the event names a person."""
     listed = context.ok("approve").out
     assert "ann@example.org" in listed
     assert "confirm secrets.read" in listed
@@ -339,6 +356,7 @@ def test_a_yes_lets_the_repeated_call_pass_once(context: CommandLine) -> None:
 
 
 def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
+    """`adjourn approve` releases a call that is waiting in the proxy."""
     with ProxyWorkspace(tmp_path, "use echo", "confirm before echo") as workspace:
         client = workspace.client()
         call = client.begin("echo", {"text": "x"})
@@ -351,6 +369,7 @@ def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
 
 
 def test_a_no_is_written_down(context: CommandLine) -> None:
+    """`adjourn deny` appends an event, and an unknown question exits with 1."""
     done = context.ok("deny", question(context), "--json")
     assert done.json["answer"] == "denied"
     assert "confirm.denied" in context.ok("log", "--tail", "1").out
@@ -358,6 +377,7 @@ def test_a_no_is_written_down(context: CommandLine) -> None:
 
 
 def test_settling_ends_the_doubt(context: CommandLine) -> None:
+    """`adjourn settle` needs exactly one outcome and leaves no call in doubt."""
     call = context.ok("settle", "--json").json["inDoubt"][0]["call"]
     assert context.run("settle", call).code == 2
     assert context.run("settle", call, "--done", "--not-done").code == 2
@@ -370,6 +390,7 @@ def test_settling_ends_the_doubt(context: CommandLine) -> None:
 
 
 def test_an_ambiguous_or_unknown_id_is_refused_with_the_next_step(left: CommandLine) -> None:
+    """An id that no task has exits with 1 and names the command that lists tasks."""
     done = left.run("status", "nope")
     assert done.code == 1
     assert "adjourn tasks" in done.err
@@ -390,6 +411,7 @@ def tampered(context: CommandLine, *, deep: bool = True) -> tuple[str, int | Non
 
 @pytest.mark.parametrize("deep", [True, False])
 def test_edited_bytes_are_found_where_they_are(context: CommandLine, *, deep: bool) -> None:
+    """`adjourn verify` names the event whose bytes were edited, with and without --quick."""
     data = context.rows()[4][2].replace(b"file.read", b"file.rEad")
     context.sql("UPDATE event SET data = ? WHERE position & 1099511627775 = 4", data)
     assert tampered(context, deep=deep) == ("hash-mismatch", 4)
@@ -397,6 +419,7 @@ def test_edited_bytes_are_found_where_they_are(context: CommandLine, *, deep: bo
 
 
 def test_bytes_that_became_text_are_found(context: CommandLine) -> None:
+    """An event that was edited and stored as text is a hash mismatch."""
     context.sql(
         "UPDATE event SET data = replace(CAST(data AS TEXT), 'file.read', 'file.wait') WHERE position & 1099511627775 = 4"
     )
@@ -404,6 +427,7 @@ def test_bytes_that_became_text_are_found(context: CommandLine) -> None:
 
 
 def test_an_edit_with_its_hash_is_found_at_the_next_event(context: CommandLine) -> None:
+    """An edited event with a matching hash is a parent mismatch of the event after it."""
     data = context.rows()[4][2].replace(b"file.read", b"file.rEad")
     context.sql(
         "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4",
@@ -414,17 +438,20 @@ def test_an_edit_with_its_hash_is_found_at_the_next_event(context: CommandLine) 
 
 
 def test_a_removed_event_is_found_where_it_was(context: CommandLine) -> None:
+    """A deleted event is reported as missing at its position."""
     context.sql("DELETE FROM event WHERE position & 1099511627775 = 3")
     assert tampered(context) == ("missing-event", 3)
 
 
 def test_a_missing_end_is_found_by_the_checkpoints_name(context: CommandLine) -> None:
+    """A history that was cut before a checkpoint contradicts the checkpoint's name."""
     made = context.seq_of("checkpoint.created")
     context.sql("DELETE FROM event WHERE position & 1099511627775 >= ?", made)
     assert tampered(context) == ("ref-mismatch", made)
 
 
 def test_a_missing_end_is_found_with_a_head_kept_elsewhere(context: CommandLine, task: str) -> None:
+    """A history without its last event is valid, except against the head that --expect-head names."""
     head = context.ok("status", "--json").json["head"]
     assert context.ok("verify", task, "--expect-head", head).code == 0
     context.sql("DELETE FROM event WHERE position & 1099511627775 = ?", len(context.rows()) - 1)
@@ -436,12 +463,14 @@ def test_a_missing_end_is_found_with_a_head_kept_elsewhere(context: CommandLine,
 
 
 def test_a_head_that_was_built_upon_is_told_from_a_lost_one(left: CommandLine, task: str) -> None:
+    """An expected head that is an earlier event of the history is reported with its position."""
     done = left.run("verify", task, "--expect-head", left.rows()[5][1])
     assert done.code == 1
     assert "event 5" in done.out
 
 
 def test_a_history_written_anew_fails_at_the_signature(context: CommandLine) -> None:
+    """A rewritten history with correct hashes fails at the signature of its checkpoint."""
     after = GENESIS
     for seq, _, data in context.rows():
         new = data.replace(b'"calls":20', b'"calls":99').replace(b"file.read", b"file.rEad")
@@ -468,12 +497,14 @@ def test_a_history_written_anew_fails_at_the_signature(context: CommandLine) -> 
     ],
 )
 def test_changed_documents_and_names_are_found(context: CommandLine, statement: str, code: str) -> None:
+    """A document or a name of a checkpoint that was changed in the store is an error."""
     context.sql(statement)
     assert tampered(context)[0] == code
     assert is_clean(context.run("verify").out)
 
 
 def test_a_wrong_cache_and_a_stranger_are_warnings(context: CommandLine, tmp_path: Path) -> None:
+    """A stale fold and an untrusted signer are warnings, and the store is valid."""
     ((name, value),) = context.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
     context.sql(
         "UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name
@@ -487,6 +518,7 @@ def test_a_wrong_cache_and_a_stranger_are_warnings(context: CommandLine, tmp_pat
 
 
 def test_a_folder_is_verified_whole(context: CommandLine) -> None:
+    """`adjourn verify FOLDER` finds a change in either file of a checkpoint's folder."""
     folder = context.root / ".aex" / "checkpoints" / "fix-auth"
     assert context.ok("verify", str(folder)).out.startswith("valid: ")
     for name, old, new in (
@@ -525,6 +557,7 @@ def resumed(context: CommandLine, name: str) -> dict[str, Any]:
 def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     context: CommandLine, colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
+    """A checkpoint of an untrusted signer is resumed after `adjourn import`, and its description is marked."""
     folder = (
         colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
     )
@@ -552,6 +585,7 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
 def test_what_a_trusted_key_signed_is_resumed_without_more(
     context: CommandLine, colleague: CommandLine
 ) -> None:
+    """A checkpoint of a trusted signer is resumed without an import, until the key is distrusted."""
     key = context.ok("keys", "show").out.strip()
     assert colleague.ok("keys", "trust", "ann", key).out.startswith("trusted as ann: ed25519:")
     context.ok("export", "fix-auth", "--to", str(colleague.root / ".aex" / "checkpoints" / "fix-auth"))
@@ -567,6 +601,7 @@ def test_what_a_trusted_key_signed_is_resumed_without_more(
 def test_a_changed_folder_is_not_imported(
     context: CommandLine, colleague: CommandLine, tmp_path: Path
 ) -> None:
+    """`adjourn import` refuses a folder whose checkpoint.json was edited, and imports nothing."""
     context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     path = tmp_path / "sent" / "checkpoint.json"
     path.write_bytes(path.read_bytes().replace(b'"callsUsed": 2', b'"callsUsed": 0'))
@@ -580,6 +615,7 @@ def test_a_changed_folder_is_not_imported(
 def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
     colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
+    """A checkpoint without signature is resumed only after `adjourn import`, which records that a person vouched for it."""
     folder = colleague.root / ".aex" / "checkpoints" / "old" if place == "workspace" else tmp_path / "old"
     folder.mkdir(parents=True)
     published = {
@@ -599,6 +635,7 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
 def test_histories_that_parted_are_not_mixed(
     context: CommandLine, colleague: CommandLine, tmp_path: Path
 ) -> None:
+    """`adjourn import` refuses a history that differs from the one of the same task here."""
     context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     colleague.ok("import", str(tmp_path / "sent"))
     assert not resumed(colleague, "fix-auth").get("isError")
@@ -616,6 +653,7 @@ def test_histories_that_parted_are_not_mixed(
 
 
 def test_export_leaves_other_files_alone(context: CommandLine, tmp_path: Path) -> None:
+    """`adjourn export --to` refuses a folder with other files in it and writes nothing."""
     target = tmp_path / "full"
     target.mkdir()
     (target / "mine.txt").write_text("x")
@@ -628,6 +666,7 @@ def test_export_leaves_other_files_alone(context: CommandLine, tmp_path: Path) -
 
 
 def test_another_key_never_takes_a_trusted_name(left: CommandLine, tmp_path: Path) -> None:
+    """`adjourn keys trust` refuses a second key for a name, and accepts the same key again."""
     me = CommandLine(left.root, tmp_path / "keys")
     other = CommandLine(left.root, tmp_path / "others").ok("keys", "show").out.strip()
     third = CommandLine(left.root, tmp_path / "third").ok("keys", "show").out.strip()
@@ -647,6 +686,7 @@ def test_another_key_never_takes_a_trusted_name(left: CommandLine, tmp_path: Pat
 
 
 def test_init_never_overwrites(tmp_path: Path) -> None:
+    """`adjourn init` keeps files that exist, reports them as skipped, and makes file names out of task names."""
     context = CommandLine(tmp_path, tmp_path / "config")
     assert context.ok("init", "--policy").out.startswith("written: .aex/policy.aex")
     policy = tmp_path / ".aex" / "policy.aex"
@@ -675,6 +715,7 @@ def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
 
 
 def test_init_writes_through_no_link(tmp_path: Path) -> None:
+    """`adjourn init` refuses an `.aex` folder that is a link."""
     context = CommandLine(tmp_path / "work", tmp_path / "config")
     context.root.mkdir()
     (tmp_path / "outside").mkdir()
@@ -684,6 +725,7 @@ def test_init_writes_through_no_link(tmp_path: Path) -> None:
 
 
 def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
+    """`adjourn check` reports each file, and each finding with its line, and exits with 1."""
     context = CommandLine(tmp_path, tmp_path / "config")
     (tmp_path / "bad.aex").write_text('policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n')
     context.ok("init", "--policy")
@@ -699,6 +741,7 @@ def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
 
 
 def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path) -> None:
+    """`adjourn effective` lists each rule with its file and line, merged with a contract if one is named."""
     told = left.ok("effective", "--json").json
     assert [rule["pattern"] for rule in told["allow"]] == ["echo", "file.*", "slow", "secrets.read", "silent"]
     assert told["deny"] == [{"pattern": "network.*", "source": ".aex/policy.aex", "line": 4}]
@@ -714,6 +757,7 @@ def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path
 
 
 def test_effective_without_anything_says_so(tmp_path: Path) -> None:
+    """`adjourn effective` without a policy and a contract exits with 1."""
     done = CommandLine(tmp_path, tmp_path / "config").run("effective")
     assert done.code == 1
     assert "AEX135" in done.err
@@ -727,6 +771,7 @@ def codes(done: Done) -> set[str]:
 
 
 def test_doctor_names_what_waits_and_what_is_stale(left: CommandLine) -> None:
+    """`adjourn doctor` reports dead sessions, calls in doubt and open questions, none of which is an error."""
     done = left.ok("doctor", "--json")
     assert {"stale-session", "in-doubt", "waiting"} <= codes(done)
     assert done.json["healthy"]
@@ -734,6 +779,7 @@ def test_doctor_names_what_waits_and_what_is_stale(left: CommandLine) -> None:
 
 
 def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(context: CommandLine) -> None:
+    """`adjourn doctor` reports readable keys, an invalid policy and a store in git as errors, with the remedy."""
     (context.config / "keys" / "default.key").chmod(0o644)
     (context.root / ".aex" / "policy.aex").write_text("nonsense")
     for command in (["init", "-q"], ["add", "-f", ".aex/adjourn.db"]):
@@ -746,6 +792,7 @@ def test_doctor_finds_open_keys_a_broken_policy_and_a_tracked_store(context: Com
 
 
 def test_doctor_finds_keys_in_the_workspace_and_a_damaged_store(context: CommandLine) -> None:
+    """`adjourn doctor` reports keys inside the workspace and a store that is no database."""
     inside = CommandLine(context.root, context.root / "config")
     assert inside.run("doctor").code == 1
     assert "keys-in-workspace" in codes(inside.run("doctor", "--json"))
@@ -762,6 +809,7 @@ def test_doctor_says_once_that_git_does_not_ignore_the_store(context: CommandLin
 
 
 def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
+    """`adjourn doctor` in an empty folder reports what is missing and creates nothing."""
     context = CommandLine(tmp_path / "empty", tmp_path / "config")
     context.root.mkdir()
     assert codes(context.ok("doctor", "--json")) == {"no-store", "no-policy"}
@@ -778,6 +826,7 @@ def test_doctor_in_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
     ids=" ".join,
 )
 def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, ...]) -> None:
+    """Wrong usage exits with 2, prints nothing on stdout and starts its message with `adjourn:`."""
     done = left.run(*command)
     assert done.code == 2
     assert done.out == ""
@@ -785,10 +834,12 @@ def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, .
 
 
 def test_a_slip_is_guessed(left: CommandLine) -> None:
+    """A misspelled command is answered with the closest one."""
     assert "did you mean tasks?" in left.run("taks").err
 
 
 def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:
+    """`adjourn proxy --help` names each option that the proxy parses."""
     text = left.ok("proxy", "--help").out
     assert all(option.flag in text for option in OPTIONS)
     assert left.run("proxy", "--nope", "--", "true").code == 2
@@ -797,6 +848,7 @@ def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:
 def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
     left: CommandLine, tmp_path: Path
 ) -> None:
+    """`adjourn proxy` has the same exit codes and messages through click as through its fast start."""
     program = "import sys; from adjourn.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     for arguments in (["--nope"], ["--policy", "none.aex", "--", "true"], ["--", "/no/such/program"]):
         direct, through = (
@@ -834,12 +886,14 @@ def on_a_terminal(context: CommandLine, *arguments: str, **extra: str) -> str:
 
 
 def test_colour_is_for_terminals_without_no_color(left: CommandLine) -> None:
+    """`adjourn verify` prints colour on a terminal only, and none if NO_COLOR is set."""
     assert "\x1b[32m" in on_a_terminal(left, "verify")
     assert "\x1b" not in on_a_terminal(left, "verify", NO_COLOR="1")
     assert "\x1b" not in left.ok("verify").out
 
 
 def test_raw_events_on_a_terminal_are_escaped(left: CommandLine) -> None:
+    """`adjourn log --json` on a terminal escapes control characters and stays valid JSON."""
     shown = on_a_terminal(left, "log", "--json")
     assert "\x9b" not in shown
     assert "\\u009b" in shown
@@ -847,6 +901,7 @@ def test_raw_events_on_a_terminal_are_escaped(left: CommandLine) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(left: CommandLine) -> None:
+    """A pipe that is closed early causes no message."""
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m adjourn log --json | head -n 1'],
         check=True, cwd=left.root, env=left.environment, capture_output=True, text=True,
@@ -856,6 +911,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(left: CommandLine) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"not a database at all, but long enough to be one" * 50])
 def test_a_store_that_is_none_is_said_so(context: CommandLine, damage: bytes) -> None:
+    """A file that is no database exits with 1 and is not changed."""
     for path in (context.root / ".aex").glob("adjourn.db-*"):
         path.unlink()
     context.database.write_bytes(damage)

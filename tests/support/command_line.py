@@ -11,6 +11,9 @@ from typing import Any
 
 from support.proxy import Done, run
 
+PERSON_SECONDS = 10.0
+"""How long a command of a person may take before the test fails."""
+
 
 class CommandLine:
     """A workspace, a configuration, and the commands that a person runs there."""
@@ -50,3 +53,14 @@ class CommandLine:
     def copy(self, to: Path) -> CommandLine:
         shutil.copytree(self.root.parent, to, dirs_exist_ok=True)
         return CommandLine(to / self.root.name, to / self.config.name)
+
+
+def is_clean(text: str) -> bool:
+    """Whether a text holds printable characters and line feeds only."""
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
+def question(context: CommandLine) -> str:
+    """The id of the only open question."""
+    name: str = context.ok("approve", "--json").json["questions"][0]["approval"]
+    return name

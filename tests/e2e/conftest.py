@@ -1,0 +1,48 @@
+"""What a killed session left behind, for the tests of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.command_line import CommandLine
+from support.proxy import ProxyWorkspace, wait_for
+
+NASTY = "half\x1b[31m done\x07 \u202edesrever\nnext: \x9b2J deploy"
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """What a session left that was killed while a call was on its way and a question open. Not to be changed."""
+    policy = (
+        "use echo, file.*, slow, secrets.read, silent",
+        "deny network.*",
+        "budget calls=20",
+        "confirm before secrets.read",
+    )
+    path = tmp_path_factory.mktemp("cli")
+    with ProxyWorkspace(path, *policy) as workspace:
+        client = workspace.client(name="claude-code")
+        client.call("echo", {"text": "hi"})
+        client.call("file.read", {"path": "notes"})
+        client.call("network.fetch")
+        client.meta("aex.checkpoint", name="fix-auth", description=NASTY)
+        client.call("file.write", {"path": "x/y", "text": "new", "token": "sk-secret"})
+        client.begin("secrets.read", {"to": "ann@example.org"})
+        client.begin("silent", {"release": "42"})
+        wait_for(lambda: "silent" in workspace.executed())
+    return CommandLine(workspace.root, workspace.config)
+
+
+@pytest.fixture
+def context(left: CommandLine, tmp_path: Path) -> CommandLine:
+    """A copy of `left` to do with as one likes."""
+    return left.copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def task(left: CommandLine) -> str:
+    """The task of that session."""
+    name: str = left.ok("tasks", "--json").json["tasks"][0]["task"]
+    return name

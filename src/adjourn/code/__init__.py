@@ -11,7 +11,9 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.code.model.repository import CodeRepository
     from adjourn.code.search.engines import engines, findings
-    from adjourn.code.server.server import CodeServer, run
+    from adjourn.code.server.http_transport import serve_http
+    from adjourn.code.server.server import CodeServer
+    from adjourn.code.server.stdio_transport import serve_stdio
     from adjourn.code.server.tools import TOOLS
     from adjourn.code.sessions.checkpoint_file import list_all, summary
     from adjourn.code.sessions.journal import last_step
@@ -27,7 +29,8 @@ __all__ = [
     "findings",
     "last_step",
     "list_all",
-    "run",
+    "serve_http",
+    "serve_stdio",
     "status",
     "summary",
 ]
@@ -38,7 +41,9 @@ if not TYPE_CHECKING:
         {
             "model.repository": ("CodeRepository",),
             "search.engines": ("engines", "findings"),
-            "server.server": ("CodeServer", "run"),
+            "server.http_transport": ("serve_http",),
+            "server.server": ("CodeServer",),
+            "server.stdio_transport": ("serve_stdio",),
             "server.tools": ("TOOLS",),
             "sessions.checkpoint_file": ("list_all", "summary"),
             "sessions.journal": ("last_step",),

@@ -66,14 +66,17 @@ def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store:
         _show(as_json=as_json)
         return
     try:
-        server = code.CodeServer(".", strictness=strictness, store=store)  # type: ignore[arg-type]  # one of the choices
+        with code.CodeServer(".", strictness=strictness, store=store) as server:  # type: ignore[arg-type]  # one of the choices
+            if http is None:
+                code.serve_stdio(server)
+            else:
+                code.serve_http(server, *http, lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise
         raise NotFoundError(
             f"the package {error.name} is not installed", "pip install 'adjourn[code]'"
         ) from error
-    code.run(server, http=http, ready=lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
 
 
 def _show(*, as_json: bool) -> None:

@@ -1,4 +1,8 @@
-"""Histories to measure on: real events of a long task, made without a ledger, so a million take seconds."""
+"""Histories to measure on: real events of a long task, and versions of a record, made without a ledger, so a million take
+seconds.
+
+Owns: what is in them. Must never: measure.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,14 @@ from itertools import islice
 
 import msgspec
 
+from adjourn.knowledge.model.documents import Tree, without
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.version_log import VersionStore
+from adjourn.knowledge.records.versions import SEAL, Stored, store_form
 from adjourn.log import digest, kinds
 from adjourn.log.event import Actor, Event, encode, timestamp
+from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry, Head, Store
 
 TASK = "20260101-bench"
@@ -17,6 +27,8 @@ BATCH = 4_000
 TOOLS = 250
 """Names of tools in a history; they make a checkpoint's document about 10 KB."""
 PER_SESSION = 1_000
+AUTHOR = CRAuthor(id="agent-1", type="agent")
+NOW = 1_777_735_812_345
 Fact = tuple[kinds.Data, Actor, str]
 """Data, actor, session."""
 _BEGAN = 1_767_225_600_000
@@ -79,3 +91,32 @@ def extend(store: Store, source: Iterator[Fact], until: int) -> None:
         batch = list(islice(entries(source, head), min(BATCH, until - head.seq - 1)))
         blobs = [_POLICY] if head == EMPTY else []
         head = store.append(TASK, batch, expect=head, blobs=blobs, durable=False)
+
+
+def learning(number: int, text: str = "") -> Tree:
+    """An item of a record, of about 330 bytes. `text`: what it says, in place of what tells its number."""
+    return {
+        "id": f"l{number}",
+        "type": "insight",
+        "source": "observation",
+        "content": (text or f"what was seen at place {number}; ") * 4,
+        "confidence": 0.9,
+        "learnedBy": {"id": "agent-1", "type": "agent", "model": "some-model"},
+        "learnedAt": NOW + number,
+        "affects": ["n1", "n2"],
+    }
+
+
+def add_versions(store: Store, record_id: str, count: int) -> None:
+    """A record of so many small versions, written in chunks, as an import does."""
+    record = CRStore(store).create({"task": {"id": "t1", "goal": "measure"}}, author=AUTHOR, cr_id="seed")
+    record = {**without(record, *SEAL), "id": record_id}
+    versions, at, tree = VersionStore(store), EMPTY, Frontier()
+    while at.seq + 1 < count:
+        chunk: list[Stored] = []
+        for number in range(at.seq + 1, min(at.seq + 5001, count)):
+            record = {**record, "sequence": number, "lastModifiedAt": NOW + number}
+            stored = Stored(*store_form(record))
+            record["parentCRHash"] = stored.hash
+            chunk.append(stored)
+        at = versions.copy(record_id, chunk, at, tree)

@@ -20,18 +20,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import checkpointing
+import backends
 import code_index
 import cold_start
 import deciding
 import hook_start
 import machine
-import record_store
 import records
 import relays
 import resuming
 import stores
-import verifying
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
 
@@ -43,11 +41,9 @@ SECTIONS: dict[str, Section] = {
     "relays": relays.run,
     "start": cold_start.run,
     "hook": hook_start.run,
-    "store": stores.run,
-    "checkpoint": checkpointing.run,
-    "verify": verifying.run,
+    "stores": stores.run,
+    "backends": backends.run,
     "record": records.run,
-    "record-store": record_store.run,
     "resume": resuming.run,
     "decide": deciding.run,
     "code": code_index.run,

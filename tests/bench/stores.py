@@ -1,185 +1,261 @@
-"""Appends and reads of the stores beside a raw sqlite3 insert of the same bytes.
+"""What is written durably, and what is verified, beside the least that does the same to the same bytes.
 
-    python tests/bench/stores.py [--events 3000] [--size 500] [--folder DIR] [--postgres URL]
+The floor of writing is one INSERT of those bytes into SQLite (WAL, `synchronous=FULL`); of a folder, its files written and
+flushed. The floor of verifying is reading the rows and hashing them. Each operation takes turns with its floor.
 
-The ratio is to the raw insert of the same flush (NORMAL: left to the operating system; FULL: waited for), batch
-and size. Nothing is asserted: the floor moves with the machine, so it is measured in the same run, taking turns.
+Owns: the operations and their floors. Must never: give a floor other bytes than its operation's.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import sqlite3
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from sizes import FULL, Sizes
-from tables import Table, percentile, ratio
+import histories
+from histories import AUTHOR, learning
+from profiling import calls_of
+from sizes import Sizes
+from tables import Table, median
+from turns import Rounds, median_ratio, take_turns
 
-from adjourn.store import EMPTY, Entry, Head, MemoryStore, Store, open_store
+from adjourn.checkpoints import checkpoint, folder_writing
+from adjourn.knowledge.model.documents import Tree, without
+from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.versions import SEAL
+from adjourn.log import canonical
+from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks import Task
+from adjourn.verification.verify import verify_task
 
-BATCH = 64
-TURNS = 16
-_INSERT = "INSERT INTO event VALUES (?, ?, ?, ?)"
-_READ = "SELECT hash, data FROM event WHERE stream = ? ORDER BY seq"
-
-
-class Subject(Protocol):
-    """What is measured: one stream for each batch size and flush."""
-
-    def append(self, stream: str, entries: Sequence[Entry], *, durable: bool) -> None: ...
-
-    def read(self, stream: str) -> int:
-        """How many entries there are, found by reading them all."""
-
-    def close(self) -> None: ...
-
-
-class RawSqlite:
-    """The floor: no checks, no compare-and-swap, one open connection for each kind of flush."""
-
-    def __init__(self, folder: str) -> None:
-        self._connections: dict[bool, sqlite3.Connection] = {}
-        self._next: dict[str, int] = {}
-        for durable, synchronous in ((False, "NORMAL"), (True, "FULL")):
-            connection = sqlite3.connect(f"{folder}/raw-{synchronous}.db", isolation_level=None)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA synchronous={synchronous}")
-            connection.execute(
-                "CREATE TABLE event (stream TEXT, seq INTEGER, hash TEXT, data BLOB, PRIMARY KEY (stream, seq))"
-            )
-            self._connections[durable] = connection
-
-    def append(self, stream: str, entries: Sequence[Entry], *, durable: bool) -> None:
-        connection, first = self._connections[durable], self._next.get(stream, 0)
-        self._next[stream] = first + len(entries)
-        if len(entries) == 1:
-            connection.execute(_INSERT, (stream, first, *entries[0]))
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(_INSERT, ((stream, seq, *one) for seq, one in enumerate(entries, first)))
-        connection.execute("COMMIT")
-
-    def read(self, stream: str) -> int:
-        return sum(1 for _ in self._connections[True].execute(_READ, (stream,)))
-
-    def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
+RECORD_SIZES = {"10 KB": 30, "100 KB": 310}
+"""Learnings in a record of that size."""
+RECORD = "record"
+WRITES = 10
+"""At a turn."""
 
 
-class OneStore:
-    """The same, over a store."""
+class Operation(NamedTuple):
+    """Something that the product does, and its floor. Both go over `rows` rows, and run `times` times at a turn."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._heads: dict[str, Head] = {}
-
-    def append(self, stream: str, entries: Sequence[Entry], *, durable: bool) -> None:
-        head = self._heads.get(stream, EMPTY)
-        self._heads[stream] = self._store.append(stream, entries, expect=head, durable=durable)
-
-    def read(self, stream: str) -> int:
-        return sum(1 for _ in self._store.read(stream))
-
-    def close(self) -> None:
-        self._store.close()
+    name: str
+    work: Callable[[], object]
+    floor: Callable[[], object]
+    rows: int = 1
+    times: int = WRITES
 
 
-def run(sizes: Sizes, folder: str, postgres: str = "") -> list[Table]:
-    """Both tables; files are made in `folder`. `postgres` is the URL of a server to measure, too."""
-    bodies = [os.urandom(sizes.entry_bytes) for _ in range(sizes.entries)]
-    entries = [Entry(hashlib.sha256(body).hexdigest(), body) for body in bodies]
-    openers: list[tuple[str, Callable[[], Subject]]] = [
-        ("raw sqlite3", lambda: RawSqlite(folder)),
-        ("MemoryStore", lambda: OneStore(MemoryStore())),
-        ("SqliteStore", lambda: OneStore(open_store(f"{folder}/store.db"))),
-    ]
-    if postgres:
-        openers.append(("PostgresStore", lambda: OneStore(open_store(postgres))))
-    subjects = {name: opener() for name, opener in openers}
-    try:
-        return [_appends(subjects, entries), _reads(subjects, entries)]
-    finally:
-        for subject in subjects.values():
-            subject.close()
+class Turn(NamedTuple):
+    """Microseconds of each run at a turn, and what the process computed for one; both by row."""
+
+    times: list[float]
+    processor: float
 
 
-def _appends(subjects: dict[str, Subject], entries: Sequence[Entry]) -> Table:
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The table of this section; files are made in `folder`."""
+    with ExitStack() as stack:
+        operations = list(_operations(sizes, folder, stack))
+        for operation in operations:
+            for _ in range(3):  # keys, plans, caches
+                operation.work()
+                operation.floor()
+        subjects = {
+            (operation.name, side): partial(_turn, work, operation)
+            for operation in operations
+            for side, work in (("ours", operation.work), ("floor", operation.floor))
+        }
+        rounds = take_turns(subjects, sizes.store_rounds, sizes.idle_seconds)
+        return [_table(operations, rounds)]
+
+
+def _operations(sizes: Sizes, folder: str, stack: ExitStack) -> Iterator[Operation]:
+    """`stack` closes what they work on."""
+
+    def new_folder(name: str) -> str:
+        path = Path(folder, name)
+        path.mkdir()
+        return str(path)
+
+    for events in sizes.checkpoint_histories:
+        yield from _checkpoints(events, new_folder(f"checkpoints-{events}"), stack)
+    for size, learnings in RECORD_SIZES.items():
+        yield from _updates(size, learnings, new_folder(f"record-{learnings}"), stack)
+    yield from _verification(sizes.verified, new_folder("verified"), stack)
+
+
+def _table(operations: list[Operation], rounds: Rounds[tuple[str, str], Turn]) -> Table:
     table = Table(
-        "Stores: appends",
-        ["", "flush", "batch", "mean µs an entry", "p50 µs", "p99 µs", "raw = 1"],
-        f"{len(entries):,} entries of {len(entries[0].data)} bytes, appended one by one and {BATCH} at a time, taking "
-        "turns. p50 and p99 are of one append, the mean is of one entry. *raw = 1*: the mean as a multiple of that of a bare `sqlite3` "
-        "insert of the same bytes, with the same flush, in the same run.",
+        "Stores: operations beside their floors",
+        ["", "Python calls", "µs", "floor, µs", "floor = 1", "±", "CPU, floor = 1"],
+        f"{rounds.note}. Medians; of verifying, by event or version.",
     )
-    for batch in (1, BATCH):
-        for durable in (False, True):
-            times = _take_turns(subjects, entries, batch, durable)
-            means = {name: sum(mine) / len(entries) for name, mine in times.items()}
-            floor = next(iter(means.values()))
-            for name, mine in times.items():
-                flush = "FULL" if durable else "NORMAL"
-                p50, p99 = percentile(mine, 0.5), percentile(mine, 0.99)
-                table.add(name, flush, str(batch), means[name], p50, p99, ratio(means[name], floor))
+    for operation in operations:
+        ours, floors = (rounds.of((operation.name, side)) for side in ("ours", "floor"))
+        pairs = list(zip(ours, floors, strict=True))
+        ratio = median_ratio((median(our.times), median(floor.times)) for our, floor in pairs)
+        processor = median_ratio((our.processor, floor.processor) for our, floor in pairs)
+        table.add(
+            operation.name,
+            calls_of(operation.work) / operation.rows,
+            *(median([time_ for turn in turns for time_ in turn.times]) for turns in (ours, floors)),
+            ratio and ratio.median,
+            ratio and ratio.spread,
+            processor and processor.median,
+        )
     return table
 
 
-def _take_turns(
-    subjects: dict[str, Subject], entries: Sequence[Entry], batch: int, durable: bool
-) -> dict[str, list[float]]:
-    """The microseconds of each append, by subject."""
-    times: dict[str, list[float]] = {name: [] for name in subjects}
-    stream = _stream(batch, durable)
-    turn = max(1, len(entries) // TURNS // batch) * batch
-    for begin in range(0, len(entries), turn):
-        for name, subject in subjects.items():
-            for first in range(begin, min(begin + turn, len(entries)), batch):
-                part = entries[first : first + batch]
-                began = time.perf_counter()
-                subject.append(stream, part, durable=durable)
-                times[name].append((time.perf_counter() - began) * 1e6)
-    return times
-
-
-def _stream(batch: int, durable: bool) -> str:
-    return f"task-{batch}-{durable}"
-
-
-def _reads(subjects: dict[str, Subject], entries: Sequence[Entry]) -> Table:
-    table = Table("Stores: reads", ["", "entries/s", "raw = 1"], "Reading those entries from first to last.")
-    stream = _stream(1, durable=True)
-    took: dict[str, float] = {}
-    for name, subject in subjects.items():
+def _turn(work: Callable[[], object], operation: Operation) -> Turn:
+    computed = time.process_time()
+    times = []
+    for _ in range(operation.times):
         began = time.perf_counter()
-        assert subject.read(stream) == len(entries), name
-        took[name] = time.perf_counter() - began
-    floor = next(iter(took.values()))
-    for name, seconds in took.items():
-        table.add(name, len(entries) / seconds, ratio(seconds, floor))
-    return table
+        work()
+        times.append((time.perf_counter() - began) * 1e6 / operation.rows)
+    return Turn(times, (time.process_time() - computed) * 1e6 / operation.times / operation.rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+# --- writing
+
+
+def _checkpoints(events: int, folder: str, stack: ExitStack) -> Iterator[Operation]:
+    store = stack.enter_context(closing(SqliteStore(f"{folder}/store.db")))
+    raw = stack.enter_context(closing(_raw(f"{folder}/raw.db")))
+    histories.extend(store, histories.facts(), events)
+    task = Task(store, histories.TASK, clock=histories.clock, secret=histories.SECRET)
+    made = checkpoint.create(task, "first")
+    numbers = count()
+
+    def create() -> None:
+        nonlocal made
+        made = checkpoint.create(task, "checkpoint", description=f"step {next(numbers)}")
+
+    def insert() -> None:
+        raw.execute(_INSERT, (data,))
+
+    def write_folder() -> None:
+        folder_writing.write(store, made, folder)
+
+    written = Path(folder, folder_writing.write(store, made, folder))
+    contents = {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()}
+    document = store.get_blob(made.data.document)
+    assert document is not None
+    data = document + next(iter(store.read(task.id, made.event.seq))).data
+    after = f"after {events:,} events"
+    yield Operation(f"checkpoint, {after}", create, insert)
+    yield Operation(
+        f"checkpoint's folder, {after}", write_folder, partial(_write_files, folder, contents), times=1
     )
-    parser.add_argument("--events", type=int, default=FULL.entries)
-    parser.add_argument("--size", type=int, default=FULL.entry_bytes, help="bytes of an entry")
-    parser.add_argument("--folder", help="where the files are made; the disk matters")
-    parser.add_argument(
-        "--postgres", default="", metavar="URL", help="a server to measure too; tables are made there"
+
+
+def _write_files(folder: str, contents: dict[str, bytes]) -> None:
+    for name, data in contents.items():
+        with open(f"{folder}/new", "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{folder}/new", f"{folder}/{name}")
+
+
+def _updates(size: str, learnings: int, folder: str, stack: ExitStack) -> Iterator[Operation]:
+    store = stack.enter_context(closing(SqliteStore(f"{folder}/store.db")))
+    raw = stack.enter_context(closing(_raw(f"{folder}/raw.db")))
+    put = _langgraph(stack.enter_context(closing(_connection(f"{folder}/langgraph.db"))))
+    records = CRStore(store)
+    items = [learning(number) for number in range(learnings)]
+    record = records.create({"task": {"id": "t1", "goal": "measure"}, "learnings": items}, author=AUTHOR)
+    data = canonical(without(record, *SEAL))
+    numbers = count()
+
+    def update() -> None:
+        nonlocal record
+        changed = [*record["learnings"][:-1], {**items[-1], "id": f"new{next(numbers)}"}]
+        record = records.update(record["id"], {"learnings": changed}, AUTHOR)
+
+    def insert() -> None:
+        raw.execute(_INSERT, (data,))
+
+    yield Operation(f"update of a record of {size}", update, insert)
+    yield Operation(f"LangGraph `SqliteSaver.put`, {size}", lambda: put(record), insert)
+
+
+def _langgraph(connection: sqlite3.Connection) -> Callable[[Tree], Any]:
+    from langgraph.checkpoint.base import empty_checkpoint  # noqa: PLC0415  # slow to import, and only here
+    from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415
+
+    saver = SqliteSaver(connection)
+    saver.setup()
+    connection.execute("PRAGMA synchronous=FULL")
+    config: Any = {"configurable": {"thread_id": "t1", "checkpoint_ns": ""}}
+
+    def put(record: Tree) -> None:
+        one = empty_checkpoint()
+        one["channel_values"] = {"record": record}
+        saver.put(config, one, {"source": "loop", "step": 1, "parents": {}}, {})
+
+    return put
+
+
+# --- verifying
+
+
+def _verification(events: int, folder: str, stack: ExitStack) -> Iterator[Operation]:
+    store = stack.enter_context(closing(SqliteStore(f"{folder}/store.db")))
+    versions = events // 2
+    histories.extend(store, histories.facts(), events)
+    histories.add_versions(store, RECORD, versions)
+    hash_events, hash_versions = (
+        partial(_read_and_hash, stack.enter_context(closing(_copied(store, stream, f"{folder}/{name}.db"))))
+        for name, stream in (("events", histories.TASK), ("versions", f"record/{RECORD}"))
     )
-    options = parser.parse_args()
-    sizes = Sizes(entries=options.events, entry_bytes=options.size)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        for table in run(sizes, folder, options.postgres):
-            print(table.text())
+
+    def verify(*, deep: bool) -> None:
+        assert verify_task(store, histories.TASK, deep=deep).valid
+
+    def verify_record() -> None:
+        assert CRStore(store).verify_chain(RECORD).valid
+
+    for name, work, floor, rows in (
+        (f"`verify --chain`, {events:,} events", partial(verify, deep=False), hash_events, events),
+        (f"`verify`, {events:,} events", partial(verify, deep=True), hash_events, events),
+        (f"verifying a record, {versions:,} versions", verify_record, hash_versions, versions),
+    ):
+        yield Operation(name, work, floor, rows=rows, times=1)
 
 
-if __name__ == "__main__":
-    main()
+def _copied(store: SqliteStore, stream: str, path: str) -> sqlite3.Connection:
+    """The entries of a stream as rows of a table."""
+    raw = _raw(path)
+    raw.execute("BEGIN")
+    raw.executemany(_INSERT, ((entry.data,) for entry in store.read(stream)))
+    raw.execute("COMMIT")
+    return raw
+
+
+def _read_and_hash(raw: sqlite3.Connection) -> None:
+    for (data,) in raw.execute("SELECT data FROM kept ORDER BY id"):
+        sha256(data).hexdigest()
+
+
+_INSERT = "INSERT INTO kept (data) VALUES (?)"
+
+
+def _raw(path: str) -> sqlite3.Connection:
+    connection = _connection(path)
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY, data BLOB)")
+    return connection
+
+
+def _connection(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, check_same_thread=False)

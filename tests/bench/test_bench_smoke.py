@@ -35,6 +35,7 @@ def test_every_section_runs_and_is_written_down(tmp_path: Path) -> None:
             "title"
         ]
     _check_relays(body["tables"])
+    _check_stores(next(table for table in body["tables"] if table["title"].startswith("Stores: operations")))
     assert {"command", "date", "Python", "SQLite", "load at the start", "load at the end"} <= set(
         body["machine"]
     )
@@ -53,6 +54,15 @@ def _check_relays(tables: list[dict[str, Any]]) -> None:
         assert 0 < less < floor < most
         for p50, p90, p99 in zip(rows["p50, µs"], rows["p90, µs"], rows["p99, µs"], strict=True):
             assert 0 < p50 <= p90 <= p99
+
+
+def _check_stores(table: dict[str, Any]) -> None:
+    """Every operation calls something, takes time, and is beside a floor that takes time."""
+    assert len(table["rows"]) >= 8
+    for name, *cells in table["rows"]:
+        calls, ours, floor, ratio, spread, processor = cells
+        assert min(calls, ours, floor, ratio, processor) > 0, name
+        assert spread >= 0, name
 
 
 def test_a_document_is_of_all_sections(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ calls, know which arguments are paths (the caller hands them in).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+
+import msgspec
 
 from adjourn.aex.match import fold, glob_path, split_scope
 from adjourn.aex.rule import CLOSED, Named, Rule, RuleSet, RuleVerdict, allowing, applying, asking
@@ -16,10 +18,12 @@ from adjourn.aex.where import PathMatcher
 
 CACHE_MAX = 4096
 _OPEN_PREFIXES = ("mcp", "aex", "adjourn")
+_LOOKED_UP = ("allow", "deny", "confirm", "limits", "once", "checkpoints")
+"""Rules that are looked up by the name of a tool."""
 _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
-class Policy:
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
     An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
@@ -29,50 +33,32 @@ class Policy:
     `require` names who may sign contracts: one of them must have, if any is named.
     """
 
-    __slots__ = (
-        "_allowed", "_asked", "_before", "_denied", "_limited", "_once", "_tools", "allow", "budget", "budget_rule",
-        "budgets", "checkpoints", "confirm", "deny", "goal", "limits", "name", "observe", "once", "percents", "require",
-    )  # fmt: skip
+    allow: Sequence[Rule] = ()
+    deny: Sequence[Rule] = ()
+    confirm: Sequence[Rule] = ()
+    budget: int | None = None
+    budget_rule: Rule | None = None
+    budgets: Mapping[str, Rule] = MappingProxyType({})
+    limits: Sequence[Rule] = ()
+    once: Sequence[Rule] = ()
+    checkpoints: Sequence[Rule] = ()
+    percents: Sequence[float] = ()
+    observe: bool = False
+    require: Sequence[Rule] = ()
+    goal: str = ""
+    name: str = ""
+    _tools: dict[str, _Tool] = {}
 
-    def __init__(
-        self,
-        *,
-        allow: Sequence[Rule] = (),
-        deny: Sequence[Rule] = (),
-        confirm: Sequence[Rule] = (),
-        budget: int | None = None,
-        budget_rule: Rule | None = None,
-        budgets: Mapping[str, Rule] = MappingProxyType({}),
-        limits: Sequence[Rule] = (),
-        once: Sequence[Rule] = (),
-        checkpoints: Sequence[Rule] = (),
-        percents: Sequence[float] = (),
-        observe: bool = False,
-        require: Sequence[Rule] = (),
-        goal: str = "",
-        name: str = "",
-    ) -> None:
-        self.allow: Final = tuple(allow)
-        self.deny: Final = tuple(deny)
-        self.confirm: Final = tuple(confirm)
-        self.budget: Final = budget
-        self.budget_rule: Final = budget_rule
-        self.budgets: Final = MappingProxyType(dict(budgets))
-        self.limits: Final = tuple(limits)
-        self.once: Final = tuple(once)
-        self.checkpoints: Final = tuple(checkpoints)
-        self.percents: Final = tuple(sorted(set(percents)))
-        self.observe: Final = observe
-        self.require: Final = tuple(require)
-        self.goal: Final = goal
-        self.name: Final = name
-        self._allowed = RuleSet(self.allow, refusal=False)
-        self._denied = RuleSet(self.deny, refusal=True)
-        self._asked = RuleSet(self.confirm, refusal=True)
-        self._limited = RuleSet(self.limits, refusal=True)
-        self._once = RuleSet(self.once, refusal=True)
-        self._before = RuleSet(self.checkpoints, refusal=True)
-        self._tools: dict[str, _Tool] = {}
+    def __post_init__(self) -> None:
+        for name in (*_LOOKED_UP, "require"):
+            msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
+        msgspec.structs.force_setattr(self, "_tools", {})
+        msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
+        msgspec.structs.force_setattr(self, "budgets", MappingProxyType(dict(self.budgets)))
+
+    @cached_property
+    def _sets(self) -> dict[str, RuleSet]:
+        return {kind: RuleSet(tuple(getattr(self, kind)), refusal=kind != "allow") for kind in _LOOKED_UP}
 
     @property
     def signers(self) -> tuple[str, ...]:
@@ -130,26 +116,26 @@ class Policy:
 
     def grants(self, pattern: str) -> bool:
         """Whether an allow names all the tools that the pattern names, so that a contract may ask for it."""
-        return bool(self._allowed.naming(split_scope(pattern)[0]))
+        return bool(self._sets["allow"].naming(split_scope(pattern)[0]))
 
     def under(self, rule: Rule) -> list[Rule]:
         """What remains of a contract's allow: itself, or one rule for each of the allows here that narrow it."""
-        named = self._allowed.naming(split_scope(rule.pattern)[0])
+        named = self._sets["allow"].naming(split_scope(rule.pattern)[0])
         if any(guard is None for _, guard in named):
             return [rule]
         return [rule.narrowed_by(outer) for outer, _ in named]
 
     def limits_of(self, tool: str) -> tuple[Rule, ...]:
         """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
-        return tuple(rule for rule, _ in self._limited.naming(fold(tool)))
+        return tuple(rule for rule, _ in self._sets["limits"].naming(fold(tool)))
 
     def once_of(self, tool: str) -> tuple[Rule, ...]:
         """The rules by which an effect of the tool happens at most once: `by` is the path of the argument that names it."""
-        return tuple(rule for rule, _ in self._once.naming(fold(tool)))
+        return tuple(rule for rule, _ in self._sets["once"].naming(fold(tool)))
 
     def checkpoint_before(self, tool: str) -> Rule | None:
         """The first rule that asks for a checkpoint before a call of the tool."""
-        return next((rule for rule, _ in self._before.naming(fold(tool))), None)
+        return next((rule for rule, _ in self._sets["checkpoints"].naming(fold(tool))), None)
 
     def _tool(self, name: str) -> _Tool:
         found = self._tools.get(name)
@@ -157,21 +143,21 @@ class Policy:
             if len(self._tools) >= CACHE_MAX:
                 self._tools.clear()
             folded = fold(name)
-            found = _Tool(self._denied.naming(folded), self._allowed.naming(name), self._asked.naming(folded))
+            found = _Tool(
+                self._sets["deny"].naming(folded),
+                self._sets["allow"].naming(name),
+                self._sets["confirm"].naming(folded),
+            )
             self._tools[name] = found
         return found
 
-    def _key(self) -> tuple[object, ...]:
-        return (
-            self.allow, self.deny, self.confirm, self.budget, self.budget_rule, frozenset(self.budgets.items()),
-            self.limits, self.once, self.checkpoints, self.percents, self.observe, self.require, self.goal, self.name,
-        )  # fmt: skip
-
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
+        return isinstance(other, Policy) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "_tools"
+        )
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash((self.allow, self.deny, self.confirm, self.budget, self.name))
 
     def __repr__(self) -> str:
         counts = f"{len(self.allow)} allow, {len(self.deny)} deny, {len(self.confirm)} confirm"

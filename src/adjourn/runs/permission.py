@@ -31,7 +31,7 @@ class RunPermissions(msgspec.Struct):
     def ask_before(self, document: Document, step: ConfirmStep) -> None:
         """Ask from now on before what a `confirm` names that stands in a body."""
         rules = layer(Document(source=document.source, tree=document.tree, steps=[step])).confirm
-        self.effective = _changed(self.effective, confirm=[*self.effective.confirm, *rules])
+        self.effective = msgspec.structs.replace(self.effective, confirm=[*self.effective.confirm, *rules])
 
     def lists(self, tool: str, arguments: Mapping[str, Any], command: str) -> bool:
         """Whether a rule that permits the call names commands: by a scope, or by a condition on `cmd`."""
@@ -44,10 +44,6 @@ class RunPermissions(msgspec.Struct):
 
     def for_make(self) -> Policy:
         """Permissions for a `make` step: it is only counted."""
-        return _changed(self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[])
-
-
-def _changed(policy: Policy, **changes: Any) -> Policy:
-    """The policy with other rules in some places."""
-    kept = {name: getattr(policy, name) for name in Policy.__slots__ if not name.startswith("_")}
-    return Policy(**(kept | changes))
+        return msgspec.structs.replace(
+            self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[]
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def errors(root: Path, policy: Any) -> list[tuple[str, str, str]]:
     return [(finding.code, finding.source, finding.message) for finding in bad]
 
 
-def patterns(rules: tuple[Rule, ...]) -> list[str]:
+def patterns(rules: Sequence[Rule]) -> list[str]:
     return [rule.pattern for rule in rules]
 
 

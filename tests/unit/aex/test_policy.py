@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def contract(*lines: str) -> Policy:
     return found
 
 
-def patterns(rules: tuple[Rule, ...]) -> list[str]:
+def patterns(rules: Sequence[Rule]) -> list[str]:
     return [rule.pattern for rule in rules]
 
 

@@ -298,7 +298,7 @@ class Tree:
         profile = self._profile()
         found = [profile.between(*span) for span in spans]
         middle = Entered(*(round(statistics.median(values)) for values in zip(*found, strict=True)))
-        return middle, self._loaded(profile)
+        return middle, profile.loaded(PACKAGE)
 
     def resume(self) -> tuple[Entered, int]:
         """The whole of `adjourn resume`, from its start to its end. Modules loaded at the end."""
@@ -311,14 +311,10 @@ class Tree:
             stdout=subprocess.DEVNULL,
         )
         profile = self._profile()
-        return profile.between(), self._loaded(profile)
+        return profile.between(), profile.loaded(PACKAGE)
 
     def _profile(self) -> Profile:
         return Profile(self._report, self.source.folder / PACKAGE)
-
-    @staticmethod
-    def _loaded(profile: Profile) -> int:
-        return sum(name.partition(".")[0] == PACKAGE for name in profile.modules)
 
     # --- times
 

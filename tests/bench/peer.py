@@ -123,20 +123,19 @@ class Peer:
 
     # --- what is measured
 
-    def greet(self) -> float:
-        """Shake hands; returns the seconds from the start of the process to the answer of `initialize`."""
+    def initialize(self) -> float:
+        """The seconds from the start of the process to the answer of `initialize`."""
         client = {"name": "bench", "version": "1"}
         params = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}
         self.ask("initialize", params)
-        took = time.perf_counter() - self.began
+        return time.perf_counter() - self.began
+
+    def greet(self) -> float:
+        """Shake hands; returns the seconds that `initialize` took."""
+        took = self.initialize()
         self.write(message("notifications/initialized", {}, None))
         self.ask("tools/list", {})
         return took
-
-    def first_call(self, tool: str) -> float:
-        """The seconds from the start of the process to the answer of a first call. After `greet`."""
-        self.sequential(tool, 1)
-        return time.perf_counter() - self.began
 
     def sequential(self, tool: str, count: int) -> list[float]:
         """Calls one after the other; the seconds that each took."""

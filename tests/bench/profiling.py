@@ -52,7 +52,11 @@ class Profile:
             for number, function in enumerate(self._functions)
             if function["is_function"] and function["file"].startswith(inside)
         }
-        self.modules: list[str] = body["modules"]
+        self._modules: list[str] = body["modules"]
+
+    def loaded(self, package: str) -> int:
+        """How many modules of a package were loaded by the end."""
+        return sum(name.partition(".")[0] == package for name in self._modules)
 
     def between(self, began: int = 0, ended: int = 1 << 63) -> Entered:
         """What was entered from one time to another, in nanoseconds of `time.perf_counter_ns`."""

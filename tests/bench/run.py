@@ -22,13 +22,12 @@ from pathlib import Path
 
 import backends
 import code_index
-import cold_start
 import deciding
-import hook_start
 import machine
 import records
 import relays
 import resuming
+import starts
 import stores
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
@@ -39,8 +38,7 @@ PACKAGE = Path(adjourn.__file__).parent
 Section = Callable[[Sizes, str], list[Table]]
 SECTIONS: dict[str, Section] = {
     "relays": relays.run,
-    "start": cold_start.run,
-    "hook": hook_start.run,
+    "starts": starts.run,
     "stores": stores.run,
     "backends": backends.run,
     "record": records.run,

@@ -1,4 +1,4 @@
-"""What a killed session left behind, for the tests of the command line."""
+"""Fixtures that the tests of several commands share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.code_server import Repo
 from support.command_line import CommandLine
 from support.proxy import ProxyWorkspace, wait_for
 
@@ -46,3 +47,9 @@ def task(left: CommandLine) -> str:
     """The task of that session."""
     name: str = left.ok("tasks", "--json").json["tasks"][0]["task"]
     return name
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A new git repository."""
+    return Repo(tmp_path)

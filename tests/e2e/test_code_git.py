@@ -31,11 +31,6 @@ from support.code_server import (
 server = shared_server()
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return Repo(tmp_path)
-
-
 @pytest.mark.parametrize("flags", ["--fast", "--no-quality", ""], ids=["fast", "no-quality", "no-prompt"])
 def test_a_commit_without_quality_review_is_made_at_once(server: Server, repo: Repo, flags: str) -> None:
     """Where no review comes first the commit is made, the merge brings it, and nothing stays behind uncommitted."""

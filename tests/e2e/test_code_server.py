@@ -9,7 +9,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,11 +176,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     files = {**LARGE, "src/small.py": "one = 'straw'\n"}
     with Server(Repo(tmp_path_factory.mktemp("large"), files)) as server:
         yield server
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return Repo(tmp_path)
 
 
 def leave_checkpoint(repo: Repo, **changes: Any) -> str:

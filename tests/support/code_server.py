@@ -374,3 +374,7 @@ def walk(server: Server, repo: Repo, reply: Reply, until: str = "") -> Reply:
 def ready_to_commit(server: Server, repo: Repo, flags: str = FAST) -> Reply:
     """A session whose work is done, and now to be reviewed."""
     return walk(server, repo, begin(server, repo, flags), until="PRE_COMMIT")
+
+
+def to(server: Server, repo: Repo, until: str, flags: str = "--no-doc", **more: Any) -> Any:
+    return walk(server, repo, begin(server, repo, flags, **more), until=until)

@@ -14,6 +14,7 @@ from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
+from adjourn.models.model import Completion
 from adjourn.runs import resume_run, start_run
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.runner import Options, Outcome
@@ -162,3 +163,16 @@ class Bench:
         for call in list(task.ledger.doubts):
             settle_doubt(task, call, happened=happened, by=ANN)
         task.store.close()
+
+
+class Answers:
+    """A model that gives these answers, one after the other, the last one for ever."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.asked: list[tuple[str, str]] = []
+
+    def complete(self, system: str, prompt: str) -> Completion:
+        self.asked.append((system, prompt))
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        return Completion(text=text, model="m-1", input_tokens=3, output_tokens=2)

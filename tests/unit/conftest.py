@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.runs import Bench
 from support.task_sessions import SharedTask
 from support.workspace import Workspace
 
@@ -22,5 +23,17 @@ def workspace(
 
 
 @pytest.fixture
+def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A workspace over a store in memory."""
+    return Workspace(tmp_path, monkeypatch)
+
+
+@pytest.fixture
 def shared_task() -> SharedTask:
     return SharedTask()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A workspace in which contracts are run."""
+    return Bench(tmp_path, monkeypatch)

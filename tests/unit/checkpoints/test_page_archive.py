@@ -44,11 +44,6 @@ def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     workspace.store.close()
 
 
-@pytest.fixture
-def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    return Workspace(tmp_path, monkeypatch)
-
-
 def mark(
     workspace: Workspace,
     name: str = "m",

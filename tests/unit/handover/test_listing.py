@@ -28,11 +28,6 @@ def workspace(
     workspace.store.close()
 
 
-@pytest.fixture
-def memory_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    return Workspace(tmp_path, monkeypatch)
-
-
 def put(workspace: Workspace, path: str, text: str = TASK) -> Path:
     place = workspace.root / path
     place.parent.mkdir(parents=True, exist_ok=True)

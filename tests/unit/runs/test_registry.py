@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,11 +83,6 @@ def server() -> Iterator[Server]:
     yield server
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(tmp_path, monkeypatch)
 
 
 def test_remote_tools_are_called_with_json(bench: Bench, server: Server) -> None:

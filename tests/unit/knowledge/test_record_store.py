@@ -221,29 +221,27 @@ def test_the_loser_of_a_race_can_fork_and_merge(store: CRStore) -> None:
     assert result.base_hash == made["contentHash"]
 
 
-def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore) -> None:
+def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(
+    store: CRStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between reading the head and writing, another store object writes: an update is refused, an intervention is made again."""
     made = store.create(fields(), author=AGENT)
-    other = CRStore(store.store)
-    lines = store.versions
+    append = VersionStore.append
+    due: list[CRStore] = []
 
-    class Late(VersionStore):
-        """Lets somebody else write after the head was read."""
+    def late(self: VersionStore, *args: Any, **named: Any) -> Any:
+        if due:
+            other = due.pop()
+            head = other.resolve(made["id"])
+            other.update(made["id"], tagged(head, f"other {head['sequence']}"), AGENT)
+        return append(self, *args, **named)
 
-        raced = False
-
-        def append(self, *args: Any, **named: Any) -> Any:
-            if not self.raced:
-                self.raced = True
-                head = other.resolve(made["id"])
-                other.update(made["id"], tagged(head, f"other {head['sequence']}"), AGENT)
-            return super().append(*args, **named)
-
-    store.versions = Late(lines.store)
+    monkeypatch.setattr(VersionStore, "append", late)
+    due.append(store)
     with pytest.raises(ConflictError, match="changed since you read it"):
-        store.update(made["id"], tagged(made, "mine"), ANN)
-    store.versions = Late(lines.store)
-    answered = store.answer_question(made["id"], "q1", "this", ANN)
+        CRStore(store.store).update(made["id"], tagged(made, "mine"), ANN)
+    due.append(store)
+    answered = CRStore(store.store).answer_question(made["id"], "q1", "this", ANN)
     assert answered["sequence"] == 3
     assert answered["metadata"]["tags"] == ["other 0", "other 1"]
 

@@ -188,13 +188,12 @@ def _items(record: Tree) -> Iterator[Finding]:
                 f"decision {decision['id']} is contested and has not two variants", "contest it with contest_decision",
             )  # fmt: skip
     done = [effect for effect in record["toolEffects"] if effect.get("status") != "failed"]
-    keys = Counter(effect["idempotencyKey"] for effect in done if "idempotencyKey" in effect)
-    for key, count in keys.items():
-        if count > 1:
-            yield _finding(
-                "executed-twice", "/toolEffects", f"{count} effects have the idempotency key {shown(key)}",
-                "look whether it ran twice, and undo one", "warning",
-            )  # fmt: skip
+    keys = [effect["idempotencyKey"] for effect in done if "idempotencyKey" in effect]
+    for key, count in _repeated(keys):
+        yield _finding(
+            "executed-twice", "/toolEffects", f"{count} effects have the idempotency key {shown(key)}",
+            "check whether the tool ran twice, and undo one run", "warning",
+        )  # fmt: skip
 
 
 def _questions(record: Tree) -> Iterator[Finding]:
@@ -270,12 +269,17 @@ def _one_sided(path: str, message: str) -> Finding:
 
 
 def _duplicates(path: str, items: Sequence[Tree]) -> Iterator[Finding]:
-    if len({item["id"] for item in items}) < len(items):
-        for name, count in Counter(item["id"] for item in items).items():
-            if count > 1:
-                yield _finding(
-                    "duplicate-id", f"/{path}/{name}", f"{count} have the id {shown(name)}", "use ids once"
-                )
+    for name, count in _repeated([item["id"] for item in items]):
+        yield _finding(
+            "duplicate-id", f"/{path}/{name}", f"{count} have the id {shown(name)}", "use each id once"
+        )
+
+
+def _repeated(keys: Sequence[str]) -> list[tuple[str, int]]:
+    """The keys that occur more than once, and how often."""
+    if len(set(keys)) == len(keys):
+        return []
+    return [(key, count) for key, count in Counter(keys).items() if count > 1]
 
 
 def _confidences(path: str, kind: str, items: Sequence[Tree]) -> Iterator[Finding]:

@@ -226,6 +226,8 @@ def check_invariant(
 
 def violations(before: Tree, after: Tree) -> Iterator[RecordChange]:
     """The hard invariants that are violated now and were not before."""
+    if after["invariants"] is before["invariants"]:
+        return
     known = by_id(before["invariants"])
     for invariant in after["invariants"]:
         old = known.get(invariant["id"])
@@ -272,6 +274,9 @@ def with_blocking(before: Tree, after: Tree, now: int) -> Tree:
 
 def _is_blocked(record: Tree) -> bool:
     """Whether there are resume points and each is denied, or undecided and covered; used-up approvals do not count."""
+    points = [point for point in record["resumePoints"] if "consumedAt" not in point]
+    if not points:
+        return False
     covered = {
         point
         for blocker in record["blockers"]
@@ -281,8 +286,7 @@ def _is_blocked(record: Tree) -> bool:
     for question in record["questionsForUser"]:
         if question["priority"] == "blocking" and is_unanswered(record, question):
             covered.update(question["blocksResumePoints"])
-    points = [point for point in record["resumePoints"] if "consumedAt" not in point]
-    return bool(points) and all(
+    return all(
         point["approvalStatus"] == "denied"
         or (point["approvalStatus"] == "pending" and point["id"] in covered)
         for point in points

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from threading import RLock
 from typing import Any, Literal
 from uuid import uuid4
 
 from msgspec import UNSET
 
-from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError, UnknownRecordError
+from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError
 from adjourn.host import now
 from adjourn.knowledge.cognition import RecordChange, Transition, transitions
 from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
 from adjourn.knowledge.records import decisions, diff, expiry, interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.effects import Effects
+from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.interventions import SYSTEM
 from adjourn.knowledge.records.proofs import (
     ConsistencyProof,
@@ -33,8 +33,7 @@ from adjourn.knowledge.records.proofs import (
     prove_inclusion,
     sign_head,
 )
-from adjourn.knowledge.records.subscribers import Subscriber, Subscribers, events_of
-from adjourn.knowledge.records.version_log import VersionLog, VersionStore, head_moved
+from adjourn.knowledge.records.version_log import VersionStore, unknown_record
 from adjourn.knowledge.records.versions import (
     ENVELOPE,
     ChainVerification,
@@ -43,19 +42,14 @@ from adjourn.knowledge.records.versions import (
     common_ancestor,
     empty_record,
     first_version,
-    following,
     next_version,
     sealed,
     store_form,
 )
+from adjourn.knowledge.records.writer import Operation, Subscriber, VersionWriter
 from adjourn.log import digest
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import append_with_retry
-
-Operation = Callable[[Tree, int], Transition]
-"""Makes a transition of a record, given its newest version and the time in milliseconds."""
-_LogOperation = Callable[[VersionLog, int], Transition]
-"""The same, given the log whose head is the newest version."""
 
 
 class CRStore:
@@ -77,10 +71,8 @@ class CRStore:
     ) -> None:
         self.store = store
         self.versions = VersionStore(store)
-        self._clock = clock
+        self._writer = VersionWriter(self.versions, clock)
         self._new_id = new_id
-        self._lock = RLock()
-        self._subscribers = Subscribers()
         self._effects = Effects(store, self, clock)
 
     # --- reading
@@ -91,7 +83,7 @@ class CRStore:
 
     def get(self, cr_id: str) -> Tree | None:
         """The newest version of a record, or None."""
-        with self._lock:
+        with self._writer.lock:
             log = self.versions.head(cr_id)
         return log.record if log else None
 
@@ -111,7 +103,7 @@ class CRStore:
         """The newest version of the record with this id, or the version with this hash. Raises `UnknownRecordError`."""
         found = self.get(name) or self.get_by_hash(name)
         if found is None:
-            raise _unknown(name)
+            raise unknown_record(name)
         return found
 
     def of_task(self, task_id: str) -> Tree | None:
@@ -135,13 +127,14 @@ class CRStore:
     def get_history(self, cr_id: str) -> list[Tree]:
         """All versions of a record, oldest first, without those of the record that it was forked from."""
         return [
-            sealed(stored) for stored in self.versions.verified_versions(cr_id, self._log(cr_id).at.seq + 1)
+            sealed(stored)
+            for stored in self.versions.verified_versions(cr_id, self._writer.log(cr_id).at.seq + 1)
         ]
 
     def get_ancestors(self, content_hash: str) -> list[Tree]:
         """All ancestors of a version, nearest first, each once, without the version itself."""
         if self.versions.find(content_hash) is None:
-            raise _unknown(content_hash)
+            raise unknown_record(content_hash)
         ancestry = Ancestry(self.versions)
         found = ancestors(content_hash, ancestry.parents)
         return self.versions.sealed_versions([name for name in found if ancestry.sequence(name) >= 0])
@@ -154,7 +147,7 @@ class CRStore:
         Detects a truncated or rewritten history only if you pass a head or a root that was kept outside the store.
         """
         if self.versions.head_position(cr_id) == EMPTY:
-            raise _unknown(cr_id)
+            raise unknown_record(cr_id)
         return verify_log(self.versions, cr_id, expected_head=expected_head, expected_root=expected_root)
 
     # --- writing
@@ -166,12 +159,12 @@ class CRStore:
         defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
         """
         by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
-        new_id, at = cr_id or self._new_id(), self._clock()
+        new_id, at = cr_id or self._new_id(), self._writer.clock()
         parent, tree = None, None
         if "parentCRHash" in cr:
             found = self.versions.read(str(cr["parentCRHash"]))
             if found is None:
-                raise _unknown(str(cr["parentCRHash"]))
+                raise unknown_record(str(cr["parentCRHash"]))
             parent, tree = sealed(found[1]), self.versions.frontier(found[0])
         given = without(cr, *(name for name in ENVELOPE if name != "version"))
         if parent is None:
@@ -182,19 +175,8 @@ class CRStore:
         else:
             base = first_version(parent, by, at, new_id=new_id, parent=parent)
         step = updating.update_record(base, given, by, at)
-        stored = Stored(*store_form(step.record))
-        with self._lock:
-            try:
-                log = self.versions.append(None, new_id, stored, tree)
-            except ConflictError as error:
-                raise ConflictError(
-                    f"record {new_id} already exists", "update it, or choose another id"
-                ) from error
-            made = log.record
-            happened = [RecordChange("created"), *(one for one in step.events if one.type != "updated")]
-            self._subscribers.queue(events_of(made, happened, by, made.get("parentCRHash", "")))
-        self._subscribers.deliver()
-        return made
+        changes = [RecordChange("created"), *(one for one in step.events if one.type != "updated")]
+        return self._writer.create(new_id, Stored(*store_form(step.record)), tree, changes, by)
 
     def fork(
         self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = ""
@@ -210,41 +192,23 @@ class CRStore:
         Never retries. Raises `ConflictError` if another process wrote first, or if `expected_head` is not the newest version.
         """
 
-        def change(log: VersionLog, at: int) -> Transition:
-            return updating.update_record(log.head, log.encoded.shared(updates), author, at)
+        def change(encoded: EncodedDocument, head: Tree, at: int) -> Transition:
+            return updating.update_record(head, encoded.shared(updates), author, at)
 
-        made = self._write_after_cached(cr_id, change, author, expected_head)
-        if made is not None:
-            return made
-        log = self._log(cr_id)
-        if expected_head not in (None, log.at.hash):
-            raise head_moved(cr_id, str(expected_head), log.at.hash)
-        try:
-            return self._follow(log, change, author) or log.record
-        except ConflictError:
-            raise head_moved(cr_id, log.at.hash, self._log(cr_id).at.hash) from None
+        return self._writer.update(cr_id, change, author, expected_head=expected_head)
 
     def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
         """Write the version that `operation` makes of the newest one; without a change, return the newest version.
 
         Calls `operation` again on the new head if another process wrote first.
         """
-
-        def change(log: VersionLog, at: int) -> Transition:
-            return operation(log.head, at)
-
-        def attempt() -> Tree:
-            log = self._log(cr_id)
-            return self._follow(log, change, author) or log.record
-
-        made = self._write_after_cached(cr_id, change, author)
-        return made or append_with_retry(attempt, f"record {cr_id}")
+        return self._writer.act(cr_id, operation, author)
 
     # --- deciding
 
     def tick(self, cr_id: str) -> Tree | None:
         """Expire questions and time out resume points that are due. Returns the new version, or None if nothing is due."""
-        if expiry.expire_due(self.resolve(cr_id), self._clock()) is None:
+        if expiry.expire_due(self.resolve(cr_id), self._writer.clock()) is None:
             return None
         return self.act(
             cr_id, lambda record, at: expiry.expire_due(record, at) or Transition(record, ()), SYSTEM
@@ -301,10 +265,10 @@ class CRStore:
         """
         record = self.resolve(cr_id)
         used = interventions.consume_resume_point
-        used(record, resume_point_id, self._clock(), consumed=self.consumed)
+        used(record, resume_point_id, self._writer.clock(), consumed=self.consumed)
         name = _consumed(interventions.consumption_key(record, resume_point_id))
         try:
-            self.store.swap(name, f"{self._clock()} {record['contentHash']}", expect=None)
+            self.store.swap(name, f"{self._writer.clock()} {record['contentHash']}", expect=None)
         except ConflictError as error:
             raise RefusedError(
                 f"the approval of resume point {resume_point_id} was used already",
@@ -402,7 +366,7 @@ class CRStore:
         """
 
         def attempt() -> CRMergeResult:
-            log, b = self._log(cr_id_a), self.resolve(cr_id_b)
+            log, b = self._writer.log(cr_id_a), self.resolve(cr_id_b)
             a = log.record
             base_hash = self._base(a, b)
             if base_hash == b["contentHash"]:
@@ -417,10 +381,10 @@ class CRStore:
             said = without(merged.record, *ENVELOPE)
             if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
                 return _result(merged, a, strategy, base_hash)
-            version = next_version(a, said, author, self._clock(), merged=[b["contentHash"]])
+            version = next_version(a, said, author, self._writer.clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
             change = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
-            made = self._commit(log, log.encoded.shared(version), (change,), author)
+            made = self._writer.commit(log, log.encoded.shared(version), (change,), author)
             return _result(merged, made, strategy, base_hash)
 
         return append_with_retry(attempt, f"record {cr_id_a}")
@@ -431,18 +395,18 @@ class CRStore:
         """Prove to somebody who knows only a root that a version is in a record (by default its own)."""
         place = self.versions.find(content_hash)
         if place is None:
-            raise _unknown(content_hash)
-        log = self._log(cr_id or place.record)
+            raise unknown_record(content_hash)
+        log = self._writer.log(cr_id or place.record)
         return prove_inclusion(log.record, self.versions.leaves(log.place), content_hash)
 
     def consistency_proof(self, cr_id: str, old_size: int) -> ConsistencyProof:
         """Prove that a record only grew since it had `old_size` versions (the sequence of the last one, plus 1)."""
-        log = self._log(cr_id)
+        log = self._writer.log(cr_id)
         return prove_consistency(log.record, self.versions.leaves(log.place), old_size)
 
     def signed_head(self, cr_id: str, private: bytes) -> SignedRecordHead:
         """A detached signature of the newest version: an anchor to keep outside the store."""
-        return sign_head(self._log(cr_id).record, private)
+        return sign_head(self._writer.log(cr_id).record, private)
 
     # --- events
 
@@ -451,12 +415,12 @@ class CRStore:
 
         Events arrive after the write, in the order of the writes, each once. Exceptions of callbacks are in `failed_callbacks`.
         """
-        return self._subscribers.add(callback)
+        return self._writer.subscribers.add(callback)
 
     @property
     def failed_callbacks(self) -> Sequence[Exception]:
         """The last hundred exceptions that callbacks raised."""
-        return self._subscribers.failed
+        return self._writer.subscribers.failed
 
     @property
     def effects(self) -> Effects:
@@ -470,44 +434,9 @@ class CRStore:
         self.tick(cr_id)
         return self.act(cr_id, operation, author)
 
-    def _log(self, cr_id: str) -> VersionLog:
-        with self._lock:
-            log = self.versions.head(cr_id)
-        if log is None:
-            raise _unknown(cr_id)
-        return log
-
     def _base(self, a: Tree, b: Tree) -> str | None:
         ancestry = Ancestry(self.versions)
         return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
-
-    def _write_after_cached(
-        self, cr_id: str, operation: _LogOperation, author: CRAuthor, expected_head: str | None = None
-    ) -> Tree | None:
-        """Write after the cached head without reading the head: the append finds out whether it is the newest. None if it failed."""
-        cached = self.versions.cached(cr_id)
-        if cached is None or expected_head not in (None, cached.at.hash):
-            return None
-        with suppress(AdjournError):
-            return self._follow(cached, operation, author)
-        return None
-
-    def _follow(self, log: VersionLog, operation: _LogOperation, author: CRAuthor) -> Tree | None:
-        """Write the version that an operation makes of a log's head; None if it changes nothing."""
-        at = self._clock()
-        step = operation(log, at)
-        version = next_version(log.head, step.record, author, at)
-        return None if version is None else self._commit(log, version, step.events, author)
-
-    def _commit(
-        self, log: VersionLog, version: Tree, happened: Sequence[RecordChange], author: CRAuthor
-    ) -> Tree:
-        stored, written = following(log.encoded, version)
-        with self._lock:
-            made = self.versions.append(log, log.id, stored, encoded=written)
-            self._subscribers.queue(events_of(made.head, happened, author, log.at.hash))
-        self._subscribers.deliver()
-        return made.record
 
 
 def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | None) -> CRMergeResult:
@@ -519,12 +448,6 @@ def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | No
         fast_forward=merged.fast_forward,
         conflicts=merged.conflicts,
         warnings=merged.warnings,
-    )
-
-
-def _unknown(name: str) -> UnknownRecordError:
-    return UnknownRecordError(
-        f"no record has the id or hash {name[:80]!r}", "list the records of the store: adjourn record"
     )
 
 

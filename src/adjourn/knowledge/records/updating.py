@@ -84,12 +84,13 @@ def _changes(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[
     changed = sorted(name for name in updates if not same(before.get(name), after.get(name)))
     if changed:
         yield RecordChange("updated", "", {"members": changed})
-    known = by_id(before["toolEffects"])
-    for effect in after["toolEffects"]:
-        if not same(known.get(effect["id"]), effect):
-            yield RecordChange(
-                "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
-            )
+    if "toolEffects" in changed:
+        known = by_id(before["toolEffects"])
+        for effect in after["toolEffects"]:
+            if not same(known.get(effect["id"]), effect):
+                yield RecordChange(
+                    "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
+                )
     yield from violations(before, after)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.errors import ConflictError, IntegrityError, InvalidError
+from adjourn.errors import ConflictError, IntegrityError, InvalidError, UnknownRecordError
 from adjourn.knowledge.model import RecordContent, Tree
 from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
@@ -64,38 +64,31 @@ class UnfoldedTail(NamedTuple):
 
 
 class VersionLog(NamedTuple):
-    """A line as it is at its head."""
+    """A log of versions as it is at its head."""
 
     id: str
     at: Head
-    stored: Stored
-    """The version at the head, with its root."""
+    root: str
+    encoded: EncodedDocument
+    """The version at the head. Versions that follow it share its parts."""
     tree: Frontier
-    """With this version. Copy it before you append."""
+    """With the version at the head. Copy it before you append."""
     tail: UnfoldedTail
-    encodings: list[EncodedDocument]
-    """What `encoded` gives, once it was asked for."""
 
     @property
     def place(self) -> VersionLocation:
+        """Where the version at the head is."""
         return VersionLocation(self.id, self.at.seq)
 
     @property
     def record(self) -> Tree:
-        """The sealed version at the head, a new one each time."""
-        return sealed(self.stored)
+        """The sealed version at the head, a new tree each time: the caller may change it."""
+        return {**self.encoded.copy(), "contentHash": self.at.hash, "merkleRoot": self.root}
 
     @property
     def head(self) -> Tree:
-        """The sealed version at the head, to look at and to make others of: not to change, nor to hand out."""
-        return {**self.encoded.tree, "contentHash": self.stored.hash, "merkleRoot": self.stored.root}
-
-    @property
-    def encoded(self) -> EncodedDocument:
-        """The version at the head, for those that follow it."""
-        if not self.encodings:
-            self.encodings.append(EncodedDocument(self.stored.content, RecordContent))
-        return self.encodings[0]
+        """The sealed version at the head, to read and to make others of. Do not change it or hand it out."""
+        return {**self.encoded.tree, "contentHash": self.at.hash, "merkleRoot": self.root}
 
 
 class VersionStore:
@@ -153,7 +146,7 @@ class VersionStore:
             tail = UnfoldedTail(at.seq, (), 0)
         self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
         made = VersionLog(
-            record, at, Stored(stored.hash, stored.content, root), tree, tail, [encoded] if encoded else []
+            record, at, root, encoded or EncodedDocument(stored.content, RecordContent), tree, tail
         )
         self._keep(made)
         return made
@@ -284,8 +277,8 @@ class VersionStore:
             raise IntegrityError(
                 f"the head of record {record} cannot be read", f"run: adjourn record verify {record}"
             )
-        stored = verified_version(last, record)
-        return VersionLog(record, at, stored._replace(root=tree.root().hex()), tree, tail, [])
+        content = verified_version(last, record).content
+        return VersionLog(record, at, tree.root().hex(), EncodedDocument(content, RecordContent), tree, tail)
 
     def _find_in_tails(self, content_hash: str) -> VersionLocation | None:
         """Look for a version among those that came after the fold of their log."""
@@ -331,6 +324,13 @@ def verified_version(entry: Entry, record: str) -> Stored:
             f"run: adjourn record verify {record}; then restore the record from an export or a backup",
         )
     return Stored(entry.hash, entry.data)
+
+
+def unknown_record(name: str) -> UnknownRecordError:
+    """The error for an id or hash that the store does not have."""
+    return UnknownRecordError(
+        f"no record has the id or hash {name[:80]!r}", "list the records of the store: adjourn record"
+    )
 
 
 def head_moved(record: str, expected: str, found: str) -> ConflictError:

@@ -137,15 +137,15 @@ def first_version(
 def next_version(
     head: Tree, said: Mapping[str, Any], author: CRAuthor, now: int, *, merged: Sequence[str] = ()
 ) -> Tree | None:
-    """The version after a sealed `head` that says what `said` says; None when that is what the head says already.
+    """The version after a sealed `head` with the content of `said`; None if the head has that content already.
 
-    `merged` are the hashes of further parents. Envelope members of `said` are not looked at.
+    `merged` are the hashes of further parents. Ignores the envelope members of `said`.
     """
-    rest = without(said, *ENVELOPE)
-    if not merged and same(rest, without(head, *ENVELOPE)):
+    content = without(said, *ENVELOPE)
+    if not merged and same(content, without(head, *ENVELOPE)):
         return None
     return {
-        **rest,
+        **content,
         "id": head["id"],
         "version": max(head["version"], said.get("version", VERSION), key=_version_key),
         "sequence": head["sequence"] + 1,
@@ -167,8 +167,11 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
             )
     if not same(updates.get("conflicts"), head.get("conflicts")) and "conflicts" in updates:
         raise RefusedError(f"conflicts of record {head['id']} cannot be set", "resolve them one by one")
-    gone = [name for name, value in updates.items() if value is None]
-    return {**without(head, *gone), **without(updates, *gone)}
+    after = {**head, **updates}
+    for name, value in updates.items():
+        if value is None:
+            del after[name]
+    return after
 
 
 def store_form(record: Tree) -> tuple[str, bytes]:

@@ -26,7 +26,8 @@ from sizes import Sizes
 from tables import Table, median
 from turns import Rounds, median_ratio, take_turns
 
-from adjourn.checkpoints import checkpoint, folder_writing
+from adjourn.checkpoints import checkpoint
+from adjourn.checkpoints import folder as checkpoint_folder
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.versions import SEAL
@@ -142,9 +143,9 @@ def _checkpoints(events: int, folder: str, stack: ExitStack) -> Iterator[Operati
         raw.execute(_INSERT, (data,))
 
     def write_folder() -> None:
-        folder_writing.write(store, made, folder)
+        checkpoint_folder.write(store, made, folder)
 
-    written = Path(folder, folder_writing.write(store, made, folder))
+    written = Path(folder, checkpoint_folder.write(store, made, folder))
     contents = {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()}
     document = store.get_blob(made.data.document)
     assert document is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import folder_writing
+from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import (
     TaskCheckpoint,
     create,
@@ -93,7 +93,7 @@ class Workspace:
         self.clock.move(seconds=1)
         session = context.session()
         made = create(session.task, name, description=description, sitting=session)
-        folder_writing.write(self.store, made, str(self.root))
+        folder.write(self.store, made, str(self.root))
         return made
 
     def resume(self, context: ClientContext, name: str = "fix-auth", more: str = "") -> dict[str, Any]:

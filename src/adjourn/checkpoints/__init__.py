@@ -8,8 +8,6 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.artifacts import changed
-    from adjourn.checkpoints.attachments import is_knowledge
     from adjourn.checkpoints.builder import NO_REPORT, AgentReport, report_of
     from adjourn.checkpoints.checkpoint import (
         MAX_DESCRIPTION,
@@ -24,27 +22,11 @@ if TYPE_CHECKING:
         known_to,
         trusted_signer,
     )
-    from adjourn.checkpoints.commit import moved
-    from adjourn.checkpoints.environment import recent
-    from adjourn.checkpoints.folder import AUDIT_FILE, JSON_FILE, is_as_written, path_of, read_published
-    from adjourn.checkpoints.folder_verification import VerifiedFolder, verify, verify_named
-    from adjourn.checkpoints.histories import DAY, Freed, is_temporary, remove_temporaries, share_histories
+    from adjourn.checkpoints.folder_verification import VerifiedFolder
+    from adjourn.checkpoints.histories import Freed
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
-    from adjourn.checkpoints.page_files import (
-        FoundPage,
-        PageSummary,
-        Search,
-        changing,
-        find_active,
-        is_stale,
-        names_of_pages,
-        page_summary,
-        read,
-        search,
-    )
+    from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.parser import parse
-    from adjourn.checkpoints.reflect import Reflection
-    from adjourn.checkpoints.rollback import RollbackPlan, RollbackResult, carry_out, plan, target_of
     from adjourn.checkpoints.save import (
         close_session,
         save_checkpoint,
@@ -56,9 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUDITED",
-    "AUDIT_FILE",
-    "DAY",
-    "JSON_FILE",
     "MAX_DESCRIPTION",
     "MAX_PAGE_BYTES",
     "NO_REPORT",
@@ -66,18 +45,10 @@ __all__ = [
     "FoundPage",
     "Freed",
     "GuardedSession",
-    "PageSummary",
-    "Reflection",
-    "RollbackPlan",
-    "RollbackResult",
-    "Search",
     "TaskCheckpoint",
     "VerifiedFolder",
     "as_checkpoint",
     "audit_entry",
-    "carry_out",
-    "changed",
-    "changing",
     "check_signature",
     "close_session",
     "create",
@@ -85,41 +56,20 @@ __all__ = [
     "document_of",
     "encode_document",
     "find",
-    "find_active",
-    "is_as_written",
-    "is_knowledge",
-    "is_stale",
-    "is_temporary",
     "known_to",
-    "moved",
-    "names_of_pages",
-    "page_summary",
     "parse",
-    "path_of",
-    "plan",
-    "read",
-    "read_published",
-    "recent",
-    "remove_temporaries",
     "report_of",
     "save_checkpoint",
     "save_task_checkpoint",
-    "search",
-    "share_histories",
     "shown_size",
-    "target_of",
     "task_checkpoint_name",
     "trusted_signer",
-    "verify",
-    "verify_named",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "artifacts": ("changed",),
-            "attachments": ("is_knowledge",),
             "builder": ("AgentReport", "NO_REPORT", "report_of"),
             "checkpoint": (
                 "MAX_DESCRIPTION",
@@ -134,27 +84,11 @@ if not TYPE_CHECKING:
                 "known_to",
                 "trusted_signer",
             ),
-            "commit": ("moved",),
-            "environment": ("recent",),
-            "folder": ("AUDIT_FILE", "JSON_FILE", "is_as_written", "path_of", "read_published"),
-            "folder_verification": ("VerifiedFolder", "verify", "verify_named"),
-            "histories": ("DAY", "Freed", "is_temporary", "remove_temporaries", "share_histories"),
+            "folder_verification": ("VerifiedFolder",),
+            "histories": ("Freed",),
             "page": ("MAX_PAGE_BYTES",),
-            "page_files": (
-                "FoundPage",
-                "PageSummary",
-                "Search",
-                "changing",
-                "find_active",
-                "is_stale",
-                "names_of_pages",
-                "page_summary",
-                "read",
-                "search",
-            ),
+            "page_files": ("FoundPage",),
             "parser": ("parse",),
-            "reflect": ("Reflection",),
-            "rollback": ("RollbackPlan", "RollbackResult", "carry_out", "plan", "target_of"),
             "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
             "shapes": ("AUDITED", "audit_entry", "shown_size"),
             "triggers": ("GuardedSession",),

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys, read_file, read_lines, remove_file, write_file
-from adjourn.knowledge.cognition import CognitiveStore, SessionRepository
-from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, CognitiveCheckpoint, CRAuthor
-from adjourn.knowledge.model import read as read_tree
-from adjourn.knowledge.records import CRStore, Fork, export_record, import_record
+from adjourn.knowledge import cognition, model, records
 from adjourn.log import canonical, digest, milliseconds
 from adjourn.store import MemoryStore
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model import Tree
+    from adjourn.knowledge.records import CRStore, Fork
     from adjourn.log import CheckpointCreated
     from adjourn.store import Store
 
@@ -86,11 +84,11 @@ def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
         return Knowledge()
 
     try:
-        version = CRStore(store).resolve(data.record)
-        lines = list(export_record(CRStore(store), data.record, keys.private_key()))
-        mind = (
-            SessionRepository(store).checkpoint(version.get("checkpointId", "")) if data.cognition else None
-        )
+        kept = records.CRStore(store)
+        version = kept.resolve(data.record)
+        lines = list(records.export_record(kept, data.record, keys.private_key()))
+        named = version.get("checkpointId", "")
+        mind = cognition.SessionRepository(store).checkpoint(named) if data.cognition else None
     except NotFoundError:  # the checkpoint came from elsewhere, without them
         return Knowledge()
     return Knowledge(lines, mind if mind and digest(canonical(mind)) == data.cognition else None)
@@ -111,7 +109,7 @@ def _record(path: str, version: str) -> Sequence[bytes]:
 
     lines: list[bytes] = []
     try:
-        carried = _taken_in(CRStore(MemoryStore()), _kept(path, lines))
+        carried = _import(records.CRStore(MemoryStore()), _kept(path, lines))
     except AdjournError as error:
         raise IntegrityError(f"{path} fails verification: {error.message}", _RESTORE) from error
     if carried["contentHash"] != version:
@@ -124,7 +122,7 @@ def _record(path: str, version: str) -> Sequence[bytes]:
 
 def _kept(path: str, lines: list[bytes]) -> Iterator[bytes]:
     """The lines of a file, each kept once whoever reads them asks for the next: what follows a bad one is never read."""
-    for line in read_lines(path, MAX_RECORD_BYTES, MAX_DOCUMENT_BYTES):
+    for line in read_lines(path, MAX_RECORD_BYTES, model.MAX_DOCUMENT_BYTES):
         lines.append(line)
         yield line
 
@@ -137,7 +135,7 @@ def _cognition(path: str, signed: str) -> Tree | None:
         raise IntegrityError(f"{path} is not what was signed", _RESTORE)
 
     try:
-        return read_tree(mind, CognitiveCheckpoint)
+        return model.read(mind, model.CognitiveCheckpoint)
     except InvalidError as error:
         raise InvalidError(f"{path}: {error.message}", _RESTORE) from error
 
@@ -150,23 +148,24 @@ def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
     if not known.record:
         return ""
 
-    task, records = checkpoint.event.task, CRStore(store)
+    task, here = checkpoint.event.task, records.CRStore(store)
     try:
-        _taken_in(records, known.record)
+        _import(here, known.record)
     except ConflictError:
         other = f"{task}-{checkpoint.data.record[:8]}"
-        if records.get(other) is None:
+        if here.get(other) is None:
             now = milliseconds(checkpoint.event.timestamp)
-            _taken_in(records, known.record, Fork(other, CRAuthor(id="adjourn", type="system"), now))
+            author = model.CRAuthor(id="adjourn", type="system")
+            _import(here, known.record, records.Fork(other, author, now))
         return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
-    if known.cognition is not None and SessionRepository(store).checkpoint(known.cognition["id"]) is None:
-        CognitiveStore(store, task, triggers=()).restore_from_checkpoint(known.cognition, move_head=True)
+    mind = known.cognition
+    if mind is not None and cognition.SessionRepository(store).checkpoint(mind["id"]) is None:
+        cognition.CognitiveStore(store, task, triggers=()).restore_from_checkpoint(mind, move_head=True)
     return ""
 
 
-def _taken_in(records: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
-
-    return import_record(records, lines, (), fork).record
+def _import(into: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
+    return records.import_record(into, lines, (), fork).record
 
 
 def _read(path: str, most: int) -> bytes:

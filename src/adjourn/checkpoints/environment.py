@@ -1,31 +1,46 @@
-"""What the last events of a task tell of the work: the last call, when the sitting began, which files came of it.
+"""What surrounds a checkpoint: a task's last events, the files that its page lists, and the commit of its workspace.
 
-Owns: reading the end of a chain, bounded. Must never: write, or read more than `WINDOW` events.
+The next session learns from it which of the files changed since, and whether the commit did.
+
+Owns: reading these, bounded. Must never: write, run git, leave the workspace, or read more than `WINDOW` events; what cannot be read
+is left out.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.errors import InvalidError
-from adjourn.log import Event, decode, kinds, milliseconds
+from adjourn.checkpoints.page import Artifact
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.host import read_inside, resolve_inside
+from adjourn.log import Event, decode, digest, kinds, milliseconds
 from adjourn.policy import paths_of
 from adjourn.tasks import Task, following
 
 WINDOW = 500
-"""Events that are looked at."""
+"""Events that are read from the end of a task's history."""
 MAX_PRODUCED = 100
+MAX_READ = 16 * 1024 * 1024
+"""Bytes that are read of all files of a page together. Files beyond that have no digest."""
+_MAX_NAMED = 10
+_MAX_HEAD, _MAX_PACKED = 4096, 4 * 1024 * 1024
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASH_DIGITS = 12
+_REF = re.compile(r"ref: (refs/[\w./+@-]{1,200})")
 _NAMED = re.compile(r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s*("(?:[^"\\]|\\.)*")')
 _OURS = ("tmp/checkpoint", ".aex/")
 
 
 class RecentWork(NamedTuple):
-    """`began` is the time stamp of the sitting's begin, "" if that is longer ago; `produced` are paths in the workspace."""
+    """What a task's last events say: when the session began (a time stamp, "" for unknown), the last call as its tool and
+    arguments, and the files that calls wrote, relative to the workspace.
+    """
 
     began: str
     last: tuple[str, str] | None
@@ -33,11 +48,15 @@ class RecentWork(NamedTuple):
 
 
 def recent(task: Task, root: str, *, since: int) -> RecentWork:
-    """The end of a task's history. Files count that calls after event `since` named, and that were written since."""
+    """Read the last `WINDOW` events of a task.
+
+    `produced` are files that the arguments of calls after event `since` name and that were written after the call, at most
+    `MAX_PRODUCED`. Raises `IntegrityError` for a history that was changed.
+    """
     began, last = "", None
     produced: dict[str, None] = {}
     ledger = task.ledger
-    sessions = list(ledger.sessions.values())  # at once, since other threads go on
+    sessions = list(ledger.sessions.values())  # a copy: other threads add and remove sessions
     for event in _events(task, max(0, ledger.seq + 1 - WINDOW)):
         data = kinds.data_of(event)
         if isinstance(data, kinds.SessionOpened):
@@ -62,7 +81,7 @@ def named_in(arguments: str) -> list[str]:
 
 
 def _written(arguments: str, root: str, stamp: str) -> Iterator[str]:
-    """The files among a call's arguments that have been written since it was made."""
+    """The files that a call's arguments name and that were written after the call."""
     try:
         after = milliseconds(stamp) / 1000 - 2
     except InvalidError:
@@ -79,7 +98,7 @@ def _written(arguments: str, root: str, stamp: str) -> Iterator[str]:
 
 
 def _decoded(arguments: str) -> dict[str, Any]:
-    """The arguments from their text, which may be cut off."""
+    """A call's arguments, decoded. Of text that was cut off, the members whose names mean a path."""
     try:
         return msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -91,3 +110,94 @@ def _text(quoted: str) -> str:
         return msgspec.json.decode(quoted, type=str)
     except msgspec.DecodeError:
         return ""
+
+
+# --- the files of a page
+
+
+class FileDigest(msgspec.Struct, frozen=True):
+    """The size of a file in bytes, and the SHA-256 of its content in hex."""
+
+    size: int
+    sha256: str
+
+
+def file_digests(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
+    """The size and digest of each file in the workspace that a page lists, by its path, as JSON (`FileDigest`)."""
+    found: dict[str, Any] = {}
+    room = MAX_READ
+    for artifact in artifacts:
+        try:
+            data = read_inside(root, artifact.path, room)
+        except AdjournError:  # no file, too large, or outside
+            continue
+        found[artifact.path] = {"size": len(data), "sha256": digest(data)}
+        room -= len(data)
+    return found
+
+
+def file_changes(root: str, digests: Any) -> list[str]:
+    """Notes on the files whose digests a page keeps (`file_digests`): which changed since, and which are gone."""
+    try:
+        files = msgspec.convert(digests, dict[str, FileDigest])
+    except msgspec.ValidationError:  # the page was edited
+        return []
+    changed: list[str] = []
+    gone: list[str] = []
+    room = MAX_READ
+    for path, was in files.items():
+        room -= was.size
+        if room < 0:
+            break
+        try:
+            real = resolve_inside(root, path)
+            if not os.path.lexists(real):
+                gone.append(path)
+            elif digest(read_inside(root, path, was.size)) != was.sha256:
+                changed.append(path)
+        except AdjournError:  # larger, not a regular file any more, or a link that leads out
+            changed.append(path)
+    notes = (("changed", changed), ("gone", gone))
+    return [f"{what} since the page was written: {_listed(paths)}" for what, paths in notes if paths]
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
+    return ", ".join(paths[:_MAX_NAMED]) + more
+
+
+# --- the commit
+
+
+def current_commit(root: str) -> str:
+    """The hash of the commit that is checked out, read from `.git`.
+
+    "" where there is none, or where `.git` is not a folder of the workspace.
+    """
+    head = _read(root, "HEAD", _MAX_HEAD)
+    ref = _REF.fullmatch(head)
+    found = (_read(root, ref[1], _MAX_HEAD) or _packed(root, ref[1])) if ref else head
+    return found if _HASH.fullmatch(found) else ""
+
+
+def commit_change(root: str, commit: object) -> list[str]:
+    """A note if the workspace has another commit checked out than `commit`, which a page keeps; else an empty list."""
+    if not isinstance(commit, str) or not _HASH.fullmatch(commit):  # the page was edited
+        return []
+    now = current_commit(root)
+    if not now or now == commit:
+        return []
+    return [
+        f"git is at {now[:_HASH_DIGITS]} now, and was at {commit[:_HASH_DIGITS]}: look at what came in since"
+    ]
+
+
+def _read(root: str, name: str, limit: int) -> str:
+    with suppress(AdjournError, UnicodeDecodeError):
+        return read_inside(root, f".git/{name}", limit).decode().strip()
+    return ""
+
+
+def _packed(root: str, ref: str) -> str:
+    lines = (line.partition(" ") for line in _read(root, "packed-refs", _MAX_PACKED).splitlines())
+    return next((found for found, _, name in lines if name == ref), "")

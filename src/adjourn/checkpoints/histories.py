@@ -17,20 +17,13 @@ from adjourn.checkpoints.folder import AUDIT_FILE, names
 from adjourn.errors import AdjournError
 from adjourn.host import CHECKPOINTS, locked, open_regular, resolve_inside
 
-HOUR, DAY = 3_600_000, 86_400_000
-
-
+_CUT_OFF_AFTER_S = 3600
+"""Seconds since its last change after which a temporary file counts as left by a process that was killed."""
 SHARE_BYTES = 64 * 1024 * 1024
 """What the histories in the folders of checkpoints may take before those of one task are one file with several names."""
-
-
 MAX_HISTORY = 1 << 40
 """Bytes of a history's file."""
-
-
 _TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
-
-
 _TAIL = 4096
 
 
@@ -53,7 +46,7 @@ def remove_temporaries(folder: str) -> list[int]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             status = entry.stat(follow_symlinks=False)
-            old = time.time() - status.st_mtime > HOUR / 1000
+            old = time.time() - status.st_mtime > _CUT_OFF_AFTER_S
             if is_temporary(entry.name) and entry.is_file(follow_symlinks=False) and old:
                 os.unlink(entry.path)
                 sizes.append(status.st_size)

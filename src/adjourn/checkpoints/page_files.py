@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints import artifacts
-from adjourn.checkpoints.commit import moved
+from adjourn.checkpoints.environment import commit_change, file_changes
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
 from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
@@ -156,8 +155,8 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
         notes.append(f"{newest.path} was edited since it was written; what it says counts")
     if is_stale(newest, now):
         notes.append("the page is older than 24 hours: verify the state of the world outside before going on")
-    notes += artifacts.changed(root, newest.machine.get("artifacts"))
-    notes += moved(root, newest.machine.get("commit"))
+    notes += file_changes(root, newest.machine.get("artifacts"))
+    notes += commit_change(root, newest.machine.get("commit"))
     return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
 
 

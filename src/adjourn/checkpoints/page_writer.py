@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints import artifacts
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport, TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
-from adjourn.checkpoints.commit import commit
-from adjourn.checkpoints.environment import recent
+from adjourn.checkpoints.environment import current_commit, file_digests, recent
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
 from adjourn.checkpoints.page_files import (
     ACTIVE,
@@ -116,7 +114,7 @@ def write(
             **({"budget": budget} if budget is not None else {}),
             **({"parent": place.newest.id} if place.newest is not None else {}),
             **({"label": slug(label)} if label else {}),
-            **({"commit": at_commit} if (at_commit := commit(root)) else {}),
+            **({"commit": at_commit} if (at_commit := current_commit(root)) else {}),
             **(more or {}),
         }
         page = compose(
@@ -154,7 +152,7 @@ def _as_it_is(task: Task) -> Ledger:
 
 def _with_artifacts(page: Page, root: str) -> Page:
     """The page with what the files that it lists hold."""
-    held = artifacts.held(root, page.artifacts)
+    held = file_digests(root, page.artifacts)
     if not held or page.machine is UNSET:
         return page
     return msgspec.structs.replace(page, machine={**page.machine, "artifacts": held})

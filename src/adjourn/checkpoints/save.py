@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import folder_writing, page_writer
+from adjourn.checkpoints import folder, page_writer
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
@@ -52,7 +52,7 @@ def save_checkpoint(
 ) -> SavedCheckpoint:
     """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is the session's time stamp. Raises `AdjournError`."""
     made = create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
-    path = folder_writing.write(task.store, made, root)
+    path = folder.write(task.store, made, root)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:

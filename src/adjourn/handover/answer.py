@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from adjourn.checkpoints import AUDITED, PageSummary, TaskCheckpoint, audit_entry, shown_size, trusted_signer
+from adjourn.checkpoints import AUDITED, TaskCheckpoint, audit_entry, page_files, shown_size, trusted_signer
 from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
@@ -34,7 +34,7 @@ def answer(
     *,
     budget: int | None,
     more: str = "",
-    page: PageSummary | None = None,
+    page: page_files.PageSummary | None = None,
     brief: Callable[[int], str] | None = None,
 ) -> dict[str, Any]:
     """The answer of `aex.resume`: published fields, newest page, brief of the task's record, calls in doubt, audit entries, cursor.

@@ -18,8 +18,8 @@ from adjourn.checkpoints import (
     create,
     find,
     folder,
+    folder_verification,
     trusted_signer,
-    verify_named,
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import check_name
@@ -64,7 +64,7 @@ def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint) ->
 
 
 def _import_named(store: Store, root: str, name: str) -> Imported:
-    verified = verify_named(root, name)
+    verified = folder_verification.verify_named(root, name)
     # INVARIANT: import_folder holds this folder to the history that the person vouched for.
     return import_folder(store, verified, vouched=vouched_for(store, verified.checkpoint) is not None)
 

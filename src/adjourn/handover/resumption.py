@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from adjourn.checkpoints import TaskCheckpoint, document, folder, page_summary, trusted_signer, verify_named
+from adjourn.checkpoints import (
+    TaskCheckpoint,
+    document,
+    folder,
+    folder_verification,
+    page_files,
+    trusted_signer,
+)
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answer import answer
@@ -59,7 +66,7 @@ class Handover(NamedTuple):
             self.checkpoint,
             budget=self.budget,
             more=more,
-            page=page_summary(self.root, task.id, now),
+            page=page_files.page_summary(self.root, task.id, now),
             brief=partial(record_brief, task.store, self.checkpoint, now),
         )
 
@@ -115,7 +122,7 @@ def _store_to_read(reader: Preview, name: str) -> Store:
     if kept is not None and folder.is_as_written(kept, reader.root, name) is not False:
         return kept
     scratch = MemoryStore()
-    brought = verify_named(reader.root, name).checkpoint
+    brought = folder_verification.verify_named(reader.root, name).checkpoint
     task = brought.event.task
     if kept is not None:
         if entries := list(kept.read(task)):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from adjourn.checkpoints import document, page_files, recent
+from adjourn.checkpoints import document, environment, page_files
 from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
 from adjourn.handover.answer import answer
@@ -133,7 +133,7 @@ def _known(resumed: dict[str, Any]) -> list[str]:
 
 def _left_behind(task: Task, root: str) -> list[str]:
     """The last call, and the files that the work produced, from the end of the history."""
-    seen = recent(task, root, since=-1)
+    seen = environment.recent(task, root, since=-1)
     lines = ["The last call:", quoted(one_line(" ".join(seen.last), _LINE))] if seen.last else []
     if seen.produced:
         lines += [

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from adjourn.checkpoints import DAY, Freed, remove_temporaries, share_histories
+from adjourn.checkpoints import Freed, histories
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import CHECKPOINTS, resolve_inside
 from adjourn.log import decode, milliseconds
+from adjourn.retention.pruning import DAY
 from adjourn.store import Store
 from adjourn.tasks import tasks_of
 
@@ -28,7 +29,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 def collect(store: Store | None, root: str, now: int) -> list[Freed]:
     """Free what is needless; tells what was freed."""
-    found = [_temporary_files(root), share_histories(root)]
+    found = [_temporary_files(root), histories.share_histories(root)]
     if store is not None:
         found += [_leases(store, now), _folds(store, now), _folder_names(store), _documents(store, now)]
     return found
@@ -39,7 +40,7 @@ def collect(store: Store | None, root: str, now: int) -> list[Freed]:
 
 def _temporary_files(root: str) -> Freed:
     """Those of writes that were cut off an hour ago or longer."""
-    sizes = [size for folder in _folders(root) for size in remove_temporaries(folder)]
+    sizes = [size for folder in _folders(root) for size in histories.remove_temporaries(folder)]
     return Freed("temporary files", len(sizes), sum(sizes))
 
 

@@ -16,17 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import (
-    JSON_FILE,
-    FoundPage,
-    as_checkpoint,
-    changing,
-    git_snapshot,
-    is_as_written,
-    path_of,
-    read,
-    search,
-)
+from adjourn.checkpoints import FoundPage, as_checkpoint, folder, git_snapshot, page_files
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import locked, remove_file
 from adjourn.log import milliseconds
@@ -82,7 +72,7 @@ class Pruned(NamedTuple):
 
 def plan(store: Store, root: str, rules: RetentionRules, now: int) -> Pruned:
     """What would go. Reads every task's chain."""
-    pages = {page.id: page for page in search(root).pages}
+    pages = {page.id: page for page in page_files.search(root).pages}
     sizes = dict(store.blobs())
     names = {value.rpartition(" ")[2] for value in store.refs("checkpoint/").values()}
     loose: list[Point] = []
@@ -117,13 +107,13 @@ def _with_size(
     point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, FoundPage], root: str
 ) -> Point:
     named = point.hash in names
-    page, folder = pages.get(point.hash), ""
+    page, path = pages.get(point.hash), ""
     size = sizes.get(point.document, 0) + (len(page.text.encode()) if page else 0)
     if named:
         with suppress(AdjournError):
-            folder = path_of(root, point.name)
-            size += _size_of(folder)
-    return point._replace(named=named, page=page, folder=folder, size=size)
+            path = folder.path_of(root, point.name)
+            size += _size_of(path)
+    return point._replace(named=named, page=page, folder=path, size=size)
 
 
 def _size_of(folder: str) -> int:
@@ -172,7 +162,7 @@ def prune(store: Store, root: str, pruned: Pruned) -> None:
             _remove_folder(store, root, point)
         if point.named:
             _unname(store, point)
-    with changing(root):
+    with page_files.changing(root):
         gone = [point.page for point in pruned.points if point.page and _remove_page(root, point.page)]
     kept = [page.machine.get("files") for page in gone]
     refs = [files["ref"] for files in kept if isinstance(files, dict) and isinstance(files.get("ref"), str)]
@@ -187,16 +177,16 @@ def _remove_folder(store: Store, root: str, point: Point) -> None:
     if not os.path.isdir(point.folder):
         return
     with locked(point.folder):
-        came_from_elsewhere = is_as_written(store, root, point.name) is False
+        came_from_elsewhere = folder.is_as_written(store, root, point.name) is False
         if _is_named(store, point) and not came_from_elsewhere:
-            remove_file(point.folder, JSON_FILE)
+            remove_file(point.folder, folder.JSON_FILE)
             shutil.rmtree(point.folder, ignore_errors=True)
 
 
 def _remove_page(root: str, page: FoundPage) -> bool:
     """Remove a page that nobody has changed since it was decided on."""
     with suppress(AdjournError, FileNotFoundError):
-        if read(root, page.path).text == page.text:
+        if page_files.read(root, page.path).text == page.text:
             os.unlink(os.path.join(os.path.realpath(root), page.path))
             return True
     return False

@@ -16,12 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adjourn.checkpoints import folder, folder_verification, folder_writing
+from adjourn.checkpoints import folder, folder_verification
 from adjourn.checkpoints.audit_log import MAX_AUDIT_BYTES
 from adjourn.checkpoints.checkpoint import create, document, find
-from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of
+from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of, write, write_into
 from adjourn.checkpoints.folder_verification import verify
-from adjourn.checkpoints.folder_writing import write, write_into
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys, write_file
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
@@ -160,9 +159,9 @@ def test_a_long_history_is_shown_by_its_end(
     saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """toolHistory is bounded; how much it leaves out is said, and held to the chain."""
-    for module in (folder, folder_writing, folder_verification):
+    for module in (folder, folder_verification):
         monkeypatch.setattr(module, "MAX_HISTORY", 3)
-    monkeypatch.setattr(folder_writing, "_PAGE", 2)
+    monkeypatch.setattr(folder, "_PAGE", 2)
     context = saved_workspace.context()
     saved_workspace.work(context, *["file.read"] * 4)
     saved_workspace.save(context)
@@ -201,7 +200,7 @@ def test_whatever_happened_the_folder_holds(
     store.append(TASK, [Entry(name, stored) for _, name, stored in chained(facts)], expect=EMPTY)
     task = Task(store, TASK, clock=Clock(), secret=b"s" * 32)
     place = tmp_path_factory.mktemp("any")
-    folder_writing.write_into(store, create(task, "any"), str(place))
+    folder.write_into(store, create(task, "any"), str(place))
     assert verify(str(place)).ledger == task.refresh()
 
 
@@ -650,7 +649,7 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
             assert go_on.wait(10)
         real(place, name, chunks)
 
-    monkeypatch.setattr(folder_writing, "write_file", slow)
+    monkeypatch.setattr(folder, "write_file", slow)
     first = threading.Thread(target=write, args=(saved_workspace.store, old, str(saved_workspace.root)))
     first.start()
     assert between.wait(10)
@@ -670,7 +669,7 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
 
 RIVAL = """
 import sys
-from adjourn.clients import client as context; from adjourn.checkpoints import folder_writing; from adjourn.host import keys
+from adjourn.clients import client as context; from adjourn.checkpoints import folder; from adjourn.host import keys
 from adjourn.host import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
@@ -679,7 +678,7 @@ store = context.open_at(root)
 task = Task(store, name, clock=context.now, secret=keys.secret())
 sys.stdin.readline()
 for _ in range(15):
-    folder_writing.write(store, create(task, "fix-auth"), root)
+    folder.write(store, create(task, "fix-auth"), root)
 """
 
 

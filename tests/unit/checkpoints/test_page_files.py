@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adjourn.checkpoints import artifacts, builder, page_files, page_writer
+from adjourn.checkpoints import builder, environment, page_files, page_writer
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.page import Artifact
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
@@ -408,7 +408,7 @@ def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjourn.checkpoints.page_writer.os.fsync", full)
-        patch.setattr("adjourn.checkpoints.save.folder_writing.write", lambda *_: "")
+        patch.setattr("adjourn.checkpoints.save.folder.write", lambda *_: "")
         made = mark(workspace)
     assert "No space left" in made.notes[0]
     assert page(workspace) == before
@@ -532,18 +532,18 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
 )
 def test_a_comment_that_is_not_ours_compares_nothing_and_breaks_nothing(tmp_path: Path, comment: Any) -> None:
     """A comment in a page that adjourn did not write starts no comparison and no error, because an agent can write one."""
-    assert len(artifacts.changed(str(tmp_path), comment)) <= 1
+    assert len(environment.file_changes(str(tmp_path), comment)) <= 1
 
 
 def test_more_than_fits_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No page makes a checkpoint or a resume read without bound."""
-    monkeypatch.setattr(artifacts, "MAX_HELD", 10)
+    monkeypatch.setattr(environment, "MAX_READ", 10)
     for name, size in (("a", 6), ("b", 6), ("c", 4)):
         (tmp_path / name).write_text("x" * size)
     listed = [Artifact(path=name) for name in "abc"]
-    assert sorted(artifacts.held(str(tmp_path), listed)) == ["a", "c"]
+    assert sorted(environment.file_digests(str(tmp_path), listed)) == ["a", "c"]
     lie = {name: {"size": 9, "sha256": "0"} for name in "abc"}
-    assert artifacts.changed(str(tmp_path), lie) == ["changed since the page was written: a"]
+    assert environment.file_changes(str(tmp_path), lie) == ["changed since the page was written: a"]
 
 
 def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

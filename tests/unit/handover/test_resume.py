@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adjourn.checkpoints import folder_verification, folder_writing
+from adjourn.checkpoints import folder, folder_verification
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.shapes import AUDITED
 from adjourn.errors import (
@@ -400,7 +400,7 @@ def test_exporting_mends_an_edited_folder(workspace: Workspace) -> None:
     with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
         workspace.resume(workspace.context("second"))
     assert "adjourn export" in refusal.value.remedy
-    folder_writing.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
+    folder.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
     assert workspace.resume(workspace.context("second"))["callsUsed"] == 2
 
 
@@ -708,7 +708,7 @@ def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
     assert workspace.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
     assert workspace.store.get_blob(digest(stored)) == stored
     assert made.data.trigger == "import"
-    folder_writing.write(workspace.store, made, str(workspace.root))
+    folder.write(workspace.store, made, str(workspace.root))
     answer = workspace.resume(workspace.context())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]

@@ -31,8 +31,8 @@ FACADE: Final = "adjourn"
 PUBLIC_MODULES: Final = {
     "aex": {"conditions", "seal", "templates"},
     "checkpoints": {
-        "anchors", "attachments", "checkpoint", "folder", "folder_verification", "folder_writing",
-        "git_snapshot", "page_archive", "page_files", "reflect", "save",
+        "anchors", "attachments", "checkpoint", "environment", "folder", "folder_verification",
+        "git_snapshot", "histories", "page_archive", "page_files", "reflect", "rollback", "save",
     },
     "clients": {"person"},
     "code.server": {"skill_files"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.checkpoints import page_archive, search
+from adjourn.checkpoints import page_archive, page_files
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.sizes import counted
@@ -22,7 +22,8 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
     """
     found = next(
-        (page for page in search(context.root).pages if not task or page.task.startswith(task)), None
+        (page for page in page_files.search(context.root).pages if not task or page.task.startswith(task)),
+        None,
     )
     if found is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"

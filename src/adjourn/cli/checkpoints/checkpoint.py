@@ -16,16 +16,11 @@ from adjourn.checkpoints import (
     MAX_PAGE_BYTES,
     NO_REPORT,
     AgentReport,
-    changed,
-    find_active,
-    is_stale,
-    moved,
-    names_of_pages,
+    environment,
     page_files,
     parse,
     report_of,
     save_checkpoint,
-    search,
     task_checkpoint_name,
 )
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
@@ -38,7 +33,7 @@ from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
 from adjourn.tasks import tasks_of
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import FoundPage, Search
+    from adjourn.checkpoints import FoundPage
 
 
 @click.group(
@@ -57,7 +52,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     counts: the next session is told it, and the next page takes it over. Without a subcommand, list the pages.
     """
     if ctx.invoked_subcommand is None:
-        _list(search(os.getcwd()), now(), as_json=as_json)
+        _list(page_files.search(os.getcwd()), now(), as_json=as_json)
 
 
 @checkpoint.command(
@@ -118,7 +113,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
 def task_here(context: CommandContext) -> str:
     """The task that is worked on here: of the newest page, else the only one of the store."""
     tasks = tasks_of(context.store)
-    found = find_active(context.root)
+    found = page_files.find_active(context.root)
     if found is not None and found.task in tasks:
         return found.task
     if len(tasks) == 1:
@@ -159,11 +154,14 @@ def show(page: str, *, as_json: bool) -> None:
         say(safe_lines(chosen.text.rstrip("\n")))
     _warn(found, chosen, now(), named=bool(page))
     machine = chosen.machine
-    for note in [*changed(root, machine.get("artifacts")), *moved(root, machine.get("commit"))]:
+    for note in [
+        *environment.file_changes(root, machine.get("artifacts")),
+        *environment.commit_change(root, machine.get("commit")),
+    ]:
         complain(safe(note), "look at them before you go by the page")
 
 
-def _chosen(root: str, found: Search, page: str) -> FoundPage:
+def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
     if page.endswith(".md"):
         return page_files.read(root, page_files.check_inside(root, page))
     named = [one for one in found.pages if not page or one.machine.get("name") == page]
@@ -175,7 +173,7 @@ def _chosen(root: str, found: Search, page: str) -> FoundPage:
     return named[0]
 
 
-def _warn(found: Search, chosen: FoundPage, now: int, *, named: bool) -> None:
+def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool) -> None:
     if not named:
         for path, reason in found.broken:
             complain(
@@ -184,7 +182,7 @@ def _warn(found: Search, chosen: FoundPage, now: int, *, named: bool) -> None:
             )
     if chosen.reading.edited:
         complain(f"{safe(chosen.path)} was edited since it was written", "nothing to do: what it says counts")
-    if is_stale(chosen, now):
+    if page_files.is_stale(chosen, now):
         complain(
             f"{safe(chosen.path)} is older than 24 hours",
             "check files and services before you continue: they may have changed",
@@ -207,12 +205,12 @@ def _told(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
         "time": timestamp(found.at),
         "active": found.is_active,
         "edited": found.reading.edited,
-        "stale": is_stale(found, now),
+        "stale": page_files.is_stale(found, now),
     }
     return told | ({"page": msgspec.to_builtins(found.page)} if whole else {})
 
 
-def _list(found: Search, now: int, *, as_json: bool) -> None:
+def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
     if as_json:
         broken = [{"path": path, "reason": reason} for path, reason in found.broken]
         say_json({"pages": [_told(one, now) for one in found.pages], "broken": broken})
@@ -279,7 +277,7 @@ def edit(page: str) -> int:
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
     told, failed = [], False
-    for path in paths or names_of_pages(os.getcwd()):
+    for path in paths or page_files.names_of_pages(os.getcwd()):
         data = read_file(path, MAX_PAGE_BYTES)
         reading = parse(data, path)
         failed = failed or reading.page is None

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from adjourn.checkpoints import AUDIT_FILE, JSON_FILE, find, folder_writing, is_knowledge, is_temporary
+from adjourn.checkpoints import attachments, find, folder, histories
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import Spinner, say, say_json
 from adjourn.errors import RefusedError
@@ -35,10 +35,10 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
         if target:
             _make(target)
             with locked(target):
-                folder_writing.write_into(context.store, found, target)
+                folder.write_into(context.store, found, target)
             path = os.path.join(target, "")
         else:
-            path = folder_writing.write(context.store, found, context.root)
+            path = folder.write(context.store, found, context.root)
     if as_json:
         say_json(
             {"name": name, "path": path, "task": found.event.task, "seq": found.event.seq, "hash": found.hash}
@@ -50,6 +50,6 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
 def _make(target: str) -> None:
     """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
     os.makedirs(target, exist_ok=True)
-    names = set(os.listdir(target)) - {JSON_FILE, AUDIT_FILE}
-    if not all(is_knowledge(name) or is_temporary(name) for name in names):
+    names = set(os.listdir(target)) - {folder.JSON_FILE, folder.AUDIT_FILE}
+    if not all(attachments.is_knowledge(name) or histories.is_temporary(name) for name in names):
         raise RefusedError(f"{target} has other files in it", "name a new folder, or an empty one")

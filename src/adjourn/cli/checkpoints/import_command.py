@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn import handover
-from adjourn.checkpoints import JSON_FILE, folder, folder_writing, read_published, verify
+from adjourn.checkpoints import folder, folder_verification
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
@@ -30,9 +30,9 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
     history (not the key: `adjourn keys trust` does that). A checkpoint.json with the published fields only cannot be verified: its
     spent calls are taken at your word, as the start of a new task.
     """
-    if not os.path.lexists(os.path.join(directory, JSON_FILE)):
-        raise NotFoundError(f"{directory} has no {JSON_FILE}", "name the folder of a checkpoint")
-    published = read_published(directory).file
+    if not os.path.lexists(os.path.join(directory, folder.JSON_FILE)):
+        raise NotFoundError(f"{directory} has no {folder.JSON_FILE}", "name the folder of a checkpoint")
+    published = folder.read_published(directory).file
     store = context.make_store()
     before = store.ref(f"checkpoint/{published.name}") or ""
     told = (
@@ -54,7 +54,7 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
 
 def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
     with Spinner("verifying"):
-        verified = verify(directory)
+        verified = folder_verification.verify(directory)
         made, note = handover.import_folder(context.make_store(), verified, vouched=True)
     if note:
         complain(note)
@@ -72,7 +72,7 @@ def _published(context: CommandContext, directory: str, name: str) -> dict[str, 
         )
     task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
     made = handover.import_published(task, directory, user())
-    folder_writing.write(store, made, context.root)
+    folder.write(store, made, context.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
     return _told(made, "default", kind="published")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, safe, say, say_json, table
 from adjourn.cli.shared.sizes import counted
 from adjourn.host import write_file
-
-if TYPE_CHECKING:
-    from adjourn.checkpoints import Reflection
 
 
 @click.command(
@@ -46,7 +42,7 @@ def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
         complain(safe(reason))
 
 
-def _told(found: Reflection, *, changed: bool) -> dict[str, object]:
+def _told(found: reflect.Reflection, *, changed: bool) -> dict[str, object]:
     return {
         "tasks": len(found.chains),
         "checkpoints": sum(len(chain) for chain in found.chains),
@@ -66,7 +62,7 @@ def _told(found: Reflection, *, changed: bool) -> dict[str, object]:
     }
 
 
-def _print(found: Reflection, *, changed: bool) -> None:
+def _print(found: reflect.Reflection, *, changed: bool) -> None:
     heuristics = [one for one in found.statistics if one.heuristic]
     count = sum(len(chain) for chain in found.chains)
     wrote = "; memory/MEMORY.md brought up to date" if changed else ""

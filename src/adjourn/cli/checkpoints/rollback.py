@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from adjourn.checkpoints import carry_out, plan, target_of
+from adjourn.checkpoints import rollback as engine
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
-
-if TYPE_CHECKING:
-    from adjourn.checkpoints import RollbackPlan, RollbackResult
 
 _KINDS = {
     "restore": "restored",
@@ -37,11 +32,11 @@ def rollback(
     they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
     cost stays spent.
     """
-    target = target_of(context.root, checkpoint)
+    target = engine.target_of(context.root, checkpoint)
     task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
-    made = plan(task, context.root, target, files=files or both)
-    done = carry_out(task, context.root, made, state=state or both, by=user()) if yes else None
+    made = engine.plan(task, context.root, target, files=files or both)
+    done = engine.carry_out(task, context.root, made, state=state or both, by=user()) if yes else None
     if as_json:
         say_json(_told(made, done))
         return
@@ -62,7 +57,7 @@ def rollback(
         complain(f"the files as they were until now are in commit {done.undo[:12]}")
 
 
-def _told(made: RollbackPlan, done: RollbackResult | None) -> dict[str, object]:
+def _told(made: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:
     return {
         "done": done is not None,
         "target": made.target.path,

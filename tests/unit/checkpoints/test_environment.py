@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.checkpoints import page_files
-from adjourn.checkpoints.commit import commit, moved
+from adjourn.checkpoints.environment import commit_change, current_commit
 from adjourn.checkpoints.save import save_checkpoint
 from support.workspace import Workspace
 
@@ -29,17 +29,17 @@ def git(root: Path, *words: str) -> str:
 
 def test_it_is_the_commit_that_git_tells(tmp_path: Path) -> None:
     """On a branch whose ref is a file or packed, and without a branch; nothing before the first commit."""
-    assert commit(str(tmp_path)) == ""
+    assert current_commit(str(tmp_path)) == ""
     git(tmp_path, "init", "-q", "-b", "topic/größe-1")
-    assert commit(str(tmp_path)) == ""
+    assert current_commit(str(tmp_path)) == ""
     for change in (
         (), ("pack-refs", "--all"), ("checkout", "-q", "--detach"), ("checkout", "-q", "-b", "other"), ("gc", "-q"),
     ):  # fmt: skip
         git(tmp_path, *(change or ("status",)))
         git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
-        assert commit(str(tmp_path)) == git(tmp_path, "rev-parse", "HEAD")
+        assert current_commit(str(tmp_path)) == git(tmp_path, "rev-parse", "HEAD")
     git(tmp_path, "pack-refs", "--all")
-    assert commit(str(tmp_path)) == git(tmp_path, "rev-parse", "HEAD")
+    assert current_commit(str(tmp_path)) == git(tmp_path, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_what_is_no_repository_of_git_has_no_commit(tmp_path: Path, head: str) -
     root = tmp_path / "work"
     (root / ".git").mkdir(parents=True)
     (root / ".git" / "HEAD").write_text(head, encoding="latin-1")
-    assert commit(str(root)) == ""
+    assert current_commit(str(root)) == ""
     other = tmp_path / "other"
     other.mkdir()
     (other / ".git").symlink_to(tmp_path)
     (tmp_path / "HEAD").write_text("0" * 40)
-    assert commit(str(other)) == ""
+    assert current_commit(str(other)) == ""
     (other / ".git").unlink()
     (other / ".git").write_text("gitdir: ..")
-    assert commit(str(other)) == ""
+    assert current_commit(str(other)) == ""
 
 
 @pytest.mark.parametrize("written", [None, 5, "", "x", {"a": 1}, ["0" * 40]])
@@ -76,7 +76,7 @@ def test_a_comment_that_is_not_ours_says_nothing(tmp_path: Path, written: Any) -
     """A comment in a page that adjourn did not write is ignored, because an agent can write one."""
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
-    assert moved(str(tmp_path), written) == []
+    assert commit_change(str(tmp_path), written) == []
 
 
 def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:

@@ -12,12 +12,16 @@ import time
 from functools import cache
 from typing import Any, Self
 
+import msgspec
+
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
 
+READY_FIRST, READY_LAST = ["definitions", "references"], "semantic_search"
+"""What the index answers after its first pass, and what only after its second."""
 NUDGE_SECONDS = 2.0
 _WATCH_STEP_MS = 50
 _FEW = 50
@@ -89,24 +93,40 @@ class Codebase:
         return dict(self._lookups)
 
     def state(self) -> dict[str, Any]:
-        """The index state in replies: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`."""
+        """The index state in replies: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`.
+
+        `ready` names what the index answers completely, once it has covered every file. `done` of `total` files are indexed.
+        """
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
-        complete = self.index.synced() is not None
+        complete = self.complete()
+        word = ("updating" if complete else "building") if self._busy else ("ready" if complete else "empty")
+        state: dict[str, Any] = {"state": word}
+        if complete:
+            state["ready"] = [*READY_FIRST, *([READY_LAST] if self.index.has_words() else [])]
         done, total = self._progress
-        if self._busy:
-            state: dict[str, Any] = {"state": "updating" if complete else "building"}
-            return {**state, "done": done, "total": total} if total else state
-        if self._reason:
-            return {"state": "ready" if complete else "empty", "reason": self._reason}
-        return {"state": "ready" if complete else "empty"}
+        if total:
+            state |= {"done": done, "total": total}
+        if self._reason and not self._busy:
+            state["reason"] = self._reason
+        return state
 
     def complete(self) -> bool:
         """Whether the index has covered every file once."""
         return self.index is not None and self.index.synced() is not None
 
     def sync(self, deadline: Deadline | None = None, *, force: bool = False) -> SyncReport:
-        """Update the index and wait until done."""
+        """Update the index with both passes, and wait until done."""
+        began = time.monotonic()
+        report = self._compare(deadline, force=force)
+        assert self.index is not None
+        partial = report.partial or not self.index.add_words(deadline)
+        return msgspec.structs.replace(
+            report, partial=partial, duration_ms=int((time.monotonic() - began) * 1000)
+        )
+
+    def _compare(self, deadline: Deadline | None, *, force: bool = False) -> SyncReport:
+        """The first pass: every changed file with its symbols and words."""
         if self.index is None:
             raise AdjournError(f"the index is unavailable: {self._reason}", "make .code-intel/ writable")
         self._busy = True
@@ -117,6 +137,7 @@ class Codebase:
             self._last_sync = time.monotonic()
 
     def _run(self) -> None:
+        assert self.index is not None
         deadline = Deadline(cancelled=self._stop.is_set, progress=self._tell)
         while not self._stop.is_set():
             self._wake.wait()
@@ -126,12 +147,14 @@ class Codebase:
             try:
                 self._update(deadline)
                 self._reason = ""
-                # Vectors come last, and give way to the next change.
+                # Words of chunks and then vectors come last, and give way to the next change.
+                self.index.add_words(Deadline(cancelled=self._interrupted, progress=self._tell))
+                self._progress = (0, 0)
                 self.embed(Deadline(cancelled=self._interrupted))
             except CancelledError:
                 return
             except _LaterError:
-                continue
+                self._progress = (0, 0)
             except Exception as error:  # the thread must survive: the next change retries
                 self._reason = f"the last update failed: {error}"
 
@@ -144,7 +167,7 @@ class Codebase:
         if changed and len(known) == len(changed) <= _FEW and self.complete():
             self.index.refresh(known)
         else:
-            self.sync(deadline)
+            self._compare(deadline)
         self._progress = (0, 0)
 
     def embed(self, deadline: Deadline) -> None:

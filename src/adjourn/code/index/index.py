@@ -20,8 +20,9 @@ from adjourn.code.index import ctags, ripgrep, writing
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
 from adjourn.code.index.database import Database
 from adjourn.code.index.languages import TEXT, language_of
-from adjourn.code.index.worker import AnalysisRequest
-from adjourn.code.index.workers import analyses
+from adjourn.code.index.outline import ChunkText
+from adjourn.code.index.worker import AnalysisRequest, ChunkWords, WordsRequest
+from adjourn.code.index.workers import answers
 from adjourn.code.index.writing import FRESH, FileState
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import CodeRepository
@@ -30,8 +31,14 @@ _SETTLED_NS = 2_000_000_000
 _BATCH = 200
 _BATCH_SECONDS = 1.0
 _MAX_FILES = 200_000
-_LOCK = "index.lock"
+_LOCK, _WORDS_LOCK = "index.lock", "index.words.lock"
 _SPARE = 2_000
+_UNWORDED = """
+SELECT content.id, content.hash, content.language, min(file.path)
+FROM content INDEXED BY content_unworded CROSS JOIN file INDEXED BY file_content ON file.content = content.id AND file.tree = ?
+WHERE worded = 0 GROUP BY content.id ORDER BY max(file.mtime) DESC
+"""
+_TEXTS = "SELECT name, kind, doc, start_byte, end_byte FROM chunk WHERE content = ? ORDER BY id"
 
 
 class SyncReport(msgspec.Struct, frozen=True):
@@ -59,6 +66,7 @@ class CodeIndex:
         self.database = Database(self._folder)
         self.tree = writing.tree_id(self.database, repository.root)
         self._syncing = threading.Lock()
+        self._wording = threading.Lock()
 
     def synced(self) -> float | None:
         """When the whole tree was last compared, in seconds since the epoch; None before the first time."""
@@ -83,7 +91,7 @@ class CodeIndex:
         """Compare every file with the index and index the changed ones. `force` rebuilds the index."""
         deadline = deadline or Deadline()
         began = time.monotonic()
-        with self._syncing, _sync_lock(self._folder, deadline):
+        with self._syncing, _file_lock(f"{self._folder}/{_LOCK}", deadline):
             if force or self._is_mostly_unused():
                 self.database.empty()
             paths = ripgrep.files((), cwd=self.repository.root, deadline=deadline)[:_MAX_FILES]
@@ -106,6 +114,18 @@ class CodeIndex:
                 if row:
                     recorded[path] = row
             return self._update_files(list(paths), recorded, Deadline(), whole=False)
+
+    def add_words(self, deadline: Deadline | None = None) -> bool:
+        """The second pass: add the words of chunks, most recently changed files first. Returns whether all are in the index."""
+        deadline = deadline or Deadline()
+        with self._wording, _file_lock(f"{self._folder}/{_WORDS_LOCK}", deadline):
+            unworded = self.database.all(_UNWORDED, (self.tree,))
+            added = _Words(self, deadline).add(unworded) if unworded else 0
+        return added == len(unworded)
+
+    def has_words(self) -> bool:
+        """Whether the words of every chunk are in the index."""
+        return not self.database.all(f"{_UNWORDED} LIMIT 1", (self.tree,))
 
     def contents(self) -> tuple[Any, ...]:
         """A value that changes when the indexed contents do."""
@@ -198,9 +218,9 @@ class _Update:
     def _analyse(self, wanted: dict[bytes, list[FileState]], total: int) -> None:
         found: dict[bytes, tuple[str, Analysis]] = {}
         last = time.monotonic()
-        with closing(analyses(self._requests(wanted), len(wanted), self._index.repository.root)) as done:
-            for key, language, analysis in done:
-                found[key] = (language, analysis)
+        with closing(answers(self._requests(wanted), len(wanted), self._index.repository.root)) as done:
+            for key, analysis in done:
+                found[key] = (wanted[key][0].language, analysis)
                 if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
                     self._save(wanted, found)
                     last = time.monotonic()
@@ -245,6 +265,56 @@ class _Update:
         return FileState(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)
 
 
+class _Words:
+    """Adds the words of chunks to the index, from the files that the chunks are of."""
+
+    def __init__(self, index: CodeIndex, deadline: Deadline) -> None:
+        self._index = index
+        self._deadline = deadline
+        self._added = 0
+
+    def add(self, unworded: list[tuple[Any, ...]]) -> int:
+        """Add the words of contents, and return how many were dealt with."""
+        found: dict[tuple[int, bytes], ChunkWords] = {}
+        last = time.monotonic()
+        try:
+            with closing(
+                answers(self._requests(unworded), len(unworded), self._index.repository.root)
+            ) as done:
+                for content, words in done:
+                    found[content] = words
+                    if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
+                        self._save(found)
+                        last = time.monotonic()
+                        self._deadline.report(self._added, len(unworded))
+        finally:
+            self._save(found)  # what was found before an interruption counts
+        return self._added
+
+    def _requests(self, unworded: list[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, bytes], WordsRequest]]:
+        root = self._index.repository.root
+        for content, key, language, path in unworded:
+            if self._deadline.expired():
+                return
+            rows = self._index.database.all(_TEXTS, (content,))
+            try:
+                data = _read(os.path.join(root, path))
+            except OSError:
+                data = b""
+            if fingerprint(data, dialect(language, root)) == key:
+                yield (
+                    (content, key),
+                    WordsRequest(data, [ChunkText(*row) for row in rows]),
+                )
+            else:
+                self._added += 1  # it changed meanwhile: the next sync brings its new content
+
+    def _save(self, found: dict[tuple[int, bytes], ChunkWords]) -> None:
+        writing.save_words(self._index.database, found)
+        self._added += len(found)
+        found.clear()
+
+
 def _file_status(path: str) -> _Status | None:
     try:
         status = os.lstat(path)
@@ -261,11 +331,9 @@ def _read(path: str) -> bytes:
 
 
 @contextmanager
-def _sync_lock(folder: str, deadline: Deadline) -> Iterator[None]:
-    """Hold the lock under which one process at a time updates an index; it is released with the process."""
-    handle = os.open(
-        os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-    )
+def _file_lock(path: str, deadline: Deadline) -> Iterator[None]:
+    """Hold the lock under which one process at a time does a pass of an index; it is released with the process."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         while not deadline.expired():
             try:

@@ -342,8 +342,7 @@ _WHOLE = frozenset({*CLASSES, *FUNCTIONS, "heading", "selector", "module", "name
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """Lines `line` to `end_line` of a file. `name` holds the enclosing names, with dots.
 
-    `words` is what it is found by: those of its name, of its documentation, of all of it. `head` is what a vector is made of. The
-    text itself stays in the file.
+    `head` is what a vector is made of. The text that it is found by stays in the file, from byte `start` to byte `end`.
     """
 
     name: str
@@ -353,7 +352,8 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
     signature: str
     doc: str
     head: str
-    words: tuple[str, str, str]
+    start: int
+    end: int
 
 
 def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
@@ -362,7 +362,7 @@ def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
     if not text_symbols:
         return _blocks(data)
     head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    module = _made(Symbol("module", "module", "", 1, len(head), 0, 0, ""), b"\n".join(head))
+    module = _made(data, Symbol("module", "module", "", 1, len(head), 0, len(b"\n".join(head)), ""))
     starts = sorted(symbol.start for symbol in text_symbols)
     return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
 
@@ -372,7 +372,7 @@ def _chunk(data: bytes, symbol: Symbol, starts: list[int]) -> Chunk:
     if symbol.kind not in FUNCTIONS:
         # What a class or a section contains has chunks of its own: here is what stands before them.
         end = next((start for start in starts if symbol.start < start < symbol.end), end)
-    return _made(symbol, data[symbol.start : end])
+    return _made(data, symbol, end)
 
 
 def _blocks(data: bytes) -> list[Chunk]:
@@ -380,22 +380,50 @@ def _blocks(data: bytes) -> list[Chunk]:
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
     blocks = []
+    start = 0
     for first in range(0, min(len(lines), _BLOCK_LINES * _MAX_CHUNKS), _BLOCK_LINES):
         part = lines[first : first + _BLOCK_LINES]
+        end = start + sum(map(len, part)) + len(part) - 1
         if any(line.strip() for line in part):
             last = first + len(part)
-            block = Symbol(f"lines {first + 1}-{last}", "block", "", first + 1, last, 0, 0, "")
-            blocks.append(_made(block, b"\n".join(part)))
+            block = Symbol(f"lines {first + 1}-{last}", "block", "", first + 1, last, start, end, "")
+            blocks.append(_made(data, block))
+        start = end + 1
     return blocks
 
 
-def _made(symbol: Symbol, data: bytes) -> Chunk:
-    name = symbol.dotted
-    own = [] if symbol.kind in {"block", "module"} else [*split(name), *whole(name)]
-    text = _decoded(data)
-    found = (" ".join(own), " ".join(split(symbol.doc)), " ".join(split(text)))
+def _made(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
+    end = symbol.end if end is None else end
+    text = data[symbol.start : min(end, symbol.start + 8 * MAX_HEAD)].decode("utf-8", "replace")
     head = " ".join(f"{symbol.doc[: MAX_HEAD // 2]} {text[: 2 * MAX_HEAD]}".split())[:MAX_HEAD]
-    return Chunk(name, symbol.kind, symbol.line, symbol.end_line, symbol.signature, symbol.doc, head, found)
+    return Chunk(
+        symbol.dotted,
+        symbol.kind,
+        symbol.line,
+        symbol.end_line,
+        symbol.signature,
+        symbol.doc,
+        head,
+        symbol.start,
+        end,
+    )
+
+
+class ChunkText(msgspec.Struct, frozen=True, array_like=True):
+    """What the words of a chunk are made of, beside the bytes of its file."""
+
+    name: str
+    kind: str
+    doc: str
+    start: int
+    end: int
+
+
+def words_of(data: bytes, chunk: ChunkText) -> tuple[str, str, str]:
+    """What a chunk is found by: the words of its name, of its documentation, and of its text."""
+    own = [] if chunk.kind in {"block", "module"} else [*split(chunk.name), *whole(chunk.name)]
+    text = _decoded(data[chunk.start : chunk.end])
+    return " ".join(own), " ".join(split(chunk.doc)), " ".join(split(text))
 
 
 def _decoded(data: bytes) -> str:

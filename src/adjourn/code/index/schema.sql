@@ -5,8 +5,11 @@ CREATE TABLE content (
     language TEXT NOT NULL,
     engine TEXT NOT NULL,
     lines INTEGER NOT NULL,
-    marks BLOB NOT NULL
+    marks BLOB NOT NULL,
+    worded INTEGER NOT NULL
 );
+-- Contents whose chunks are not in chunk_words yet.
+CREATE INDEX content_unworded ON content (id) WHERE worded = 0;
 CREATE TABLE tree (
     id INTEGER PRIMARY KEY,
     root TEXT NOT NULL UNIQUE,
@@ -53,7 +56,9 @@ CREATE TABLE chunk (
     end_line INTEGER NOT NULL,
     signature TEXT NOT NULL,
     doc TEXT NOT NULL,
-    head TEXT NOT NULL
+    head TEXT NOT NULL,
+    start_byte INTEGER NOT NULL,
+    end_byte INTEGER NOT NULL
 );
 CREATE INDEX chunk_content ON chunk (content);
 CREATE VIRTUAL TABLE chunk_words USING fts5 (name, doc, text, content = '', tokenize = 'unicode61');

@@ -1,6 +1,7 @@
 """Worker processes that analyze files in parallel.
 
-Owns: starting and stopping them, and analyzing few files in this process. Must never: leave a worker running.
+Owns: starting and stopping them, the time limit of a file, and analyzing few files in this process. Must never: leave a worker
+running.
 """
 
 from __future__ import annotations
@@ -8,30 +9,49 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
 from queue import SimpleQueue
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from adjourn.code.index.analysis import SKIPPED, Analysis, analyse
-from adjourn.code.index.worker import AnalysisRequest, read, write
+from adjourn.code.index.worker import read, write
 from adjourn.host import outside, python
 
 MAX_WORKERS = 4
 _WORTH_IT = 64
 _FILE_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
+
+_K = TypeVar("_K")
+_A_co = TypeVar("_A_co", covariant=True)
+_A = TypeVar("_A")
 
 
-def analyses(
-    requests: Iterable[tuple[bytes, AnalysisRequest]], count: int, workspace: str
-) -> Generator[tuple[bytes, str, Analysis], None, None]:
-    """Yield the analysis of each request with its key, as completed; `count` is the approximate number of requests."""
+class Request(Protocol[_A_co]):
+    """What a worker can be asked; see `worker`."""
+
+    def perform(self) -> _A_co: ...
+
+    def decode(self, answer: bytes) -> _A_co: ...
+
+    def skipped(self) -> _A_co: ...
+
+
+def answers(
+    requests: Iterable[tuple[_K, Request[_A]]], count: int, workspace: str
+) -> Generator[tuple[_K, _A], None, None]:
+    """Yield the key and the answer of each request, in order; `count` is the approximate number of requests.
+
+    A file that crashes a worker, or takes more than 60 s, is skipped, and the worker is replaced.
+    """
     if count < _WORTH_IT:
         for key, request in requests:
-            yield key, request.language, analyse(request.data, request.language, request.tags)
+            yield key, request.perform()
         return
     size = min(MAX_WORKERS, os.cpu_count() or 1)
     workers: SimpleQueue[_Worker] = SimpleQueue()
@@ -39,21 +59,24 @@ def analyses(
     for worker in started:
         workers.put(worker)
 
-    def done(key: bytes, request: AnalysisRequest) -> tuple[bytes, str, Analysis]:
+    def done(key: _K, request: Request[_A]) -> tuple[_K, _A]:
         worker = workers.get()
         try:
-            return key, request.language, worker.analyse(request)
+            return key, worker.answer(request)
         finally:
             workers.put(worker)
 
     source = iter(requests)
     with ThreadPoolExecutor(size) as threads:
-        waiting: list[Future[tuple[bytes, str, Analysis]]] = []
+        waiting: list[Future[tuple[_K, _A]]] = []
         try:
             # A few more than there are workers: no worker waits, and no more files than these are in memory.
-            waiting = [threads.submit(done, *one) for one in islice(source, 2 * size)]
+            waiting = [threads.submit(done, *one) for one in islice(source, 4 * size)]
             while waiting:
                 first = waiting.pop(0)
+                while not wait((first,), _LOOK_SECONDS).done:
+                    for worker in started:
+                        worker.end_if_late()
                 waiting += [threads.submit(done, *one) for one in islice(source, 1)]
                 yield first.result()
         finally:
@@ -68,27 +91,30 @@ class _Worker:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._closed = False
+        self._began = 0.0
         self._process = self._started()
 
-    def analyse(self, request: AnalysisRequest) -> Analysis:
-        """The worker's analysis. A file that crashes or stalls the worker is skipped, and the worker is replaced."""
+    def answer(self, request: Request[_A]) -> _A:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = threading.Timer(_FILE_SECONDS, process.kill)
-        timer.start()
-        try:
-            with suppress(OSError, ValueError, msgspec.DecodeError):  # ValueError: closed meanwhile
-                write(process.stdin, request)
-                if (data := read(process.stdout)) is not None:
-                    return msgspec.msgpack.decode(data, type=Analysis)
-        finally:
-            timer.cancel()
+        self._began = time.monotonic()
+        with suppress(OSError, ValueError, msgspec.DecodeError):  # ValueError: closed meanwhile
+            write(process.stdin, request)
+            if (data := read(process.stdout)) is not None:
+                self._began = 0.0
+                return request.decode(data)
+        self._began = 0.0
         with self._lock:
             if not self._closed:
                 self._end()
                 self._process = self._started()
-        return Analysis(SKIPPED, 0, [], [], "", [])
+        return request.skipped()
+
+    def end_if_late(self) -> None:
+        """Kill the process if its file takes too long; whoever waits for its answer then skips the file."""
+        if self._began and time.monotonic() - self._began > _FILE_SECONDS:
+            self._process.kill()
 
     def close(self) -> None:
         with self._lock:

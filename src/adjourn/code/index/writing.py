@@ -9,9 +9,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from adjourn.code.index.analysis import Analysis
 from adjourn.code.index.database import Database
 from adjourn.code.index.outline import Chunk, RegionMarks
+from adjourn.code.index.worker import ChunkWords
 
 _PARAMETERS = 500
 
@@ -71,8 +74,15 @@ def save(
 
 def _content(cursor: sqlite3.Cursor, digest: bytes, language: str, analysis: Analysis) -> None:
     cursor.execute(
-        "INSERT INTO content (hash, language, engine, lines, marks) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (digest, language, analysis.engine, analysis.lines, RegionMarks.of(analysis.regions).packed()),
+        "INSERT INTO content (hash, language, engine, lines, marks, worded) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            digest,
+            language,
+            analysis.engine,
+            analysis.lines,
+            RegionMarks.of(analysis.regions).packed(),
+            not analysis.chunks,
+        ),
     )
     if not cursor.rowcount:
         return  # another process was first
@@ -108,16 +118,25 @@ def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
 def _chunks(cursor: sqlite3.Cursor, content: int | None, chunks: list[Chunk]) -> None:
     first = _next(cursor, "chunk")
     cursor.executemany(
-        "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (first + i, content, c.name, c.kind, c.line, c.end_line, c.signature, c.doc, c.head)
-            for i, c in enumerate(chunks)
-        ),
+        "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((first + i, content, *msgspec.structs.astuple(c)) for i, c in enumerate(chunks)),
     )
-    cursor.executemany(
-        "INSERT INTO chunk_words (rowid, name, doc, text) VALUES (?, ?, ?, ?)",
-        ((first + i, *c.words) for i, c in enumerate(chunks)),
-    )
+
+
+def save_words(database: Database, found: dict[tuple[int, bytes], ChunkWords]) -> None:
+    """Save the words of chunks, by the id and the hash of their content, in one transaction."""
+    with database.transaction() as cursor:
+        for content, words in found.items():
+            cursor.execute("UPDATE content SET worded = 1 WHERE id = ? AND hash = ? AND worded = 0", content)
+            if not cursor.rowcount:
+                continue  # another process was first, or the index is being rebuilt
+            numbers = cursor.execute(
+                "SELECT id FROM chunk WHERE content = ? ORDER BY id", content[:1]
+            ).fetchall()
+            cursor.executemany(
+                "INSERT INTO chunk_words (rowid, name, doc, text) VALUES (?, ?, ?, ?)",
+                ((number, *each) for (number,), each in zip(numbers, words, strict=True)),
+            )
 
 
 def _next(cursor: sqlite3.Cursor, table: str) -> int:

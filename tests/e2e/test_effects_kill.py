@@ -21,7 +21,7 @@ from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import EffectCall
-from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
+from adjourn.knowledge.records.effects import DONE, NOT_DONE
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.store import open_store

@@ -31,7 +31,7 @@ from adjourn import (
     open_store,
     parse_reply,
 )
-from adjourn.knowledge.cognition.replies import Statement
+from adjourn.knowledge.cognition.replies import TaggedStatement
 
 Json = dict[str, Any]
 
@@ -91,7 +91,7 @@ def providers(memory: CognitiveStore) -> None:
 def briefs(checkpoint: Json) -> None:
     assert_type(brief(None, checkpoint, now=0), str)
     assert_type(format_state_for_prompt(checkpoint, 0), str)
-    assert_type(parse_reply("FACT: a"), list[Statement])
+    assert_type(parse_reply("FACT: a"), list[TaggedStatement])
 
 
 def errors(error: AdjournError) -> None:

@@ -17,7 +17,7 @@ from adjourn.handover import describe_record, read_section_request, record_secti
 from adjourn.handover.answer import ANSWER_BYTES
 from adjourn.handover.record_sections import SECTIONS, SectionRequest, record_brief
 from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.replies import Statement, apply_reply
+from adjourn.knowledge.cognition.replies import TaggedStatement, apply_reply
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore, agent_notes
@@ -120,7 +120,7 @@ def test_a_note_is_taken_however_often_a_sister_was_faster(
 
     def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
         for number in left:
-            said = [Statement("FACT", f"sister {number}")]
+            said = [TaggedStatement("FACT", f"sister {number}")]
             sister = CognitiveStore(workspace.store, context.task_id(), triggers=())
             change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
             break

@@ -14,7 +14,7 @@ from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.replies import (
     MAX_STATEMENT,
     MAX_STATEMENTS,
-    Statement,
+    TaggedStatement,
     apply_reply,
     parse_reply,
 )
@@ -38,7 +38,7 @@ TAGS = ("FACT", "ASSUMPTION", "QUESTION", "INTENT")
 )  # fmt: skip
 def test_a_statement_is_read(tag: str, line: str) -> None:
     """With or without a list mark and emphasis, and without what is not seen."""
-    assert parse_reply("Well.\n" + line.format(tag))[-1] == Statement(tag, "it is so")  # type: ignore[arg-type]
+    assert parse_reply("Well.\n" + line.format(tag))[-1] == TaggedStatement(tag, "it is so")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_what_is_no_statement_is_not_read(text: str) -> None:
 
 def test_code_ends() -> None:
     """After a fence is closed lines count again; a code span of three marks is no fence."""
-    assert parse_reply("```\nFACT: no\n```\nFACT: yes") == [Statement("FACT", "yes")]
-    assert parse_reply("```x``` is code\nFACT: yes") == [Statement("FACT", "yes")]
+    assert parse_reply("```\nFACT: no\n```\nFACT: yes") == [TaggedStatement("FACT", "yes")]
+    assert parse_reply("```x``` is code\nFACT: yes") == [TaggedStatement("FACT", "yes")]
 
 
 @given(
@@ -94,7 +94,7 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 def test_what_is_known_is_not_added_again(checkpoint: Tree, said: list[tuple[str, str]]) -> None:
     """Any working state takes any statements: it stays of its type, and a second time nothing changes."""
     working = {name: checkpoint[name] for name in ("nodes", "epistemicState", "intentGraph")}
-    statements = [Statement(tag, text) for tag, text in said]  # type: ignore[arg-type]
+    statements = [TaggedStatement(tag, text) for tag, text in said]  # type: ignore[arg-type]
     once = apply_reply(working, statements, NOW)
     accept(once, WorkingState)
     assert same(apply_reply(once, statements, NOW + 1), once)

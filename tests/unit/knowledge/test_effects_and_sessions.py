@@ -12,8 +12,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore, current
 from adjourn.knowledge.records.effect_lookup import EffectCall
-from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.knowledge.records.effects import EffectClaim
+from adjourn.knowledge.records.effects import DONE, NOT_DONE, EffectClaim
 from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted_count
 from adjourn.log import digest, kinds
 from adjourn.log.event import Actor

@@ -13,8 +13,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import EffectCall
-from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
-from adjourn.knowledge.records.effects import EffectClaim
+from adjourn.knowledge.records.effects import DONE, NOT_DONE, EffectClaim
 from adjourn.store.memory import MemoryStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

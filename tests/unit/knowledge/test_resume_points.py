@@ -15,7 +15,7 @@ from adjourn.knowledge.cognition.transitions import (
 )
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.records import interventions as use
-from adjourn.knowledge.records.expiry import expire_due
+from adjourn.knowledge.records.interventions import expire_due
 from adjourn.knowledge.records.updating import update_record
 from support.documents import ANN, NOW, sample
 from support.transitions import BY, LATER, PERSON, ROBOT, holds, with_

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         join_prompts,
         map_response,
     )
-    from adjourn.knowledge.cognition.replies import Collection, Statement, Tag, apply_reply, normalised
+    from adjourn.knowledge.cognition.replies import Collection, Tag, TaggedStatement, apply_reply, normalised
     from adjourn.knowledge.cognition.repository import SessionRepository, head_of
     from adjourn.knowledge.cognition.store import CognitiveStore
     from adjourn.knowledge.cognition.transitions import (
@@ -37,8 +37,8 @@ __all__ = [
     "ModelReply",
     "RecordChange",
     "SessionRepository",
-    "Statement",
     "Tag",
+    "TaggedStatement",
     "Transition",
     "apply_reply",
     "check_record",
@@ -58,7 +58,7 @@ if not TYPE_CHECKING:
         {
             "invariants": ("check_record", "require"),
             "middleware": ("INTERVAL", "Middleware", "ModelReply", "join_prompts", "map_response"),
-            "replies": ("Collection", "Statement", "Tag", "apply_reply", "normalised"),
+            "replies": ("Collection", "Tag", "TaggedStatement", "apply_reply", "normalised"),
             "repository": ("SessionRepository", "head_of"),
             "store": ("CognitiveStore",),
             "transitions": ("COLLECTION", "RecordChange", "Transition", "derived_id", "path_of", "put"),

@@ -33,16 +33,16 @@ _LINE = re.compile(
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
-class Statement(NamedTuple):
+class TaggedStatement(NamedTuple):
     """One line of a reply."""
 
     tag: Tag
     text: str
 
 
-def parse_reply(text: str) -> list[Statement]:
+def parse_reply(text: str) -> list[TaggedStatement]:
     """The statements of a reply, in order. Never raises."""
-    found: list[Statement] = []
+    found: list[TaggedStatement] = []
     fence = ""
     for line in clean(text).split("\n"):
         fence, is_fence = _fence_after(fence, line)
@@ -51,7 +51,7 @@ def parse_reply(text: str) -> list[Statement]:
             continue
         said = match[2].strip().removesuffix("**").removesuffix("__").strip()[:MAX_STATEMENT]
         if said:
-            found.append(Statement(cast("Tag", match[1]), said))
+            found.append(TaggedStatement(cast("Tag", match[1]), said))
         if len(found) == MAX_STATEMENTS:
             break
     return found
@@ -71,7 +71,7 @@ def _fence_after(fence: str, line: str) -> tuple[str, bool]:
     return mark, True
 
 
-def apply_reply(state: Tree, statements: Iterable[Statement], now: int) -> Tree:
+def apply_reply(state: Tree, statements: Iterable[TaggedStatement], now: int) -> Tree:
     """The working state with what a reply states; the same one where it states nothing new.
 
     A FACT that says what an assumption says validates it. What is known in the same words already is not added again.

@@ -1,9 +1,8 @@
-"""Continuation Records, kept: made, changed, decided on, compared, merged, proved and carried.
+"""Continuation Records: create, update, decide on, compare, merge, prove and transfer them.
 
-`store` has the operations, `version_log` keeps versions in a `Store`, `ancestry` goes over many of
-them, `subscribers` tells of events, `effects` claims and settles what tools do (`effect_lookup` looks for it in the task's chain,
-`effect_projection` shows it in records), `proofs` speaks to those who do not have the store, `transfer` takes records from one
-store to another, `agent_notes` writes down what an agent notes.
+`store` has the operations. `writer` writes versions and delivers events, `version_log` keeps the versions in a `Store`, `ancestry`
+reads many of them, `effects` claims and settles what tools do (`effect_lookup` finds it in the task's chain), `proofs` makes what
+is checked without the store, `transfer` takes records from one store to another, `agent_notes` records what an agent notes.
 """
 
 from adjourn.front_door import lazily
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from adjourn.knowledge.records.effect_lookup import EffectCall, current
     from adjourn.knowledge.records.effects import EffectClaim, Effects
     from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted_count
-    from adjourn.knowledge.records.expiry import expire_due
+    from adjourn.knowledge.records.interventions import expire_due
     from adjourn.knowledge.records.proofs import (
         ConsistencyProof,
         InclusionProof,
@@ -57,7 +56,7 @@ if not TYPE_CHECKING:
             "effect_lookup": ("EffectCall", "current"),
             "effects": ("EffectClaim", "Effects"),
             "effects_model": ("OPERATION", "THROUGH", "omitted_count"),
-            "expiry": ("expire_due",),
+            "interventions": ("expire_due",),
             "proofs": ("ConsistencyProof", "InclusionProof", "SignedRecordHead", "read_proof"),
             "store": ("CRStore",),
             "task_record": ("record_of",),

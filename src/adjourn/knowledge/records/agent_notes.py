@@ -22,8 +22,8 @@ from adjourn.knowledge.cognition import (
     CognitiveStore,
     Collection,
     SessionRepository,
-    Statement,
     Tag,
+    TaggedStatement,
     Transition,
     apply_reply,
     head_of,
@@ -230,7 +230,7 @@ def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
     return next(same_words, None)
 
 
-def statements(note: AgentNote) -> list[Statement]:
+def statements(note: AgentNote) -> list[TaggedStatement]:
     """The part of a note that is about the state of mind, as statements of a reply."""
     told: tuple[tuple[Tag, tuple[str, ...]], ...] = (
         ("FACT", note.facts),
@@ -238,7 +238,7 @@ def statements(note: AgentNote) -> list[Statement]:
         ("QUESTION", note.questions),
         ("INTENT", note.goals),
     )
-    return [Statement(tag, text) for tag, texts in told for text in texts]
+    return [TaggedStatement(tag, text) for tag, texts in told for text in texts]
 
 
 # --- the parts
@@ -303,7 +303,7 @@ def _newest_of_mind(task: Task) -> Tree:
     return {"checkpointId": head} if head else {}
 
 
-def _minded(state: Tree, about: Iterable[Statement], now: int) -> Tree:
+def _minded(state: Tree, about: Iterable[TaggedStatement], now: int) -> Tree:
     after = apply_reply(state, about, now)
     for name, size in _sizes({"workingState": after}).items():
         _check_size(name, size, _sizes({"workingState": state})[name])

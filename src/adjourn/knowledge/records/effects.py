@@ -18,16 +18,17 @@ from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
-from adjourn.knowledge.cognition import Transition
-from adjourn.knowledge.model import CRAuthor, Tree, by_id, view
-from adjourn.knowledge.records import effect_lookup, effect_projection, effects_model, interventions
+from adjourn.knowledge.cognition import RecordChange, Transition, derived_id, path_of, put
+from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, view
+from adjourn.knowledge.records import effect_lookup, effects_model, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
-from adjourn.knowledge.records.effect_projection import DONE, NOT_DONE
 from adjourn.log import Actor, canonical, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
 from adjourn.text import preview
 
+DONE, NOT_DONE = "done", "not done"
+"""The answers to the question about an effect in doubt."""
 Probe = Callable[[Tree], bool | None]
 """Checks whether an effect happened. Returns None if it cannot know."""
 
@@ -84,7 +85,7 @@ class Effects:
         found = self._found(task, record, call, author)
         if found.state == "free":
             effect = effect_lookup.claimed_effect(found, call)
-            self._act(effect_projection.add_claim, cr_id, effect, author)
+            self._act(_add_claim, cr_id, effect, author)
             return EffectClaim(run=True, record=cr_id, effect=effect)
         effect = effect_lookup.complete_effect(task, record, found, call)
         if found.keyed and not effect_lookup.is_of(effect, call):
@@ -115,7 +116,7 @@ class Effects:
         )
         self._settle(claim, settled, author, kept)
         done = {**claim.effect, **given, "status": "completed", "durationMs": took_ms}
-        return self._act(effect_projection.record_effect, claim.record, done, author)
+        return self._act(_record_effect, claim.record, done, author)
 
     def fail(self, claim: EffectClaim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
         """The tool has said that nothing happened. Where that is not sure, do not settle.
@@ -128,7 +129,7 @@ class Effects:
         settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
         self._settle(claim, settled, author)
         failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
-        return self._act(effect_projection.record_effect, claim.record, failed, author)
+        return self._act(_record_effect, claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
         """Effects of which nobody knows whether they happened: to be looked at first."""
@@ -153,15 +154,11 @@ class Effects:
 
     def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
         """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
-        return self._records.act(
-            cr_id, lambda record, at: effect_projection.update_effects(self._store, record, at), author
-        )
+        return self._records.act(cr_id, lambda record, at: _update_effects(self._store, record, at), author)
 
     def answered(self, record: Tree, question_id: str) -> Tree:
         """A question was answered: where it is about an effect in doubt, that is settled for every door of the task."""
-        effect = next(
-            (one for one in record["toolEffects"] if effect_projection.question_id(one) == question_id), None
-        )
+        effect = next((one for one in record["toolEffects"] if _question_id(one) == question_id), None)
         if effect is None or effect.get("status", "completed") == "completed":
             return record
         asked = by_id(record["questionsForUser"])[question_id]
@@ -211,14 +208,14 @@ class Effects:
 
     def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
         """What a person has answered of an effect, in whichever record of the task; else one is asked."""
-        name, task = effect_projection.question_id(effect), self._records.resolve(cr_id)["task"]["id"]
+        name, task = _question_id(effect), self._records.resolve(cr_id)["task"]["id"]
         for record_id in dict.fromkeys([cr_id, *self._records.ids()]):
             with suppress(IntegrityError):
                 record = self._records.resolve(record_id)
                 asked = by_id(record["questionsForUser"]).get(name, {})
                 if record["task"]["id"] == task and "answer" in asked:
                     return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
-        self._act(effect_projection.ask_about_effect, cr_id, effect, author)
+        self._act(_ask_about_effect, cr_id, effect, author)
         raise RefusedError(
             f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
             f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
@@ -276,3 +273,77 @@ def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllo
 
 def _actor(author: CRAuthor) -> Actor:
     return Actor(author.id, author.type)
+
+
+# --- what a record shows of effects
+
+
+def _update_effects(store: Store, record: Tree, at: int) -> Transition:
+    """A record with what its task's chain says, and questions answered that a person has answered there."""
+    after = effect_lookup.current(store, record)
+    before = by_id(record["toolEffects"])
+    changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
+    step = Transition(after, tuple(_effect_change(one) for one in changed))
+    for effect in changed:
+        by = effect.get("settledBy", {})
+        asked = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
+        if by.get("type") == "human" and asked.get("status") == "open":
+            answer = DONE if effect["status"] == "completed" else NOT_DONE
+            person = CRAuthor(id=by["id"], type="human")
+            said = interventions.answer_question(step.record, asked["id"], answer, person, at)
+            step = Transition(said.record, (*step.events, *said.events))
+    return step
+
+
+def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
+    """A record with all that is known of an effect, where it has no more than its event; how that stands, the chain says."""
+    step = _update_effects(store, record, at)
+    known = by_id(step.record["toolEffects"]).get(effect["id"])
+    if known is None or (effects_model.is_call(known) and known["status"] in effects_model.UNSETTLED):
+        return _recorded(step, effect) if effect_lookup.is_own(effect) else step
+    return step
+
+
+def _record_effect(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
+    """A record with an effect as it is now."""
+    return _recorded(_update_effects(store, record, at), effect)
+
+
+def _ask_about_effect(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
+    """A record that asks a person whether an effect happened."""
+    step = _add_claim(store, record, at, effect)
+    name = _question_id(effect)
+    if name in by_id(step.record["questionsForUser"]):
+        return step
+    question = (
+        "It failed. Was nothing done, so that it may be run again?"
+        if effect.get("status") == "failed"
+        else "It was begun, and nobody knows whether it was done. Was it?"
+    )
+    item = {
+        "id": name,
+        "type": "approval",
+        "question": f"{effect['toolName']} {effect['operation']}: {question}"[:500],
+        "context": canonical(effect["inputs"]).decode()[:2000],
+        "options": [DONE, NOT_DONE],
+        "status": "open",
+        "blocksResumePoints": [],
+        "priority": "blocking",
+        "askedAt": at,
+    }
+    change = RecordChange("updated", path_of("question", name))
+    return Transition(put(step.record, "question", item), (*step.events, change))
+
+
+def _question_id(effect: Tree) -> str:
+    """An answer counts for the attempt that it is about."""
+    return derived_id("effect", f"{effect['id']}.{effect['executedAt']}")
+
+
+def _recorded(step: Transition, effect: Tree) -> Transition:
+    return Transition(put(step.record, "effect", effect), (*step.events, _effect_change(effect)))
+
+
+def _effect_change(effect: Tree) -> RecordChange:
+    detail = {"toolName": effect["toolName"], "status": effect.get("status", "completed")}
+    return RecordChange("effect-recorded", path_of("effect", effect["id"]), detail)

@@ -1,7 +1,7 @@
-"""What people, agents and the system answer, approve and deny.
+"""What people, agents, the system and the clock do to questions and resume points (spec/record.md, section 7).
 
-Owns: who may do what to questions and resume points, and what it makes of the record. Must never: guess from a text what
-an answer means, or revive a used approval.
+Owns: who may do what, and what it makes of the record. What is due expires before a record is resumed or decided on. Must never:
+guess from a text what an answer means, revive a used approval, read a clock, or open by the clock a gate that needs a person.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from adjourn.knowledge.model import MAX_TEXT, CRAuthor, Tree, shown, tree_of
 SYSTEM = CRAuthor(id="adjourn", type="system")
 """Whose name is under what follows from a rule and the clock."""
 MAX_ATTEMPTS = 3
+_MAX_LABEL = 200
 
 _MAY = {
     "any": ("human", "agent", "system"),
@@ -171,6 +172,14 @@ def consumption_key(record: Tree, point_id: str) -> str:
     return f"{record['task']['id']}/{point_id}"
 
 
+def already_used(point_id: str) -> RefusedError:
+    """The error for a second use of an approval."""
+    return RefusedError(
+        f"the approval of resume point {point_id} was used already",
+        "add a new resume point and ask for its approval",
+    )
+
+
 def consume_resume_point(
     record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()
 ) -> Transition:
@@ -181,10 +190,7 @@ def consume_resume_point(
             f"resume point {point_id} is {point['approvalStatus']}", "ask for its approval first"
         )
     if "consumedAt" in point or consumption_key(record, point_id) in consumed:
-        raise RefusedError(
-            f"the approval of resume point {point_id} was used already",
-            "add a new resume point and ask for its approval",
-        )
+        raise already_used(point_id)
     _require_free(record, point_id, "used")
     after = put(record, "resume point", {**point, "consumedAt": now})
     change = RecordChange("updated", path_of("resume point", point_id), {"consumedAt": now})
@@ -259,3 +265,64 @@ def _escalation_answered(record: Tree, point: Tree, answer: str, author: CRAutho
 def who(kind: str) -> str:
     """An authority, in a sentence."""
     return {"agent": "an agent", "human": "a person", "system": "the system", "any": "anyone"}[kind]
+
+
+# --- what the clock does
+
+
+def expire_due(record: Tree, now: int) -> Transition | None:
+    """What is due at this time, as the system's; None when nothing is. Ticking again at the same time does nothing."""
+    events: list[RecordChange] = []
+    after = record
+    for question in record["questionsForUser"]:
+        if question["status"] == "open" and question.get("expiresAt", now + 1) <= now:
+            after = _question_expired(after, question, now)
+            events.append(RecordChange("question-expired", path_of("question", question["id"])))
+    after = with_blocking(record, after, now)
+    for point in record["resumePoints"]:
+        if after["task"]["status"] not in ("completed", "failed") and timed_out(after, point, now):
+            after, action = _timed_out(after, point, now)
+            path = path_of("resume point", point["id"])
+            events.append(RecordChange("resume-point-timeout", path, {"action": action}))
+    return Transition(after, tuple(events)) if events else None
+
+
+def _question_expired(record: Tree, question: Tree, now: int) -> Tree:
+    """A blocking question keeps blocking, through the one that is raised in its place."""
+    after = put(record, "question", {**question, "status": "expired"})
+    if question["priority"] != "blocking":
+        return after
+    text = f"Expired without an answer: {question['question'][:_MAX_LABEL]}"
+    raised = _raised(
+        derived_id("again", question["id"]), text, question["context"], question["blocksResumePoints"], now
+    )
+    options = {"options": question["options"]} if "options" in question else {}
+    return put(after, "question", {**raised, "type": question["type"], **options})
+
+
+def _timed_out(record: Tree, point: Tree, now: int) -> tuple[Tree, str]:
+    """The record after a point's time is up, and what was done."""
+    action, attempts = point["onTimeout"], point.get("attempts", 0)
+    if action == "abort":
+        after = denied(record, point, "timed out", SYSTEM, now).record
+        return {**after, "task": {**after["task"], "status": "failed", "completedAt": now}}, "abort"
+    if action == "retry" and attempts < MAX_ATTEMPTS:
+        return put(record, "resume point", {**point, "createdAt": now, "attempts": attempts + 1}), "retry"
+    if action == "continue" and may_run_by_itself(record, point):
+        return approved(record, point, "auto-approved", SYSTEM, now).record, "continue"
+    text = f"Not decided in time: {point['label'][:_MAX_LABEL]}. May it go on?"
+    raised = _raised(escalation_of(point), text, point["description"], [point["id"]], now)
+    return with_blocking(record, put(record, "question", raised), now), "escalate"
+
+
+def _raised(name: str, text: str, context: str, points: list[str], now: int) -> Tree:
+    return {
+        "id": name,
+        "type": "approval",
+        "question": text,
+        "context": context,
+        "status": "open",
+        "blocksResumePoints": points,
+        "priority": "blocking",
+        "askedAt": now,
+    }

@@ -21,6 +21,7 @@ from adjourn.knowledge.model import (
     CRAuthor,
     CRChange,
     CRConflict,
+    CRMergeResult,
     Strategy,
     Tree,
     by_id,
@@ -53,6 +54,18 @@ class Merged(NamedTuple):
     def success(self) -> bool:
         """Whether nothing is left to be resolved."""
         return not any(conflict.resolution == "unresolved" for conflict in self.conflicts)
+
+    def result(self, version: Tree, strategy: Strategy, base_hash: str | None) -> CRMergeResult:
+        """The result that a caller gets. `version` is the sealed version that has the merge."""
+        return CRMergeResult(
+            success=self.success,
+            merged=version,
+            **({"base_hash": base_hash} if base_hash else {}),
+            strategy=strategy,
+            fast_forward=self.fast_forward,
+            conflicts=self.conflicts,
+            warnings=self.warnings,
+        )
 
 
 def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:

@@ -9,7 +9,7 @@ approval is used once. Must never: hold a rule of a record itself, or of who may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 from uuid import uuid4
@@ -20,7 +20,7 @@ from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedErr
 from adjourn.host import now
 from adjourn.knowledge.cognition import RecordChange, Transition, transitions
 from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
-from adjourn.knowledge.records import decisions, diff, expiry, interventions, merge, updating
+from adjourn.knowledge.records import decisions, diff, interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.effects import Effects
 from adjourn.knowledge.records.encoding import EncodedDocument
@@ -40,14 +40,11 @@ from adjourn.knowledge.records.versions import (
     Stored,
     ancestors,
     common_ancestor,
-    empty_record,
-    first_version,
     next_version,
     sealed,
     store_form,
 )
-from adjourn.knowledge.records.writer import Operation, Subscriber, VersionWriter
-from adjourn.log import digest
+from adjourn.knowledge.records.writer import Operation, Subscriber, UsedApprovals, VersionWriter
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import append_with_retry
 
@@ -166,17 +163,8 @@ class CRStore:
             if found is None:
                 raise unknown_record(str(cr["parentCRHash"]))
             parent, tree = sealed(found[1]), self.versions.frontier(found[0])
-        given = without(cr, *(name for name in ENVELOPE if name != "version"))
-        if parent is None:
-            task = cr.get("task")
-            known = task if isinstance(task, Mapping) else {}
-            base = first_version(empty_record(without(known, "status")), by, at, new_id=new_id)
-            given["task"] = {**base["task"], **known}
-        else:
-            base = first_version(parent, by, at, new_id=new_id, parent=parent)
-        step = updating.update_record(base, given, by, at)
-        changes = [RecordChange("created"), *(one for one in step.events if one.type != "updated")]
-        return self._writer.create(new_id, Stored(*store_form(step.record)), tree, changes, by)
+        step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
+        return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
 
     def fork(
         self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = ""
@@ -208,10 +196,10 @@ class CRStore:
 
     def tick(self, cr_id: str) -> Tree | None:
         """Expire questions and time out resume points that are due. Returns the new version, or None if nothing is due."""
-        if expiry.expire_due(self.resolve(cr_id), self._writer.clock()) is None:
+        if interventions.expire_due(self._writer.log(cr_id).head, self._writer.clock()) is None:
             return None
         return self.act(
-            cr_id, lambda record, at: expiry.expire_due(record, at) or Transition(record, ()), SYSTEM
+            cr_id, lambda record, at: interventions.expire_due(record, at) or Transition(record, ()), SYSTEM
         )
 
     def answer_question(
@@ -253,9 +241,9 @@ class CRStore:
         return interventions.usable_resume_points(self.resolve(cr_id), consumed=self.consumed)
 
     @property
-    def consumed(self) -> Container[str]:
-        """The keys of all approvals ever used. Stored outside the versions, so that no older version revives one."""
-        return _Consumed(self.store)
+    def consumed(self) -> UsedApprovals:
+        """The keys of all approvals ever used."""
+        return UsedApprovals(self.store)
 
     def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
         """Use an approval: its steps start. No other version or fork of the record can use it again.
@@ -266,19 +254,11 @@ class CRStore:
         record = self.resolve(cr_id)
         used = interventions.consume_resume_point
         used(record, resume_point_id, self._writer.clock(), consumed=self.consumed)
-        name = _consumed(interventions.consumption_key(record, resume_point_id))
-        try:
-            self.store.swap(name, f"{self._writer.clock()} {record['contentHash']}", expect=None)
-        except ConflictError as error:
-            raise RefusedError(
-                f"the approval of resume point {resume_point_id} was used already",
-                "add a new resume point and ask for its approval",
-            ) from error
+        self.consumed.add(record, resume_point_id, self._writer.clock())
         try:
             return self._decide(cr_id, lambda record, at: used(record, resume_point_id, at), author)
         except (RefusedError, InvalidError, ConflictError):
-            with suppress(ConflictError):
-                self.store.swap(name, None, expect=self.store.ref(name))
+            self.consumed.discard(record, resume_point_id)
             raise
 
     def override_decision(
@@ -370,7 +350,7 @@ class CRStore:
             a = log.record
             base_hash = self._base(a, b)
             if base_hash == b["contentHash"]:
-                return _result(merge.Merged(a, (), (), fast_forward=True), a, strategy, base_hash)
+                return merge.Merged(a, (), (), fast_forward=True).result(a, strategy, base_hash)
             base = self.versions.read(base_hash) if base_hash else None
             merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
             if merged.record["task"]["id"] != a["task"]["id"]:  # what was used up is known by it
@@ -380,12 +360,12 @@ class CRStore:
                 )
             said = without(merged.record, *ENVELOPE)
             if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
-                return _result(merged, a, strategy, base_hash)
+                return merged.result(a, strategy, base_hash)
             version = next_version(a, said, author, self._writer.clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
             change = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
             made = self._writer.commit(log, log.encoded.shared(version), (change,), author)
-            return _result(merged, made, strategy, base_hash)
+            return merged.result(made, strategy, base_hash)
 
         return append_with_retry(attempt, f"record {cr_id_a}")
 
@@ -437,27 +417,3 @@ class CRStore:
     def _base(self, a: Tree, b: Tree) -> str | None:
         ancestry = Ancestry(self.versions)
         return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)
-
-
-def _result(merged: merge.Merged, made: Tree, strategy: Strategy, base: str | None) -> CRMergeResult:
-    return CRMergeResult(
-        success=merged.success,
-        merged=made,
-        **({"base_hash": base} if base else {}),
-        strategy=strategy,
-        fast_forward=merged.fast_forward,
-        conflicts=merged.conflicts,
-        warnings=merged.warnings,
-    )
-
-
-class _Consumed:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __contains__(self, key: object) -> bool:
-        return self._store.ref(_consumed(str(key))) is not None
-
-
-def _consumed(key: str) -> str:
-    return f"consumed/{digest(key.encode())}"

@@ -35,7 +35,7 @@ from adjourn.knowledge.model import (
     without,
 )
 from adjourn.knowledge.records.decisions import require_decider
-from adjourn.knowledge.records.versions import updated
+from adjourn.knowledge.records.versions import ENVELOPE, empty_record, first_version, updated
 
 _FIRST = {"question": ("open",), "resume point": ("pending",), "blocker": ("active",)}
 """The status in which a new item comes in, where it matters."""
@@ -54,6 +54,23 @@ _OPERATION = {
     "resume point": "approve_resume_point or deny_resume_point, or add a new one",
     "decision": "override_decision or contest_decision",
 }
+
+
+def create_record(
+    fields: Mapping[str, Any], author: CRAuthor, now: int, *, new_id: str, parent: Tree | None = None
+) -> Transition:
+    """The first version of a record: empty members and `fields`, or a fork of the sealed `parent` with `fields` replaced."""
+    given = without(fields, *(name for name in ENVELOPE if name != "version"))
+    if parent is None:
+        task = fields.get("task")
+        known = task if isinstance(task, Mapping) else {}
+        base = first_version(empty_record(without(known, "status")), author, now, new_id=new_id)
+        given["task"] = {**base["task"], **known}
+    else:
+        base = first_version(parent, author, now, new_id=new_id, parent=parent)
+    step = update_record(base, given, author, now)
+    others = (event for event in step.events if event.type != "updated")
+    return Transition(step.record, (RecordChange("created"), *others))
 
 
 def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Transition:

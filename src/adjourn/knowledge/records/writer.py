@@ -1,6 +1,7 @@
 """Write versions: an operation on the newest version becomes a stored version and its events.
 
-Owns: the retries after a concurrent write, and the delivery of events: after the write, in the order of the writes, each once.
+Owns: the retries after a concurrent write; the delivery of events: after the write, in the order of the writes, each once; and
+which approvals were used, kept outside the versions.
 Must never: hold a rule of a record, or let a subscriber break a write or another subscriber.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from threading import Lock, RLock
 
 import msgspec
@@ -16,9 +18,11 @@ from adjourn.errors import AdjournError, ConflictError
 from adjourn.knowledge.cognition import RecordChange, Transition
 from adjourn.knowledge.model import CRAuthor, CREvent, Tree, tree_of, view
 from adjourn.knowledge.records.encoding import EncodedDocument
+from adjourn.knowledge.records.interventions import already_used, consumption_key
 from adjourn.knowledge.records.version_log import VersionLog, VersionStore, head_moved, unknown_record
 from adjourn.knowledge.records.versions import Stored, following, next_version
-from adjourn.log import Frontier
+from adjourn.log import Frontier, digest
+from adjourn.store import Store
 from adjourn.tasks import append_with_retry
 
 Operation = Callable[[Tree, int], Transition]
@@ -130,6 +134,30 @@ class VersionWriter:
         return None if version is None else self.commit(log, version, step.events, author)
 
 
+class UsedApprovals:
+    """The keys of all approvals ever used in a store. Kept outside the versions, so that no older version revives one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __contains__(self, key: object) -> bool:
+        return self._store.ref(_ref(str(key))) is not None
+
+    def add(self, record: Tree, point_id: str, now: int) -> None:
+        """Store, before anything else, that an approval is used. Raises `RefusedError` if it was used already."""
+        name = _ref(consumption_key(record, point_id))
+        try:
+            self._store.swap(name, f"{now} {record['contentHash']}", expect=None)
+        except ConflictError as error:
+            raise already_used(point_id) from error
+
+    def discard(self, record: Tree, point_id: str) -> None:
+        """Take back an `add` whose steps did not start."""
+        name = _ref(consumption_key(record, point_id))
+        with suppress(ConflictError):
+            self._store.swap(name, None, expect=self._store.ref(name))
+
+
 class Subscribers:
     """The subscribers of a store. A subscriber that writes gets the events of its own write after all got the current one."""
 
@@ -189,3 +217,7 @@ def _events(made: VersionLog, changes: Sequence[RecordChange], author: CRAuthor)
             **({} if change.detail is None else {"detail": msgspec.to_builtins(change.detail)}),
         }
         yield view(event, CREvent)
+
+
+def _ref(key: str) -> str:
+    return f"consumed/{digest(key.encode())}"

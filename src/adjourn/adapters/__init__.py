@@ -8,10 +8,7 @@ if TYPE_CHECKING:
     from adjourn.adapters.models import choose
     from adjourn.adapters.otlp import Exporter
 
-__all__ = [
-    "Exporter",
-    "choose",
-]
+__all__ = ["Exporter", "choose"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {"models": ("choose",), "otlp": ("Exporter",)})

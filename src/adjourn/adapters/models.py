@@ -18,10 +18,7 @@ from adjourn.host import open_at
 from adjourn.models import Completion, Model, ModelError, SamplingRequest, client_model
 from adjourn.store import Store
 
-PROVIDERS = {
-    "anthropic": "adjourn.adapters.anthropic:Anthropic",
-    "openai": "adjourn.adapters.openai:OpenAI",
-}
+PROVIDERS = {"anthropic": "adjourn.adapters.anthropic:Anthropic", "openai": "adjourn.adapters.openai:OpenAI"}
 """By the name that `--model` knows: a class that is made with a model's name, or "" for its default."""
 CLIENT = "mcp"
 """Beside the providers: the model of the MCP client that is connected."""

@@ -73,12 +73,7 @@ def review(
     """
     told = msgspec.to_builtins(
         reviewed(
-            contract_text,
-            source,
-            effective_base,
-            unnamed=_file_stem(source),
-            refusals=refusals,
-            quotes=False,
+            contract_text, source, effective_base, unnamed=_file_stem(source), refusals=refusals, quotes=False
         )
     )
     return {name: told[name] for name in _OF_THE_META_TOOL}

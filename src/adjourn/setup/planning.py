@@ -299,10 +299,7 @@ class _Planner:
         names = [as_client_names_it(name) for name in behind]
         self._plan.proxied.update(names)
         for event in EVENTS[client]:
-            other = next(
-                (one for one in self._other_settings(client) if self._has_own_hook(one, event)),
-                "",
-            )
+            other = next((one for one in self._other_settings(client) if self._has_own_hook(one, event)), "")
             if other:
                 self._note(
                     other, f"has a hook for {event} already", f"take it out there to have it in {relative}"

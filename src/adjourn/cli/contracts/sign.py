@@ -14,8 +14,7 @@ from adjourn.policy import signatures
 
 @click.command(
     epilog=example(
-        "adjourn sign tasks/fix-test.aex",
-        "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret",
+        "adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret"
     )
 )
 @click.argument("file")

@@ -25,12 +25,7 @@ from adjourn.host import create_file, make_folder
     )
 )
 @click.option("--policy", is_flag=True, help="Write .aex/policy.aex: what agents may do in this workspace.")
-@click.option(
-    "--task",
-    default="",
-    metavar="NAME",
-    help="Write tasks/NAME.aex with sample inputs.",
-)
+@click.option("--task", default="", metavar="NAME", help="Write tasks/NAME.aex with sample inputs.")
 @click.option(
     "--code",
     is_flag=True,

@@ -27,9 +27,7 @@ _COVERS = ("text", "signer", "time")
 def with_secret(function: _F) -> _F:
     """Adds --key and --key-file."""
     key = click.option(
-        "--key",
-        metavar="SECRET",
-        help="Shared secret. Other users of the machine can see it here.",
+        "--key", metavar="SECRET", help="Shared secret. Other users of the machine can see it here."
     )
     key_file = click.option("--key-file", metavar="FILE", help="File that holds the shared secret.")
     return key(key_file(function))

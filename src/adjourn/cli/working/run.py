@@ -96,10 +96,7 @@ def run(
         _ = context.store  # which must be there
     stop = runs.Stop()
     exporter = _exporter(settings["otlp_endpoint"])
-    with (
-        Printer(quiet=as_json, structured=settings["log_json"], exporter=exporter) as printer,
-        signals(stop),
-    ):
+    with Printer(quiet=as_json, structured=settings["log_json"], exporter=exporter) as printer, signals(stop):
         options = runs.Options(
             root=context.root,
             store=context.url,

@@ -31,11 +31,7 @@ class Histories(Suite):
                 stateful_step_count=30,
                 deadline=None,
                 database=None,
-                phases=[
-                    hypothesis.Phase.explicit,
-                    hypothesis.Phase.generate,
-                    hypothesis.Phase.shrink,
-                ],
+                phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink],
                 suppress_health_check=list(hypothesis.HealthCheck),
             ),
         )

@@ -206,7 +206,7 @@ def test_what_is_no_answer_is_an_error(
     with serving(Reply(body=body)) as server:
         environment(server)
         with pytest.raises(
-            (ModelError, ValueError), match=r"something else than a completion|Expecting value"
+            (ModelError, ValueError), match=r"did not answer with a completion|Expecting value"
         ):
             way.create(way.client(memory))
     assert memory.session["totalMetrics"]["requestCount"] == 0

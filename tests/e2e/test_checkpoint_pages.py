@@ -220,7 +220,7 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
         run = context(work).run
         planned = run("rollback")
         assert planned.out.startswith(
-            "would go back to t-before (tmp/checkpoint-pre-rm.md); add --yes to do it"
+            "would roll back to t-before (tmp/checkpoint-pre-rm.md); add --yes to do it"
         )
         assert "restored: notes.md" in planned.out
         assert (work.root / "notes.md").read_text() == "spoilt"

@@ -452,7 +452,7 @@ class TestResumeFlag:
         reply = recover(shared, repo)
         assert reply["error"] == "no_active_session"
         assert "no checkpoint was found" in reply["message"]
-        assert "no session was cut off here" in repo.cli("code", "--resume", code=1)
+        assert "no interrupted session was found here" in repo.cli("code", "--resume", code=1)
 
     @pytest.mark.parametrize("flags", ["--resume --no-verify", "-r -f", {"resume": True, "no_verify": True}])
     def test_resume_rejects_other_flags(self, shared: Server, repo: Repo, flags: Any) -> None:

@@ -64,7 +64,7 @@ def test_nothing_is_changed_without_a_yes(at: Home) -> None:
         '+    "files": {"command": "adjourn", "args": ["proxy", "--", "npx", "-y", "files"], "env": {"A": "b"}},'
         in done.out
     )
-    assert "for want of a yes" in done.err
+    assert "without your confirmation" in done.err
     assert at.files() == before
 
 
@@ -146,7 +146,7 @@ def test_undo_restores_nothing_outside_its_table(at: Home, tmp_path: Path) -> No
     manifest.write_text(json.dumps(body))
     done = at.run("init", "--undo", "--yes")
     assert done.code == 1
-    assert "does not bear your seal" in done.err
+    assert "does not carry your seal" in done.err
     assert other.read_text() == "x"
 
 

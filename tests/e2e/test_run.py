@@ -205,7 +205,7 @@ def test_a_signal_stops_cleanly(work: RunWorkspace, number: signal.Signals) -> N
     running.send_signal(number)
     _, errors = running.communicate(timeout=5)
     assert running.returncode == 130
-    assert "go on with: adjourn run --resume --task stop" in errors
+    assert "resume it: adjourn run --resume --task stop" in errors
     status = json.loads(work.adjourn("status", "stop", "--json").stdout)
     assert status["sessions"] == []
     assert [one["tool"] for one in status["inDoubt"]] == ["tests.run"]
@@ -260,7 +260,7 @@ def test_a_changed_contract_is_refused(work: RunWorkspace) -> None:
     work.contract("return 2")
     done = work.adjourn("run", "--resume", file)
     assert done.returncode == 1
-    assert "is not what run pinned was started with" in done.stderr
+    assert "changed since run pinned started" in done.stderr
     assert "adjourn run --resume --task pinned" in done.stderr
     done = work.adjourn("run", "--resume", "--auto-confirm")
     assert done.stdout.endswith("runtime success\n1\n")

@@ -93,7 +93,7 @@ def test_a_published_signature_file_verifies_with_a_warning(ann: Person, root: P
     arguments = ("verify", "look.aex", "--signature", "old.json", "--id", "ann", "--key", SECRET)
     done = ann.run(*arguments)
     assert done.code == 0
-    assert "warning: this old form covers the text alone" in done.out
+    assert "warning: this old form covers only the text" in done.out
     assert ann.run(*arguments, "--json").json["covers"] == ["text"]
     (root / "old.json").write_text(json.dumps(published | {"hash": "0" * 64}))
     assert ann.run(*arguments).code == 1

@@ -89,7 +89,7 @@ def decoded(body: bytes, shape: type[_T], who: str) -> _T:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(
-            f"{who} answered with something else than a completion: {error}",
+            f"{who} did not answer with a completion: {error}",
             "check the base URL, or update adjourn",
         ) from error
 
@@ -101,7 +101,9 @@ def cut_off(who: str) -> ModelError:
 
 
 def declined(who: str, why: str = "") -> ModelError:
-    return ModelError(f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "ask differently")
+    return ModelError(
+        f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "rephrase the request"
+    )
 
 
 def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completion:

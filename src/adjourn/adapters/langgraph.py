@@ -307,7 +307,7 @@ class _Runs:
             while now["at"] != at:
                 if not now["at"]:
                     raise UsageError(
-                        f"run {task} is over", "start a new one: invoke the graph with another task"
+                        f"run {task} has ended", "start a new run: invoke the graph with another task"
                     )
                 now = self._advance(task, self._walks[task].steps)
         return self._advance(task, self._walks[task].steps)
@@ -341,7 +341,7 @@ class _Runs:
         if text is None:
             raise BrokenContractError(findings, {})
         if text != self._text:
-            raise InvalidError(f"{self._path} is not what the graph was made from", "make the graph again")
+            raise InvalidError(f"{self._path} changed since the graph was made", "make the graph again")
 
 
 def _close(walks: dict[str, _Walk]) -> None:

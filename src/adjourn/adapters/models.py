@@ -42,7 +42,7 @@ def choose(name: str = "", handler: str = "", *, root: str = ".", store: str = "
         return ClientModel(model, root=root, store=store)
     if provider not in PROVIDERS:
         known = ", ".join((*PROVIDERS, CLIENT))
-        raise UsageError(f"no provider is called {provider!r}", f"there are: {known}")
+        raise UsageError(f"no provider is named {provider!r}", f"there are: {known}")
     module, _, kind = PROVIDERS[provider].partition(":")
     chosen: Model = getattr(import_module(module), kind)(model)
     return chosen
@@ -78,12 +78,12 @@ def _load(place: str) -> Callable[[str, str], Any]:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the model handler {place!r} cannot be imported: {error}",
-            "start where its module is, or install it",
+            "start in the folder of its module, or install it",
         ) from error
     except Exception as error:  # its own code ran
         raise ModelError(
             f"the model handler {place!r} cannot be loaded: {type(error).__name__}: {error}",
-            "mend its module",
+            "fix its module",
         ) from error
     if not callable(function):
         raise UsageError(

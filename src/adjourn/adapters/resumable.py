@@ -29,7 +29,7 @@ def read(parts: Callable[[], tuple[Any, Any]], who: str) -> ModelReply:
 
 
 def _no_answer(who: str, why: str) -> ModelError:
-    return ModelError(f"{who} answered with something else than a completion: {why}", "check the base URL")
+    return ModelError(f"{who} did not answer with a completion: {why}", "check the base URL")
 
 
 class WrappedResource:
@@ -43,7 +43,7 @@ class WrappedResource:
         """What the SDK's `create` returns. Raises what it raises; a call that failed leaves the session as it was."""
         if request.get("stream"):
             raise UsageError(
-                "a streamed answer is not taken in", "call without `stream`, or the SDK's own client"
+                "a streamed answer cannot be read", "call without `stream`, or use the SDK's own client"
             )
         given = {
             name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()

@@ -133,7 +133,7 @@ def check_shared(text: bytes, seal: Seal | PublishedSeal, secret: bytes) -> None
         right, given = _hmac(secret, seal.hash.encode()).hex(), seal.signature
     else:
         if seal.key != secret_name(secret):
-            raise IntegrityError("it was signed with another secret", "check --key or --key-file")
+            raise IntegrityError("it was signed with a different secret", "check --key or --key-file")
         right, given = encode_bytes(_hmac(secret, seal.message())), seal.signature
     if not hmac.compare_digest(right.encode(), given.encode()):
         raise _altered(seal)
@@ -182,7 +182,8 @@ def unreadable(error: AdjournError, source: str) -> Finding:
 def _unsigned(text: bytes, key: str, file: str, signer: str, signed_at: str) -> Seal:
     if signer != printable(signer).strip():
         raise InvalidError(
-            f"not a name of a signer: {signer!r}", "use printable characters, without blanks around them"
+            f"not a valid name for a signer: {signer!r}",
+            "use printable characters, without blanks around them",
         )
     seal = Seal(file=file, hash=digest(text), key=key, signed_at=signed_at, signer=signer)
     try:
@@ -194,14 +195,16 @@ def _unsigned(text: bytes, key: str, file: str, signer: str, signed_at: str) -> 
 def _check_text(text: bytes, seal: Seal | PublishedSeal) -> None:
     if not hmac.compare_digest(digest(text), seal.hash):
         raise IntegrityError(
-            "the text is not the one that was signed", "look at what changed, then have it signed again"
+            "the text is not the one that was signed",
+            "review what changed, then ask for a new signature: adjourn sign FILE",
         )
 
 
 def _altered(seal: Seal | PublishedSeal) -> IntegrityError:
     covered = "" if isinstance(seal, PublishedSeal) else ", or its signer, time or file name was changed"
     return IntegrityError(
-        f"the signature is not that of the key it names{covered}", "have the contract signed again"
+        f"the signature is not that of the key it names{covered}",
+        "ask for a new signature: adjourn sign FILE",
     )
 
 

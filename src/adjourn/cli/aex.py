@@ -22,8 +22,8 @@ TABLE: Final = {name: COMMANDS[RENAMED.get(name, name)] for name in PUBLISHED}
 
 _HELP = """aex: contracts for agents, by the names they were published with.
 
-Each command is the one of `adjourn`, which has more: `adjourn --help`. Exit codes: 0 done, 1 the thing asked about is not so, 2 wrong
-usage, 3 refused by a policy or a holder.
+Each command is that of `adjourn`, which has more: `adjourn --help`. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a
+policy or by the holder of a task.
 """
 
 group: Final = LazyGroup(

@@ -32,7 +32,7 @@ _LOOK = "check the path and its permissions"
 def group(ctx: click.Context, *, version: bool) -> None:
     """adjourn: an AI agent's work outlives the session that did it.
 
-    Exit codes: 0 done, 1 the thing asked about is not so, 2 wrong usage, 3 refused by a policy or a holder.
+    Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a policy or by the holder of a task.
     """
     if version:
         click.echo(f"{ctx.info_name} {__version__}")

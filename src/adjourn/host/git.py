@@ -122,7 +122,8 @@ def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str,
     code, told = run(command, ["rev-parse", "--show-toplevel"])
     if not code and os.path.realpath(os.fsdecode(told).rstrip("\n")) != root:
         raise RefusedError(
-            f"core.worktree of the repository in {root} leads elsewhere", "git config --unset core.worktree"
+            f"core.worktree of the repository in {root} leads elsewhere",
+            "unset it: git config --unset core.worktree",
         )
     return command
 
@@ -154,7 +155,7 @@ def _without_filters(root: str, command: GitCommand, run: Run) -> list[str]:
     """The words that switch off each filter which is not the person's own."""
     code, listed = run(command, _LISTING)
     if code not in (0, 1):  # 1: there is none
-        raise StoreError(f"git cannot read its configuration in {root}", "see: git config --list")
+        raise StoreError(f"git cannot read its configuration in {root}", "check it: git config --list")
     fields = os.fsdecode(listed).split("\0")
     off: dict[str, None] = {}
     for scope, origin, name in zip(fields[::3], fields[1::3], fields[2::3], strict=False):

@@ -73,9 +73,11 @@ def trusted() -> dict[str, bytes]:
 def trust(name: str, public: bytes) -> str:
     """Trust a public key under a name; returns its fingerprint."""
     if not name or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[0] == ".":
-        raise InvalidError(f"not a name for a key: {name!r}", "use letters, digits, dashes and underscores")
+        raise InvalidError(
+            f"not a valid name for a key: {name!r}", "use letters, digits, dashes and underscores"
+        )
     if name == "default":
-        raise InvalidError("`default` is the name of your own key", "choose another name")
+        raise InvalidError("`default` is the name of your own key", "choose a different name")
     path = os.path.join(folder(), "trusted", f"{name}.pub")
     _write(path, public)
     if _read(path) != public:
@@ -111,7 +113,7 @@ def _read(path: str) -> bytes:
         raise
     except (OSError, InvalidError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"cannot read key {path}: {error}", "restore it from a backup, or move it away"
+            f"cannot read key {path}: {error}", "restore it from a backup, or move it to another folder"
         ) from error
 
 

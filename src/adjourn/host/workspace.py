@@ -132,7 +132,7 @@ def _lock(handle: int, folder: str, seconds: float) -> None:
             if time.monotonic() >= deadline:
                 raise StoreError(
                     f"{folder} is locked by another process ({seconds:g} s waited)",
-                    f"end the process that keeps it (fuser {folder} names it), then try again",
+                    f"find the process with `fuser {folder}`, end it, then try again",
                 ) from None
             time.sleep(_LOOK_SECONDS)
         except OSError:
@@ -170,12 +170,12 @@ def open_regular(path: str, limit: int, root: str = "") -> int:
         raise NotFoundError(f"{path} does not exist") from error
     except OSError as error:
         raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "it must be a readable file, not a link"
+            f"cannot read {path}: {error.strerror}", "name a readable file that is not a symbolic link"
         ) from error
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         os.close(handle)
-        raise InvalidError(f"{path} is not a regular file of at most {limit} bytes", "check what it is")
+        raise InvalidError(f"{path} is not a regular file of at most {limit} bytes", "name another file")
     return handle
 
 
@@ -210,4 +210,6 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
 
 
 def _failed(what: str, path: str, error: OSError) -> StoreError:
-    return StoreError(f"cannot {what} {path}: {error.strerror}", "free space or permissions, then try again")
+    return StoreError(
+        f"cannot {what} {path}: {error.strerror}", "check free space and permissions, then try again"
+    )

@@ -29,7 +29,9 @@ def open_at(root: str, url: str = "") -> Store:
     if scheme == "sqlite" and path and not path.startswith("/"):
         return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
     if scheme == "memory":
-        raise UsageError("memory: outlives no process", "name a file or a PostgreSQL database")
+        raise UsageError(
+            "a memory: store does not outlive its process", "name a file or a PostgreSQL database"
+        )
     return open_store(url)
 
 

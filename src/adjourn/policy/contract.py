@@ -24,7 +24,7 @@ class BrokenContractError(AdjournError):
     def __init__(self, findings: list[Finding], texts: dict[str, str]) -> None:
         errors = sum(finding.severity == "error" for finding in findings)
         super().__init__(
-            f"{errors} error(s) in the policy or contract", "mend them; `adjourn check FILE` shows them"
+            f"{errors} error(s) in the policy or contract", "fix them; `adjourn check FILE` shows them"
         )
         self.findings = findings
         self.texts = texts
@@ -54,7 +54,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
         missing = Finding(
             code="AEX135",
             message="no policy: neither .aex/policy.aex nor aex.policy.aex is in the workspace",
-            help="`adjourn init --policy` writes one to start from; or name one with --policy",
+            help="write a first one with `adjourn init --policy`, or name one with --policy",
         )
         findings.append(missing)
     if own.policy is not None and task.policy is not None:

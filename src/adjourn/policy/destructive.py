@@ -131,7 +131,7 @@ def read_settings(root: str) -> Settings:
         settings = msgspec.json.decode(data, type=Settings)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         members = ", ".join(Settings.__struct_encode_fields__)
-        raise InvalidError(f"{FILE}: {error}", f"mend it; its members are {members}") from error
+        raise InvalidError(f"{FILE}: {error}", f"fix it; its members are {members}") from error
     known = {rule.label for rule in COMMANDS} | TOOLS
     if unknown := next((label for label in settings.off if label not in known), ""):
         raise InvalidError(

@@ -60,7 +60,7 @@ def verify(
     names: list[str] = []
     if isinstance(found, PublishedSeal) or found.shared:
         if secret is None:
-            raise UsageError("it was signed with a shared secret", "give the secret: --key-file FILE")
+            raise UsageError("it was signed with a shared secret", "give the secret with --key-file FILE")
         seal.check_shared(text, found, secret)
         known = [found.signer]
     else:
@@ -111,12 +111,14 @@ def read_secret(path: str) -> bytes:
             data = file.read(MAX_SECRET + 1)
     except OSError as error:
         raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "name the file that holds the secret"
+            f"cannot read {path}: {error.strerror}", "name the file that contains the secret"
         ) from error
     try:
         secret = data.decode().strip(BLANK).encode()
     except UnicodeDecodeError as error:
-        raise InvalidError(f"{path} is not UTF-8 text", "a secret is a text") from error
+        raise InvalidError(f"{path} is not UTF-8 text", "give a file with text") from error
     if not secret or len(data) > MAX_SECRET:
-        raise InvalidError(f"{path} holds no secret of 1 to {MAX_SECRET:,} bytes", "write the secret into it")
+        raise InvalidError(
+            f"{path} does not contain a secret of 1 to {MAX_SECRET:,} bytes", "write the secret into it"
+        )
     return secret

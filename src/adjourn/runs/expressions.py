@@ -96,7 +96,7 @@ def as_text(value: Any) -> str:
         return value
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if len(text) > MAX_TEXT:
-        raise InvalidError(f"the value has more than {MAX_TEXT:,} characters as text", "look at a part of it")
+        raise InvalidError(f"the value has more than {MAX_TEXT:,} characters as text", "use a part of it")
     return text
 
 
@@ -179,7 +179,7 @@ def files_of(value: Any, touched: Touched) -> list[str]:
 def _file(item: Any) -> str:
     path = next((item[key] for key in _PATH_KEYS if key in item), None) if isinstance(item, dict) else item
     if not isinstance(path, str) or not path:
-        raise InvalidError(f"{_shown(item)} names no file", "list paths, or objects with a `path`")
+        raise InvalidError(f"{_shown(item)} does not name a file", "list paths, or objects with a `path`")
     return path
 
 

@@ -64,7 +64,7 @@ class Interpreter:
         """Go through the steps, each when the next position is asked for. Raises `BlockedError`, and what the store raises."""
         returned = yield from self._block(self._document.steps, "")
         if returned is None:
-            raise BlockedError("", "the steps ended without a return", "end the task with `return`")
+            raise BlockedError("", "the task ended without `return`", "end the task with `return`")
         return returned
 
     def _block(self, steps: Sequence[Statement], before: str) -> Walk:
@@ -126,7 +126,7 @@ class Interpreter:
             self._journal.note(kinds.CheckFailed(condition=text, reason=reason, step=at))
             self._means.emit("check.failed", {"condition": text, "reason": reason})
             raise BlockedError(
-                at, f"check failed: {text}: {reason}", "mend what it looks at, and start a new run"
+                at, f"check failed: {text}: {reason}", "fix what it checks, and start a new run"
             )
         self._journal.note(kinds.CheckPassed(condition=text, step=at))
         self._means.emit("check.passed", {"condition": text})
@@ -161,7 +161,7 @@ class Interpreter:
         name = step.variable.text
         if not isinstance(items, list):
             raise BlockedError(
-                at, f"`for {name} in {step.iterable.text[:100]}`: that is no list", "name a list"
+                at, f"`for {name} in {step.iterable.text[:100]}`: the value is not a list", "name a list"
             )
         if self._journal.note(kinds.ForStart(count=len(items), step=at, variable=name[:MAX_NAME])):
             self._means.emit("for.start", {"variable": name, "count": len(items)})

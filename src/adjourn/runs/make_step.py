@@ -59,7 +59,8 @@ def prompt(make: MakeRequest) -> str:
     asked = "\n".join(lines)
     if len(asked) > MAX_PROMPT:
         raise ModelError(
-            f"the inputs of `{make.bind}` have more than {MAX_PROMPT:,} characters", "make it from less"
+            f"the inputs of `{make.bind}` have more than {MAX_PROMPT:,} characters",
+            "use fewer or shorter inputs",
         )
     return asked
 
@@ -93,7 +94,7 @@ def _other(make: MakeRequest, text: str, why: str) -> ModelError:
     reason = f" ({why})" if why else ""
     return ModelError(
         f"the answer for `{make.bind}` is not of type {make.type}{reason}: {text[:80]!r}",
-        "say in the instructions what it has to be, or resume the run to ask again",
+        "state the type in the instructions, or resume the run to ask again",
     )
 
 

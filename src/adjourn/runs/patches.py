@@ -15,7 +15,7 @@ from adjourn.runs.subprocesses import Ended, run_program
 
 MAX_PATCH = 20_000_000
 SECONDS = 60.0
-_LOOK = "see: git config --list"
+_LOOK = "check it: git config --list"
 
 
 def git(root: str, *arguments: str, given: bytes = b"", outer: bool = True) -> Ended:
@@ -24,7 +24,9 @@ def git(root: str, *arguments: str, given: bytes = b"", outer: bool = True) -> E
     def run(command: GitCommand, words: Sequence[str]) -> tuple[int, bytes]:
         ended = run_program([*command.words, *words], root, SECONDS, environment=command.environment)
         if not ended.whole or "\ufffd" in ended.output:  # a name that is not known cannot be switched off
-            raise RefusedError(f"the repository in {root} has settings without end, or not in UTF-8", _LOOK)
+            raise RefusedError(
+                f"the repository in {root} has too many settings, or settings that are not UTF-8", _LOOK
+            )
         return ended.code, ended.output.encode()
 
     command = distrusting(root, run, outer=outer)
@@ -40,7 +42,7 @@ def touched(root: str, patch: str) -> list[str]:
         ended = _apply(root, patch, "--numstat", "-z", *reading)
         if ended.code:
             raise InvalidError(
-                f"git reads no patch in it: {_reason(ended)}", "give a unified diff with file headers"
+                f"git cannot parse the patch: {_reason(ended)}", "give a unified diff with file headers"
             )
         if not ended.whole or "\ufffd" in ended.output:
             raise InvalidError("the patch names too many files, or one that is not UTF-8", "split it")

@@ -42,7 +42,7 @@ def registered(url: str, *, seconds: float = ANSWER_SECONDS) -> dict[str, Tool]:
         status, body = exchange("GET", url, b"", MAX_REGISTRY, seconds)
     except (UnansweredError, InvalidError) as error:
         raise RegistryError(
-            f"the registry {url} cannot be read: {error}", "check the address, and that it runs"
+            f"the registry {url} cannot be read: {error}", "check the address, and that the registry runs"
         ) from error
     if status != 200:
         raise RegistryError(
@@ -76,16 +76,16 @@ def _call(name: str, url: str, given: Mapping[str, Any], seconds: float) -> Any:
     except UnansweredError as error:
         raise ToolError(
             f"{name} gave no answer: {error}",
-            "find out whether it happened, then settle it",
+            "find out whether it happened, then run `adjourn settle`",
             answered=not error.sent,
         ) from error
     except InvalidError as error:
         raise ToolError(f"{name} cannot be called: {error.message}", error.remedy) from error
     if not 200 <= status < 300:
         raise ToolError(
-            f"{name} answered {status}: {body[:200].decode(errors='replace')!r}", "see its own log"
+            f"{name} answered {status}: {body[:200].decode(errors='replace')!r}", "check its own log"
         )
     try:
         return msgspec.json.decode(body) if body.strip() else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ToolError(f"{name} did not answer with JSON: {error}", "see its own log") from error
+        raise ToolError(f"{name} did not answer with JSON: {error}", "check its own log") from error

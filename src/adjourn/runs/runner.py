@@ -126,7 +126,7 @@ class Run:
 
     def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> GuardedSession:
         if self._seat in _SEATED:
-            raise HeldError(f"this process is running task {self.task} already", "let that run end first")
+            raise HeldError(f"this process is running task {self.task} already", "wait until that run ends")
         session = self._context.session(also=[first])
         _SEATED[self._seat] = self
         return session

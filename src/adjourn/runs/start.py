@@ -57,7 +57,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     if context.store.head(run.task) != EMPTY:
         context.close("refused")
         raise UsageError(
-            f"there is a task {run.task} already", "resume it with --resume, or take another name for --task"
+            f"task {run.task} already exists", "resume it with --resume, or choose another name with --task"
         )
     started = kinds.RunStarted(
         agent=plan.document.name[:MAX_NAME],
@@ -88,13 +88,13 @@ def resume_run(options: Options, file: str = "") -> Run:
         history.read()
         started = history.started
         if started is None:
-            raise NotFoundError(f"task {name} is no run", "`adjourn run FILE` starts one")
+            raise NotFoundError(f"task {name} is not a run", "start one: adjourn run FILE")
         kept = store.get_blob(started.document)
         inputs = value_of(task, started.inputs)
     finally:
         store.close()
     if kept is None:
-        raise NotFoundError(f"the contract of run {name} is not in the store any more", "start a new run")
+        raise NotFoundError(f"the contract of run {name} is no longer in the store", "start a new run")
     if file:
         _check_unchanged(options.root, file, kept, name)
     plan = _plan(options, started.file, kept.decode())
@@ -146,8 +146,8 @@ def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
         raise BrokenContractError(unreadable, {})
     if text.encode() != kept:
         raise InvalidError(
-            f"{file} is not what run {task} was started with",
-            f"`adjourn run --resume --task {task}` continues with the text that it started with; without --resume a new run starts",
+            f"{file} changed since run {task} started",
+            f"continue with the earlier text: `adjourn run --resume --task {task}`; or start a new run without --resume",
         )
 
 

@@ -141,7 +141,7 @@ class Caller:
             raise BlockedError(at, f'tool "{name}": {error.message}', error.remedy) from error
         if tool is None and (effect == "allow" or policy.observe):
             raise BlockedError(
-                at, f'there is no tool "{name}"', "name a registry that has it with --registry URL"
+                at, f'there is no tool "{name}"', "name a registry that provides it: --registry URL"
             )
         return call
 
@@ -157,7 +157,7 @@ class Caller:
         if not self._permissions.lists(tool, arguments, command):
             raise RefusedError(
                 f"the command {command[:200]!r} is not listed by the policy",
-                f"a rule lists it: allow {tool}:{command[:200]}",
+                f"list it in a rule: allow {tool}:{command[:200]}",
             )
 
     def _carry_out(
@@ -178,7 +178,7 @@ class Caller:
             if isinstance(error, AdjournError):
                 raise BlockedError(at, f'tool "{name}" failed: {error.message}', error.remedy) from error
             raise BlockedError(
-                at, f'tool "{name}" failed: {type(error).__name__}: {error}', "see its own log"
+                at, f'tool "{name}" failed: {type(error).__name__}: {error}', "check its own log"
             ) from error
         return value, _since(began)
 
@@ -233,7 +233,7 @@ class Caller:
             raise BlockedError(
                 at,
                 f'tool "{call.tool}" is in doubt: {question.cause}',
-                f"find out, and say so: adjourn settle {question.doubt} --done, or --not-done; {again}",
+                f"find out, then run: adjourn settle {question.doubt} --done, or --not-done; {again}",
             )
         raise BlockedError(
             at,

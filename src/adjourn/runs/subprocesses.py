@@ -55,7 +55,7 @@ def run_program(
     program = find(command[0])
     if program is None:
         raise ProgramError(
-            f"cannot start {command[0]}: it is not on PATH", "install it, or mend PATH", started=False
+            f"cannot start {command[0]}: it is not on PATH", "install it, or fix PATH", started=False
         )
     try:
         process = subprocess.Popen(
@@ -71,7 +71,7 @@ def run_program(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProgramError(
-            f"cannot start {command[0]}: {reason}", "install it, or mend PATH", started=False
+            f"cannot start {command[0]}: {reason}", "install it, or fix PATH", started=False
         ) from error
     try:
         kept = [_OutputReader(stream) for stream in (process.stdout, process.stderr) if stream]

@@ -118,9 +118,9 @@ def _writes(given: Arguments) -> dict[str, bytes]:
         writes = [value | {"path": path} if isinstance(value, dict) else {"path": path, "contents": value}
                   for path, value in writes.items()]  # fmt: skip
     if not isinstance(writes, list) or not writes:
-        raise ToolError("file.write was given nothing to write", "give path and contents, writes, or diff")
+        raise ToolError("file.write: there is nothing to write", "give path and contents, writes, or diff")
     if len(writes) > MAX_FILES:
-        raise ToolError(f"file.write was given more than {MAX_FILES} files", "write fewer at a time")
+        raise ToolError(f"file.write: there are more than {MAX_FILES} files", "write fewer at a time")
     for number, one in enumerate(writes):
         each = one if isinstance(one, Mapping) else {"path": one, "contents": _content_of(given, one, number)}
         path = each.get("path")
@@ -142,7 +142,7 @@ def _content_of(given: Arguments, path: object, number: int) -> Any:
 
 def _bytes(path: str, contents: object, encoding: object) -> bytes:
     if not isinstance(contents, str):
-        raise ToolError(f"file.write has no text for {path}", "give `contents` as a text")
+        raise ToolError(f"file.write: there is no text for {path}", "give `contents` as a text")
     if len(contents) > MAX_FILE:
         raise ToolError(
             f"file.write: the text for {path} has more than {MAX_FILE:,} characters", "write less"
@@ -154,15 +154,15 @@ def _bytes(path: str, contents: object, encoding: object) -> bytes:
             return base64.b64decode(contents, validate=True)
         except (binascii.Error, ValueError) as error:
             raise ToolError(
-                f"file.write: the text for {path} is not base64", "encode it as base64 again"
+                f"file.write: the text for {path} is not base64", "encode it as base64"
             ) from error
-    raise ToolError(f"file.write knows no encoding {str(encoding)[:40]!r}", "use utf8 or base64")
+    raise ToolError(f"file.write: unknown encoding {str(encoding)[:40]!r}", "use utf8 or base64")
 
 
 def _to_write(root: str, path: str) -> str:
     real = resolve_inside(root, path)
     if ".git" in os.path.relpath(real, os.path.realpath(root)).lower().split("/"):
-        raise RefusedError(f"{path!r} belongs to git itself", "change the repository through git")
+        raise RefusedError(f"{path!r} belongs to git", "change the repository through git")
     if os.path.isdir(real):
         raise ToolError(f"{path} is a folder", "name a file")
     return real
@@ -188,7 +188,9 @@ def command_of(given: Arguments) -> str:
         raise ToolError("`cmd` is not a command", 'give a text, such as cmd="pytest -q"')
     odd = next((char for char in command if char in _REFUSED_IN_COMMANDS or ord(char) < 32), "")
     if odd:
-        raise RefusedError(f"tests.run takes no command with {odd!r}", "put what needs a shell into a script")
+        raise RefusedError(
+            f"tests.run does not take a command with {odd!r}", "put what needs a shell into a script"
+        )
     return " ".join(command.split())
 
 
@@ -231,7 +233,8 @@ class Repository:
         ended = patches.git(self._root, "--literal-pathspecs", *arguments)
         if ended.code:
             raise ToolError(
-                f"git {arguments[0]} failed: {ended.errors.strip()[:500]}", "is this a git repository?"
+                f"git {arguments[0]} failed: {ended.errors.strip()[:500]}",
+                "check that this is a git repository: git status",
             )
         return ended.output
 

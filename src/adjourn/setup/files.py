@@ -25,7 +25,7 @@ def read_plain(path: str, root: str) -> str:
     try:
         return read_bytes(path, root).decode()
     except UnicodeDecodeError as error:
-        raise InvalidError("it is not UTF-8", "look at it") from error
+        raise InvalidError("it is not UTF-8", "save it as UTF-8") from error
 
 
 def bytes_or_none(path: str, root: str) -> bytes | None:
@@ -45,13 +45,15 @@ def check_way(path: str, root: str) -> None:
     for part in os.path.dirname(relative).split("/"):
         place = os.path.join(place, part) if part else place
         if os.path.lexists(place) and not stat.S_ISDIR(os.lstat(place).st_mode):
-            raise RefusedError(f"{place} is a link or not a folder", "adjourn follows no link here")
+            raise RefusedError(
+                f"{place} is a link or not a folder", "remove it; adjourn follows no link here"
+            )
 
 
 def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -> None:
     """Put a file's new bytes in its place, or remove it (None), if it still holds what is expected. Durable."""
     if bytes_or_none(path, root) != expect:
-        raise ConflictError(f"{path} was changed meanwhile", "close the client, and try again")
+        raise ConflictError(f"{path} changed while it was edited", "close the client, and try again")
     folder, name = os.path.split(path)
     if data is None:
         remove_file(folder, name)

@@ -53,7 +53,7 @@ class _JsoncReader:
 
     def wrong(self, what: str, at: int) -> InvalidError:
         line = self.text.count("\n", 0, at) + 1
-        return InvalidError(f"line {line}: {what}", "make it JSON; comments and trailing commas may stay")
+        return InvalidError(f"line {line}: {what}", "fix its JSON; comments and trailing commas may stay")
 
     def blank(self, at: int) -> int:
         found = _BLANK.match(self.text, at)
@@ -163,9 +163,7 @@ def _set(text: str, root: JsonNode, path: tuple[Step, ...], value: Any) -> str:
 def _check(node: JsonNode, step: Step) -> None:
     right = dict if isinstance(step, str) else list
     if not isinstance(node.value, right) or (isinstance(step, int) and step > len(node.parts)):
-        raise InvalidError(
-            f"{step!r} cannot be set in {type(node.value).__name__}", "it is not what was expected here"
-        )
+        raise InvalidError(f"{step!r} cannot be set in {type(node.value).__name__}", "edit the file by hand")
 
 
 def _nested(path: tuple[Step, ...], value: Any) -> Any:

@@ -347,5 +347,5 @@ class _Planner:
 def _json(text: str) -> Any:
     document = jsonc.read(text).value
     if not isinstance(document, dict):
-        raise InvalidError("it holds no object", "look at it")
+        raise InvalidError("it is not a JSON object", "make it a JSON object")
     return document

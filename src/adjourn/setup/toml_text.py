@@ -26,7 +26,7 @@ def read(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidError(str(error), "make it TOML") from error
+        raise InvalidError(str(error), "fix its TOML") from error
 
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:

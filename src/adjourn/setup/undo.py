@@ -43,7 +43,7 @@ from adjourn.setup.planning import SettingsChange
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"
 MAX_RUNS = 1000
-_BY_HAND = "look at the copies beside it, restore by hand what is yours, and remove the folder"
+_BY_HAND = "check the copies beside it, restore your files by hand, and remove the folder"
 
 
 class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -173,7 +173,7 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     runs = _runs(root)
     if not runs:
         raise NotFoundError(
-            "nothing to undo: adjourn changed no client settings here", "`adjourn init` sets clients up"
+            "nothing to undo: adjourn changed no client settings here", "set clients up: adjourn init"
         )
     known = _known(root, home)
     found: dict[str, RestoredFile] = {}
@@ -218,7 +218,7 @@ def _manifest(root: str, number: str) -> Manifest:
         raise InvalidError(f"{path}: {error}", _BY_HAND) from error
     if not hmac.compare_digest(manifest.seal.encode(), _seal(root, number, manifest.files).encode()):
         raise InvalidError(
-            f"{path} does not bear your seal: you did not make it, or it was changed", _BY_HAND
+            f"{path} does not carry your seal: you did not make it, or it was changed", _BY_HAND
         )
     return manifest
 

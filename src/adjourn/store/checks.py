@@ -86,10 +86,10 @@ def check_value(value: str | None) -> None:
         raise InvalidError("a ref's value is not Unicode text", "use text that UTF-8 can hold") from None
     if size > MAX_REF:
         raise InvalidError(
-            f"a ref's value has {size} bytes", f"keep it within {MAX_REF}, or put it as a blob"
+            f"a ref's value has {size} bytes", f"keep it within {MAX_REF}, or store it as a blob"
         )
     if "\0" in value:
-        raise InvalidError("a ref's value holds a NUL character", "put such bytes as a blob")
+        raise InvalidError("a ref's value holds a NUL character", "store such bytes as a blob")
 
 
 def check_append(
@@ -109,20 +109,20 @@ def check_append(
 def head_moved(stream: str, expect: Head, head: Head) -> ConflictError:
     return ConflictError(
         f"the head of stream {stream!r} is {head.seq} ({head.hash[:12]}), not {expect.seq} ({expect.hash[:12]})",
-        "another writer was first: read what it wrote and try again",
+        "another process appended first: read the new head and retry",
     )
 
 
 def ref_moved(name: str, expect: str | None, value: str | None) -> ConflictError:
     return ConflictError(
         f"the ref {name!r} is {_short(value)}, not {_short(expect)}",
-        "another writer was first: read the ref and try again",
+        "another process changed the ref first: read it again and retry",
     )
 
 
 def _check_bytes(kind: str, data: bytes, limit: int) -> None:
     if not isinstance(data, bytes):
-        raise InvalidError(f"{kind} data is {type(data).__name__}, not bytes", "hand over bytes")
+        raise InvalidError(f"{kind} data is {type(data).__name__}, not bytes", "pass bytes")
     if len(data) > limit:
         raise InvalidError(f"the {kind} has {len(data)} bytes", f"keep it within {limit} bytes")
 

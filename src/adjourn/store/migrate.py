@@ -21,7 +21,7 @@ def is_current(dialect: Dialect, version: int, where: str) -> bool:
     latest = LATEST[dialect]
     if version > latest:
         raise SchemaError(
-            f"{where} has schema {version}, this adjourn knows schemas up to {latest}",
+            f"{where} has schema {version}; this adjourn supports schemas up to {latest}",
             "upgrade adjourn (pip install -U adjourn); the store was left as it is",
         )
     return version == latest

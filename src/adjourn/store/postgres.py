@@ -240,7 +240,7 @@ class PostgresStore:
             return self._listen(postgres_link.connect(self._url), stream, after, deadline)
         except _LostError as lost:
             raise StoreError(
-                f"the connection to the store {self._where} broke twice while waiting for news",
+                f"the connection to the store {self._where} broke twice while waiting for new events",
                 "check the server and the network, then try again",
             ) from lost.__cause__
 
@@ -284,7 +284,7 @@ class PostgresStore:
             if not rows or rows[-1][2] != start + len(rows) - 1:
                 raise IntegrityError(
                     f"stream {stream!r} in {self._where} lacks entries between {start} and {stop - 1}",
-                    "the table was changed by something else: restore a backup or a checkpoint",
+                    "restore a backup or a checkpoint: something else changed the table",
                 )
             start += len(rows)
             for digest, data, _ in rows:

@@ -66,19 +66,19 @@ _HELP: dict[str, tuple[str, str]] = {
         "no schema of the search_path exists",
         "create the schema, or name another in the URL's search_path",
     ),
-    "40": ("the server gave up the transaction", "try again; nothing was half written"),
+    "40": ("the server rolled the transaction back", "try again; nothing was half written"),
     "42501": (
         "the role lacks a right",
         "grant it: the tables' owner, or CREATE on the schema the first time",
     ),
     "53100": ("the server's disk is full", "free some space there and try again; nothing was half written"),
     "53300": ("the server has no connection left", "close some, or raise max_connections"),
-    "53": ("the server has too few resources", "look into the server's log and try again"),
+    "53": ("the server has too few resources", "check the server's log and try again"),
     "55P03": (f"another session kept it locked for {LOCK_SECONDS} s", "try again"),
     "57014": (f"it took longer than {STATEMENT_SECONDS} s", "try again; the server may be overloaded"),
     "57P": ("the server is stopping or starting", "wait until it is up and try again"),
-    "58": ("the server's file system failed", "look into the server's log"),
-    "XX": ("the server found damaged data", "look into the server's log, and restore a backup"),
+    "58": ("the server's file system failed", "check the server's log"),
+    "XX": ("the server found damaged data", "check the server's log, and restore a backup"),
 }
 
 
@@ -237,7 +237,7 @@ def failure(where: str, error: psycopg.Error) -> StoreError:
         if state[:length] in _HELP:
             cause, remedy = _HELP[state[:length]]
             return StoreError(f"the store {where} cannot be used: {cause} ({text})", remedy)
-    return StoreError(f"the store {where} failed: {text}", "try again, and report it if it lasts")
+    return StoreError(f"the store {where} failed: {text}", "retry; report it if it persists")
 
 
 def _version(connection: Connection) -> int:

@@ -348,7 +348,7 @@ class SqliteStore:
         if not rows or rows[-1][2] != start + len(rows) - 1:
             raise IntegrityError(
                 f"stream {stream!r} in {self.path} lacks entries between {start & _MAX_SEQ} and {(stop - 1) & _MAX_SEQ}",
-                "the file was changed by something else: restore a backup or a checkpoint",
+                "restore a backup or a checkpoint: something else changed the file",
             )
         return [_new_tuple(Entry, row[:2]) for row in rows]
 

@@ -55,7 +55,7 @@ _HELP: dict[str, tuple[str, str]] = {
         "the operating system could not read or write it",
         "check the disk (space, cable, file system log) and try again; nothing was half written",
     ),
-    "NOMEM": ("there was no memory left", "end other programs and try again"),
+    "NOMEM": ("memory ran out", "end other programs and try again"),
 }
 
 # Guards the gap between making the file and closing that descriptor: closing it would drop the POSIX locks
@@ -69,13 +69,11 @@ def failure(path: str, error: sqlite3.Error) -> StoreError:
     if name is None:
         if "closed" in str(error):
             return closed(path)
-        return StoreError(
-            f"the store {path} failed: {error}", "this is a defect of adjourn; please report it"
-        )
+        return StoreError(f"the store {path} failed: {error}", "report this: it is a bug in adjourn")
     for code, (cause, remedy) in _HELP.items():
         if name.startswith(f"SQLITE_{code}"):
             return StoreError(f"the store {path} cannot be used: {cause} ({name}: {error})", remedy)
-    return StoreError(f"the store {path} failed: {error} ({name})", "try again, and report it if it lasts")
+    return StoreError(f"the store {path} failed: {error} ({name})", "retry; report it if it persists")
 
 
 def closed(path: str) -> StoreError:
@@ -85,7 +83,7 @@ def closed(path: str) -> StoreError:
 def replaced(path: str) -> StoreError:
     return StoreError(
         f"the store {path} was deleted or replaced while it was open",
-        "put the file back from a backup with its -wal, or run `adjourn verify`; then restart what had it open",
+        "restore the file and its -wal from a backup, or run `adjourn verify`; then restart the processes that had it open",
     )
 
 
@@ -265,7 +263,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
         else:
             if mode != "wal":
                 raise StoreError(
-                    f"the file system does not carry a write-ahead log (journal mode {mode})",
+                    f"the file system does not support a write-ahead log (journal mode {mode})",
                     "keep the store on a local disk",
                 )
             return

@@ -30,7 +30,7 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
     match scheme.lower():
         case "memory":
             if rest:
-                raise UsageError(f"a memory store has no name, but was given {rest!r}", _FORMS)
+                raise UsageError(f"a memory store takes no name; got {rest!r}", _FORMS)
             return store.MemoryStore()
         case "sqlite":
             return _open_sqlite(_sqlite_path(rest))

@@ -104,7 +104,7 @@ def _check_pairs(text: bytes) -> None:
         if len(dict(pairs)) < len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise InvalidError(f"key {twice[:_MAX_SHOWN]!r} stands twice", "keep one of them")
+            raise InvalidError(f"key {twice[:_MAX_SHOWN]!r} appears twice", "keep one of them")
 
     try:
         json.loads(text, object_pairs_hook=check)

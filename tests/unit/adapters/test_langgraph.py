@@ -257,7 +257,7 @@ def test_the_end_without_a_return_blocks(bench: Bench) -> None:
     """As in the runtime: there is no output to come to."""
     built = made(bench, "need n: int?", "if n", "  return 1")
     assert built.invoke({"inputs": {"n": 2}})["output"] == 1
-    with pytest.raises(BlockedError, match="without a return"):
+    with pytest.raises(BlockedError, match="without `return`"):
         built.invoke({"inputs": {}})
 
 

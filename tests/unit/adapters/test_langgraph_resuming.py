@@ -201,7 +201,7 @@ def test_a_run_that_is_over_is_not_run_again(bench: Bench) -> None:
     built.invoke({"inputs": {}, "task": "run-1"}, thread)
     assert made(bench, *LOOP).invoke({"task": "run-1", "resume": True}) == {"run": "run-1", "output": {}}
     earlier = [state.config for state in built.get_state_history(thread) if state.next == ("all",)]
-    with pytest.raises(UsageError, match="is over"):
+    with pytest.raises(UsageError, match="has ended"):
         built.invoke(None, earlier[0])
     assert bench.done() == [1, 2]
 

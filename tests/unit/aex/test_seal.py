@@ -125,7 +125,7 @@ def test_a_signature_is_of_its_key() -> None:
         if signature != own(SHARED).signature:
             with pytest.raises(IntegrityError):
                 seal.check_shared(TEXT, own(changed(SHARED, signature=signature)), SECRET)
-    with pytest.raises(IntegrityError, match="another secret"):
+    with pytest.raises(IntegrityError, match="different secret"):
         seal.check_shared(TEXT, own(SHARED), SECRET + b"!")
     with pytest.raises(IntegrityError):
         seal.check_shared(TEXT, seal.read(PUBLISHED), SECRET + b"!")

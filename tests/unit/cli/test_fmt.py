@@ -103,7 +103,7 @@ def test_a_file_with_an_error_is_left_alone_and_the_others_are_not(capfd: pytest
     told = capfd.readouterr()
     assert told.out.startswith("1 of 3 files formatted\n")
     assert "a.aex:6:1" in told.err
-    assert "adjourn: left as it is, because of errors: a.aex, missing.aex\n" in told.err
+    assert "adjourn: not formatted because of errors: a.aex, missing.aex\n" in told.err
 
 
 def test_what_would_not_say_the_same_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:

@@ -222,7 +222,7 @@ def test_decide(run: Shell) -> None:
     assert "Use PostgreSQL (two machines)" in listed
     out = run("decide", "d1", "--accept", "--variant", "1")
     assert out.startswith("accepted: d1 Use PostgreSQL\n")
-    assert "look again at: go" in out
+    assert "review again: go" in out
     assert run.json("decide")["decisions"] == []
 
 

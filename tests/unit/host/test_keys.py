@@ -175,7 +175,7 @@ def test_trusted_keys() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../default", "a b", "a\0", "a\n"])
 def test_names_of_keys_are_plain(name: str, config: Path) -> None:
     """A name that could leave the folder, or hide in it, is refused and writes nothing."""
-    with pytest.raises(InvalidError, match="not a name for a key"):
+    with pytest.raises(InvalidError, match="not a valid name for a key"):
         keys.trust(name, BOB)
     assert not (config / "keys" / "trusted").exists()
 

@@ -141,7 +141,7 @@ def test_a_run_goes_on_with_the_text_it_was_started_with(bench: Bench) -> None:
     bench.mend()
     bench.settle(happened=True)
     file = bench.contract("do note.add(n=2)", "return 2")
-    with pytest.raises(InvalidError, match="not what run run-1 was started with"):
+    with pytest.raises(InvalidError, match="changed since run run-1 started"):
         bench.resume(file)
     assert bench.resume().output == 1
     assert bench.done() == [1]
@@ -183,7 +183,7 @@ def test_a_run_that_succeeded_is_not_run_again(bench: Bench) -> None:
 def test_a_name_that_is_taken_is_refused(bench: Bench) -> None:
     """A new run never writes into another task."""
     bench.run("return 1")
-    with pytest.raises(UsageError, match="there is a task run-1 already"):
+    with pytest.raises(UsageError, match="task run-1 already exists"):
         bench.run("return 2")
 
 

@@ -69,12 +69,12 @@ def test_the_first_return_ends_the_run_at_any_depth(bench: Bench) -> None:
 
 def test_the_end_without_a_return_blocks(bench: Bench) -> None:
     """A return that is passed by is none."""
-    assert "without a return" in bench.blocked("need n: int?", "if n", "  return 1")
+    assert "without `return`" in bench.blocked("need n: int?", "if n", "  return 1")
 
 
 def test_a_loop_needs_a_list(bench: Bench) -> None:
     """A text or an object blocks; binds made in the body stay, a hidden name comes back."""
-    assert "no list" in bench.blocked(
+    assert "not a list" in bench.blocked(
         "need x: json", "for one in x", "  check one", "return 1", inputs={"x": "ab"}
     )
     lines = [

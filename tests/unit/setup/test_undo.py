@@ -53,7 +53,7 @@ def test_a_disk_that_fails_is_told_and_leaves_everything_as_it_was(
         sync(handle)
 
     monkeypatch.setattr("os.fsync", fsync)
-    with pytest.raises(StoreError, match=r"cannot write .*No space left on device \(free space"):
+    with pytest.raises(StoreError, match=r"cannot write .*No space left on device \(check free space"):
         undo.make([change(root, WANTED)], str(root))
     assert path.read_text() == HELD
     assert {file.name for file in root.rglob("*") if file.is_file()} == {".mcp.json", ".gitignore"}

@@ -13,13 +13,18 @@ from adjourn.errors import NotFoundError
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
 @click.argument("task", default="")
-@click.option("--project", default="", metavar="NAME", help="Default: the first words of the mission.")
+@click.option(
+    "--project",
+    default="",
+    metavar="NAME",
+    help="Name of the project (default: the first words of the mission).",
+)
 @at_store
 @for_machines
 def archive(context: CommandContext, task: str, *, project: str, as_json: bool) -> None:
-    """Put the pages of TASK away in output/PROJECT/checkpoints/, with an index; none of it stays in tmp/.
+    """Move the pages of TASK from tmp/ to output/PROJECT/checkpoints/, with an index.
 
-    TASK is an id; without it, the task of the active page. The history stays in the store. Run it again when it was cut off.
+    TASK is an id; without it, the task of the active page. The history stays in the store. Run the command again if it was interrupted.
     """
     found = next(
         (page for page in page_files.search(context.root).pages if not task or page.task.startswith(task)),

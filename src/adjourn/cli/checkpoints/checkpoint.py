@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 @for_machines
 @click.pass_context
 def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
-    """The page of a checkpoint: markdown in tmp/ that tells the next session where the work stands.
+    """Manage checkpoint pages: markdown in tmp/ that tells the next session where the work stands.
 
     PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
-    counts: the next session is told it, and the next page takes it over. Without a subcommand, list the pages.
+    counts: the next session receives it, and the next page keeps it. Without a subcommand, list the pages.
     """
     if ctx.invoked_subcommand is None:
         _list(page_files.search(os.getcwd()), now(), as_json=as_json)
@@ -68,12 +68,12 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     "source",
     default="",
     metavar="FILE",
-    help="What is said of the work: a page, or JSON with its members; - is standard input.",
+    help="Read the report from FILE: a page, or JSON with its members; - is standard input.",
 )
 @at_store
 @for_machines
 def write(context: CommandContext, task: str, *, name: str, message: str, source: str, as_json: bool) -> None:
-    """Make a checkpoint of TASK as it is now: in the store, as a folder, and as the active page.
+    """Save a checkpoint of TASK as it is now: in the store, as a folder, and as the active page.
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
@@ -158,7 +158,7 @@ def show(page: str, *, as_json: bool) -> None:
         *environment.file_changes(root, machine.get("artifacts")),
         *environment.commit_change(root, machine.get("commit")),
     ]:
-        complain(safe(note), "look at them before you go by the page")
+        complain(safe(note), "review them before you rely on the page")
 
 
 def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
@@ -169,7 +169,7 @@ def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
         for path, reason in found.broken:
             complain(f"{safe(path)} cannot be read: {safe(reason)}")
         what = f'no page of a checkpoint "{page}"' if page else "there is no page that can be read"
-        raise NotFoundError(what, "a session writes one with each checkpoint, `adjourn checkpoint write` now")
+        raise NotFoundError(what, "write one now: adjourn checkpoint write")
     return named[0]
 
 
@@ -178,10 +178,12 @@ def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool)
         for path, reason in found.broken:
             complain(
                 f"{safe(path)} cannot be read: {safe(reason)}",
-                f"{safe(chosen.path)} is the newest that can be; `adjourn checkpoint lint` tells all that is wrong",
+                f"{safe(chosen.path)} is the newest that can be read; list every finding: adjourn checkpoint lint",
             )
     if chosen.reading.edited:
-        complain(f"{safe(chosen.path)} was edited since it was written", "nothing to do: what it says counts")
+        complain(
+            f"{safe(chosen.path)} was edited since it was written", "nothing to do: the edited text counts"
+        )
     if page_files.is_stale(chosen, now):
         complain(
             f"{safe(chosen.path)} is older than 24 hours",
@@ -228,9 +230,9 @@ def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
 @click.argument("page", default="")
 @in_folder
 def edit(page: str) -> int:
-    """Open a page in $VISUAL or $EDITOR, and put it back when it can be read.
+    """Edit a page in $VISUAL or $EDITOR, and save it if it can still be read.
 
-    What cannot be read is not put back: it stays in the file that is named then. Exit code 1 in that case.
+    A text that cannot be read is kept in a separate file, whose name is printed. Exit code 1 in that case.
     """
     root = os.path.realpath(os.getcwd())
     chosen = _chosen(root, page_files.search(root), page)
@@ -246,7 +248,7 @@ def edit(page: str) -> int:
     named, *options = shlex.split(editor)
     program = find(named, root)
     if program is None:
-        raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to a program's path")
+        raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to the path of a program")
     if subprocess.run([program, *options, path], check=False).returncode:
         raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
     data = read_file(path, MAX_PAGE_BYTES)
@@ -266,7 +268,7 @@ def edit(page: str) -> int:
             )
         write_file(folder, name, data)
     os.unlink(path)
-    say(f"{chosen.path}: changed; the next session is told what it says now")
+    say(f"{chosen.path}: changed; the next session receives the new text")
     return 0
 
 

@@ -14,11 +14,11 @@ from adjourn.retention import collect
 @at_store
 @for_machines
 def gc(context: CommandContext, *, as_json: bool) -> None:
-    """Free what nothing needs any more, and say how much.
+    """Delete data that nothing refers to, and report the space freed.
 
-    These are files that killed processes left half written, expired leases, caches of tasks that rest, and documents that no event
-    and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. A
-    store does not get smaller by it; it reuses the room.
+    Deletes files that killed processes left half written, expired leases, caches of inactive tasks, and documents that no event
+    and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. The
+    store's file does not shrink; it reuses the space.
     """
     with Spinner("looking"):
         freed = collect(context.store_or_none(), context.root, context.now)

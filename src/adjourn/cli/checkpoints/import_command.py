@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @at_store
 @for_machines
 def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
-    """Take in the checkpoint folder DIR, so that it can be resumed here. You vouch for it.
+    """Import the checkpoint folder DIR, so that it can be resumed here. You vouch for it.
 
-    The folder is verified whole first. When a key signed it that is not trusted here, your import says that you trust this
-    history (not the key: `adjourn keys trust` does that). A checkpoint.json with the published fields only cannot be verified: its
-    spent calls are taken at your word, as the start of a new task.
+    The whole folder is verified first. If it was signed by a key that is not trusted here, your import says that you trust this
+    history (not the key: `adjourn keys trust` does that). A checkpoint.json with only the published fields cannot be verified:
+    its count of spent calls is accepted on your word, and a new task starts with it.
     """
     if not os.path.lexists(os.path.join(directory, folder.JSON_FILE)):
         raise NotFoundError(f"{directory} has no {folder.JSON_FILE}", "name the folder of a checkpoint")
@@ -47,7 +47,7 @@ def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
     say(f"imported {told['name']}: task {told['task']}, {told['seq'] + 1} events, {by}")
     if told["replaced"]:
         say(
-            f"  the name stood for a checkpoint of task {safe(told['replaced'])}, which stays in that task's log"
+            f"  the name belonged to a checkpoint of task {safe(told['replaced'])}, which stays in that task's log"
         )
     say(f"  continue in any client: call aex.resume with the name {told['name']}")
 
@@ -68,7 +68,7 @@ def _published(context: CommandContext, directory: str, name: str) -> dict[str, 
     if not here and folder.is_as_written(store, context.root, name) is False:
         raise ConflictError(
             f"{target} holds another checkpoint of that name, which is not in the store",
-            "import or move that one first",
+            "import or move that checkpoint first",
         )
     task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
     made = handover.import_published(task, directory, user())

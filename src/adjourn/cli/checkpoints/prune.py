@@ -20,7 +20,7 @@ def _age(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
         return None
     found = re.fullmatch(r"(\d{1,6})([hdw]?)", value)
     if found is None:
-        raise click.BadParameter(f"{value!r} is no age: write 12h, 30d or 8w", ctx, param)
+        raise click.BadParameter(f"{value!r} is not an age: write 12h, 30d or 8w", ctx, param)
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -29,7 +29,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
         return None
     found = re.fullmatch(r"(\d{1,12})([kmg]?i?)b?", value.lower())
     if found is None or found[2] == "i":
-        raise click.BadParameter(f"{value!r} is no size: write 500MB or 2GiB", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a size: write 500MB or 2GiB", ctx, param)
     return int(found[1]) * _BYTES[found[2]]
 
 
@@ -51,23 +51,23 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     type=click.IntRange(min=0),
     metavar="D",
     default=0,
-    help="Also the last of each of the last D days.",
+    help="Also keep the last one of each of the last D days.",
 )
 @click.option(
     "--older-than",
     callback=_age,
     default="",
     metavar="AGE",
-    help="Of the others, only those older than 30d, 12h, 8w.",
+    help="Delete only those older than AGE: 30d, 12h or 8w.",
 )
 @click.option(
     "--max-size",
     callback=_size,
     default="",
     metavar="SIZE",
-    help="Of the others, the oldest until all fit in 500MB.",
+    help="Delete the oldest until all fit in SIZE: 500MB or 2GiB.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would go is shown.")
+@click.option("-y", "--yes", is_flag=True, help="Delete them. Without this option, preview only.")
 @at_store
 @for_machines
 def prune_(
@@ -82,7 +82,7 @@ def prune_(
 ) -> None:
     """Delete old checkpoints: their pages, folders, documents, names and kept files. The history stays, and verifies as before.
 
-    A task's newest checkpoint, active pages, pages that were edited, and archives stay. What goes cannot be resumed by its name.
+    A task's newest checkpoint, active pages, pages that were edited, and archives stay. A deleted checkpoint cannot be resumed by its name.
     """
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     found = plan(context.store, context.root, rules, context.now)

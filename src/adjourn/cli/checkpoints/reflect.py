@@ -17,15 +17,15 @@ from adjourn.host import write_file
     "reflect",
     epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json"),
 )
-@click.option("--svg", default="", metavar="DIR", help="Draw the plots into DIR.")
+@click.option("--svg", default="", metavar="DIR", help="Write the plots into DIR, as SVG.")
 @click.option("--dry-run", is_flag=True, help="Change nothing in memory/MEMORY.md and the archives.")
 @in_folder
 @for_machines
 def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
-    """What archived work tells: statistics over its checkpoints, and heuristics where five tasks or more agree.
+    """Derive heuristics from archived work: statistics over its checkpoints, and rules on which five tasks or more agree.
 
-    Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and withdrawn when
-    they hold no longer. The same archives give the same lines.
+    Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and removed when
+    they no longer apply. The same archives give the same lines.
     """
     root = os.getcwd()
     found = reflect.reflect(root)

@@ -17,16 +17,16 @@ from adjourn.errors import NotFoundError, UsageError
 @in_folder
 @for_machines
 def restore(project: str, *, as_json: bool) -> None:
-    """Make the last page of an archived PROJECT the active one again, so that the next session goes on with it.
+    """Make the last page of an archived PROJECT the active one again, so that the next session continues with it.
 
-    The archive stays as it is. Without PROJECT, the only one there is.
+    The archive stays as it is. PROJECT may be left out when there is only one.
     """
     root = os.getcwd()
     there = page_archive.projects(root)
     if not there:
         raise NotFoundError(
             "no project is archived here",
-            "`adjourn archive --project NAME` puts the pages of finished work away",
+            "archive finished work: adjourn archive --project NAME",
         )
     if not project and len(there) != 1:
         raise UsageError(

@@ -17,12 +17,12 @@ from adjourn.host import reading_secret
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
 @click.argument("name")
 @click.option(
-    "--more", default="", metavar="CURSOR", help="The `more` of an earlier answer, for older history."
+    "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
 )
 @at_store
 @for_machines
 def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> None:
-    """Show what a session that resumes the checkpoint NAME will be told. Starts no session and writes nothing.
+    """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
 
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.

@@ -18,19 +18,19 @@ _KINDS = {
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))
 @click.argument("checkpoint", default="")
-@click.option("--files", is_flag=True, help="Only the files.")
-@click.option("--state", is_flag=True, help="Only the page that says where the work stands.")
-@click.option("-y", "--yes", is_flag=True, help="Do it. Without this, only what would be done is shown.")
+@click.option("--files", is_flag=True, help="Roll back the files only.")
+@click.option("--state", is_flag=True, help="Roll back the page only.")
+@click.option("-y", "--yes", is_flag=True, help="Roll back. Without this option, preview only.")
 @at_store
 @for_machines
 def rollback(
     context: CommandContext, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool
 ) -> None:
-    """Go back to CHECKPOINT: its page becomes the active one again, and files get the content they had.
+    """Roll back to CHECKPOINT: its page becomes the active one again, and files get the content they had.
 
-    CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are put back where
-    they were kept (keepFiles in .aex/discipline.json); those made since stay. What calls did outside stays done, and what they
-    cost stays spent.
+    CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are restored if
+    they were kept (keepFiles in .aex/discipline.json); files created since then stay. Effects of calls outside the workspace are
+    not undone, and their cost stays spent.
     """
     target = engine.target_of(context.root, checkpoint)
     task = context.writable(target.task) if yes else context.task(target.task)
@@ -42,9 +42,9 @@ def rollback(
         return
     to = f"{safe(str(target.machine.get('name', '')))} ({safe(target.path)})"
     if done is None:
-        say(f"would go back to {to}; add --yes to do it")
+        say(f"would roll back to {to}; add --yes to do it")
     else:
-        say(f"went back to {to}" + (f"; {done.page} is active" if done.page else ""), "green")
+        say(f"rolled back to {to}" + (f"; {done.page} is active" if done.page else ""), "green")
     for change in made.files:
         say(f"  {_KINDS[change.kind]}: {safe(change.path)}")
     if not made.commit and (files or both):

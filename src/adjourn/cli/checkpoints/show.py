@@ -20,9 +20,7 @@ from adjourn.tasks import Ledger, following
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
 @click.argument("name")
-@click.option(
-    "--policy", is_flag=True, help="With the texts of the policy and the contract it was made under."
-)
+@click.option("--policy", is_flag=True, help="Show the texts of the policy and the contract, too.")
 @at_store
 @for_machines
 def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:

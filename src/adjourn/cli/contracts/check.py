@@ -46,12 +46,12 @@ class Examined(NamedTuple):
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), metavar="FORMAT",
-    help="text, json, github (annotations of a workflow) or sarif (SARIF 2.1.0).",
+    help="Print text, json, github (workflow annotations) or sarif (SARIF 2.1.0).",
 )  # fmt: skip
 @in_folder
 @for_machines
 def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
-    """Check contracts and policies; show every finding with its line and what to do.
+    """Check contracts and policies; report every finding with its line and a remedy.
 
     FILE is a file (a policy may be JSON), a folder (every .aex file below it, hidden folders other than .aex left out) or - for
     stdin.

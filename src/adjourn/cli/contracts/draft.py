@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     "--model",
     default="",
     metavar="PROVIDER",
-    help="Who drafts: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
+    help="Model that drafts: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
 )
 @click.option(
     "--model-handler",
     default="",
     metavar="MODULE:FUNCTION",
-    help="A function of your own that drafts, where no model is named.",
+    help="Your own function that drafts, if no model is named.",
 )
 @click.option(
     "--from-plan", default="", metavar="FILE", help="Take the request from a file; PROMPT is added to it."
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
 )
 @click.option("--name", default="", metavar="NAME", help="The task's name (default: from the request).")
-@click.option("--out", default="", metavar="FILE", help="Write this file instead of one in .aex/runs/.")
-@click.option("--max-retries", default=1, metavar="N", help="Ask again up to N times with the findings (1).")
+@click.option(
+    "--out", default="", metavar="FILE", help="Write the draft to FILE (default: a new file in .aex/runs/)."
+)
+@click.option("--max-retries", default=1, metavar="N", help="Retry up to N times with the findings (1).")
 @in_folder
 @for_machines
 def draft_(
@@ -64,9 +66,9 @@ def draft_(
     max_retries: int,
     as_json: bool,
 ) -> int:
-    """Let a model write a task for a request, and check it: that it is valid, and that the policy refuses nothing of it.
+    """Draft a task for a request with a model, and check that it is valid and that the policy refuses nothing of it.
 
-    The policy's text is sent to the model. The draft is kept as a new file, also one that is not valid; nothing is run. Exit
+    The policy's text is sent to the model. The draft is written to a new file even if it is not valid; nothing is run. Exit
     code 1 when it is not valid.
     """
     under = policy_for(policy)
@@ -99,7 +101,7 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
     for finding in made.findings:
         say(render(finding, made.text))
     if not has_policy:
-        say("  there is no policy: nothing but the task itself says what it may do")
+        say("  there is no policy: only the task itself says what it may do")
     say(f"  {'read it' if made.valid else 'mend it'}, then: adjourn review {safe(path)}")
 
 

@@ -46,13 +46,11 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
 )
 @click.option("--contract", default="", metavar="FILE", help="Contract of a task, which narrows the policy.")
+@click.option("--explain", default="", metavar="TOOL", help="Explain whether TOOL may be called, and why.")
 @click.option(
-    "--explain", default="", metavar="TOOL", help="Answer whether this tool may be called, and why."
+    "--args", "arguments", default="", metavar="JSON", help="Arguments of the call that --explain looks at."
 )
-@click.option("--args", "arguments", default="", metavar="JSON", help="The arguments of the call to explain.")
-@click.option(
-    "--replay", is_flag=True, help="Show what this would have stopped of the calls that were recorded."
-)
+@click.option("--replay", is_flag=True, help="Show which recorded calls this policy would have refused.")
 @in_folder
 @for_machines
 def effective_(
@@ -61,9 +59,9 @@ def effective_(
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
-    line begins with yes, ask (a person has to say yes) or no, and the rules that name the tool follow; no is exit code 3.
-    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are decided on again, and what a policy in
-    mode observe has written down is listed.
+    line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3.
+    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are decided again, and what a policy in
+    mode observe recorded is listed.
     """
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")

@@ -35,12 +35,12 @@ class Laid(NamedTuple):
 
 @click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--check", is_flag=True, help="Write nothing; name the files that differ from the layout.")
-@click.option("--diff", is_flag=True, help="As --check, and show the difference.")
+@click.option("--check", is_flag=True, help="Write nothing; list the files that are not formatted.")
+@click.option("--diff", is_flag=True, help="Write nothing; show the difference.")
 @in_folder
 @for_machines
 def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> int:
-    """Write contracts and policies in the one layout. Comments and meaning stay.
+    """Format contracts and policies. Comments and meaning stay.
 
     FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin, which
     is printed. Exit code 1 when a file has an error, which leaves it as it is; with --check and --diff also when one
@@ -84,9 +84,11 @@ def _write(one: Laid) -> None:
     assert one.after is not None
     status = os.lstat(one.path)
     if not stat.S_ISREG(status.st_mode):
-        raise RefusedError(f"{one.path} is a link, and nothing is written through it", "name the file itself")
+        raise RefusedError(
+            f"{one.path} is a symbolic link; adjourn does not write through links", "name the file itself"
+        )
     if read(one.path)[0] != one.before:
-        raise RefusedError(f"{one.path} was changed in the meantime", "run the command again")
+        raise RefusedError(f"{one.path} changed while the command ran", "run the command again")
     folder, name = os.path.split(one.path)
     write_file(folder or ".", name, one.after.encode(), stat.S_IMODE(status.st_mode))
 
@@ -145,4 +147,4 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
             complain(safe(one.refusal))
     if failed:
         names = ", ".join(safe(one.path) for one in failed[:3]) + (" and more" if len(failed) > 3 else "")
-        complain(f"left as it is, because of errors: {names}", "mend them; `adjourn check FILE` shows them")
+        complain(f"not formatted because of errors: {names}", "fix them; `adjourn check FILE` shows them")

@@ -25,10 +25,10 @@ _PUBLIC = 44
 @for_machines
 @click.pass_context
 def keys_(ctx: click.Context, *, as_json: bool) -> None:
-    """Your signing key, and the keys of others whose checkpoints may be resumed here.
+    """Show your signing key, and manage the keys of others whose checkpoints may be resumed here.
 
     Keys are in $ADJOURN_CONFIG/keys, else $XDG_CONFIG_HOME/adjourn/keys, else ~/.config/adjourn/keys: never in a workspace. Without
-    a subcommand they are listed.
+    a subcommand, list the keys.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -38,7 +38,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
         say_json({"folder": keys.folder(), "keys": rows})
         return
     if not any(row["own"] for row in rows):
-        say("you have no key yet: the first checkpoint, or `adjourn keys show`, makes it")
+        say("you have no key yet; create it: adjourn keys show")
     if rows:
         say(
             table(
@@ -66,7 +66,7 @@ def show(*, as_json: bool) -> None:
 def trust(name: str, key: str, *, as_json: bool) -> None:
     """Trust a public key under NAME.
 
-    Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints at its owner's; or a file that holds it.
+    Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints for its owner, or a file that contains it.
     """
     public = _public(key)
     keys.trust(name, public)
@@ -107,6 +107,6 @@ def _public(text: str) -> bytes:
         return decode_bytes(key, KEY_BYTES)
     except InvalidError as error:
         raise InvalidError(
-            f"{safe(text[:60])!r} is neither a public key nor a file that holds one",
-            f"a key is the {_PUBLIC} characters that `adjourn keys show` prints",
+            f"{safe(text[:60])!r} is neither a public key nor a file that contains one",
+            f"give the {_PUBLIC} characters that `adjourn keys show` prints",
         ) from error

@@ -15,13 +15,13 @@ from adjourn.cli.shared.output import say_json
     "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
 )
 @click.argument("file", metavar="FILE")
-@click.option("--tolerant", is_flag=True, help="Print what could be read of a text with errors, too.")
+@click.option("--tolerant", is_flag=True, help="Print what could be read of a text that has errors.")
 @in_folder
 def parse_(file: str, *, tolerant: bool) -> None:
-    """Print what a contract or policy says, statement by statement, as JSON.
+    """Print the syntax tree of a contract or policy as JSON.
 
     FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
-    --tolerant is given. What a text means is not looked at: that is `adjourn check`.
+    --tolerant is given. The meaning is not checked: use `adjourn check`.
     """
     text, findings = read(file)
     refuse_errors(file, text, findings)

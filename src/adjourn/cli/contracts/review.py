@@ -29,17 +29,15 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
 )
-@click.option(
-    "--run", "run_it", is_flag=True, help="Run the task when nothing of it is refused, after asking."
-)
+@click.option("--run", "run_it", is_flag=True, help="Ask, then run the task, if nothing of it is refused.")
 @click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
 @click.option("--inputs", default="", metavar="FILE", help="With --run: its inputs, as JSON.")
-@click.option("--model", default="", metavar="PROVIDER", help="With --run: who answers `make` steps.")
+@click.option("--model", default="", metavar="PROVIDER", help="With --run: model that answers `make` steps.")
 @click.option(
     "--model-handler",
     default="",
     metavar="MODULE:FUNCTION",
-    help="With --run: a function of your own that answers them.",
+    help="With --run: your own function that answers `make` steps.",
 )
 @click.option("--auto-confirm", is_flag=True, help="With --run: approve each confirmation in the run.")
 @in_folder
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 def review(
     file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: bool, as_json: bool, **passed: str
 ) -> int:
-    """Show what a task asks for, what of it the policy grants, and what it checks, makes and asks a person for.
+    """Show what a task requests, what of it the policy grants, and what it checks, makes and asks a person for.
 
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
@@ -67,12 +65,12 @@ def review(
     runs = told.valid and told.runs_under_policy
     if not run_it or not runs:
         if run_it:
-            complain(f"{safe(file)} is not run", "mend what the review warns of")
+            complain(f"{safe(file)} is not run", "fix what the review warns about")
         return 0 if runs else 1
     if not yes:
         _ask(file)
         if _text(file) != text:
-            raise InvalidError(f"{file} was changed while you read its review", "review it again")
+            raise InvalidError(f"{file} changed while you read its review", "review it again")
     named = {"policy": policy, **passed}
     options = [
         word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)
@@ -90,7 +88,7 @@ def _text(path: str) -> str:
 def _ask(file: str) -> None:
     """Returns when a person says yes."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("there is no terminal to ask on whether to run it", "say --yes")
+        raise UsageError("there is no terminal to ask for confirmation on", "run it with --yes")
     click.confirm(f"\nRun {safe(file)}?", abort=True)
 
 

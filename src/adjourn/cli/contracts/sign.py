@@ -28,10 +28,10 @@ from adjourn.policy import signatures
 def sign(
     file: str, *, signer: str, key: str | None, key_file: str | None, output: str, as_json: bool
 ) -> None:
-    """Sign a contract: write down that you stand behind this very text, from now on.
+    """Sign a contract: record that you vouch for exactly this text.
 
-    Your own key signs, which `adjourn keys show` gives to others. With --key or --key-file a secret signs that you share with
-    those who verify; each of them could have made the signature.
+    Signs with your own key; others get it from `adjourn keys show`. With --key or --key-file, signs with a secret that you share
+    with those who verify; each of them could have made the signature.
     """
     secret = secret_of(key, key_file)
     text = contract_text(file)

@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("what", default="")
-@click.option("--expect-head", default="", metavar="HASH", help="The hash that the last event must have.")
-@click.option(
-    "--quick", is_flag=True, help="Only the hash chain: nothing is decoded, no signature is checked."
-)
+@click.option("--expect-head", default="", metavar="HASH", help="Require this hash of the last event.")
+@click.option("--quick", is_flag=True, help="Check the hash chain only: decode nothing, check no signature.")
 @click.option(
     "--accept",
     is_flag=True,
-    help="Work on with a history that was cut or emptied. What it lacks counts as never spent.",
+    help="Accept a history that was truncated or emptied. What it lacks counts as never spent.",
 )
 @click.option(
     "--signature",
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Signature file of a contract (default: WHAT.signature.json).",
 )
-@click.option("--id", "signer", default="", metavar="NAME", help="Who must have signed the contract.")
+@click.option("--id", "signer", default="", metavar="NAME", help="Require that NAME signed the contract.")
 @with_secret
 @at_store
 @for_machines
@@ -72,8 +70,8 @@ def verify(
     A missing end, or a history that is gone, is found by the head that is kept beside your keys, and by signed folders in the
     workspace. For a proof that needs neither, keep the `head` that `adjourn status --json` prints: --expect-head.
 
-    No session works on with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
-    lets the next session go on from what is there.
+    No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
+    lets the next session continue from what is there.
     """
     if os.path.isfile(what) or what.endswith(".aex"):
         if expect_head or quick or accept:
@@ -84,11 +82,11 @@ def verify(
         return verify_signature(asked, as_json=as_json)
     if signature or signer or key is not None or key_file is not None:
         raise UsageError(
-            f"{what or 'a store'!r} is no contract: there is no such file", "name the signed file"
+            f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file"
         )
     if what and (os.path.isdir(what) or os.sep in what):
         if accept:
-            raise UsageError("--accept is for a task of the store", "name the task")
+            raise UsageError("--accept needs a task of the store", "name the task")
 
         with Spinner("verifying"):
             report = verify_folder(what, expect_head=expect_head)
@@ -126,12 +124,14 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
         codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}
         if codes - {"history-cut", "ref-mismatch"}:
             raise RefusedError(
-                f"the events of task {task.task} do not hold: {', '.join(sorted(codes))}",
+                f"the events of task {task.task} fail verification: {', '.join(sorted(codes))}",
                 "restore a backup; --accept is for a history that ends too early",
             )
         if codes:
             anchors.accept(context.store, task.task, reading_secret())
-            complain(f"task {task.task} goes on from its {task.total} events: what it lacks was never spent")
+            complain(
+                f"task {task.task} continues from its {task.total} events; what it lacks counts as never spent"
+            )
         if task.total:
             checked.tasks += _of_store(context, task.task, "", deep=report.deep).tasks
     return checked

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from adjourn.tasks import Approval
 
 _RECORD = click.option(
-    "--record", metavar="RECORD", default="", help="Which record, where several have that id."
+    "--record", metavar="RECORD", default="", help="Record to look in, if several have that id."
 )
 
 
@@ -30,25 +30,25 @@ _RECORD = click.option(
 @at_store
 @for_machines
 def approve(context: CommandContext, question: str, *, record: str, as_json: bool) -> None:
-    """Say yes to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
+    """Approve a call, or a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
-    QUESTION is its id or a beginning of it. A yes to a call counts once, for this tool with these arguments, until the time shown: a
-    call that still waits goes on at once; one that was given up passes when the agent repeats it. A yes to a resume point
-    attests to its conditions, and lets its steps start once.
+    QUESTION is its id or a beginning of it. An approved call may run once, with this tool and these arguments, until the time shown: a
+    call that still waits runs at once; one that timed out runs when the agent repeats it. To approve a resume point is to
+    attest to its conditions; its steps may then start once.
     """
     _answer(context, question, record, yes=True, as_json=as_json)
 
 
 @click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
 @click.argument("question", default="")
-@click.option("--because", metavar="TEXT", default="", help="The reason, for a resume point.")
+@click.option("--because", metavar="TEXT", default="", help="Give the reason, for a resume point.")
 @_RECORD
 @at_store
 @for_machines
 def deny(context: CommandContext, question: str, *, because: str, record: str, as_json: bool) -> None:
-    """Say no to a call, or to a resume point of a record, that waits for a person; without QUESTION, list what waits.
+    """Deny a call, or a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
-    Takes back a yes to a call that was not used yet, too. A no to a resume point is final.
+    Also revokes an approval that was not used yet. A denied resume point stays denied.
     """
     _answer(context, question, record, yes=False, because=because, as_json=as_json)
 
@@ -59,8 +59,8 @@ def deny(context: CommandContext, question: str, *, because: str, record: str, a
 )
 @click.argument("question", default="")
 @click.argument("text", metavar="[ANSWER]", default="")
-@click.option("--skip", metavar="REASON", default="", help="Go on without an answer.")
-@click.option("--learn", is_flag=True, help="Keep the answer as a learning, too.")
+@click.option("--skip", metavar="REASON", default="", help="Skip the question, for REASON.")
+@click.option("--learn", is_flag=True, help="Record the answer as a learning, too.")
 @_RECORD
 @at_store
 @for_machines
@@ -78,7 +78,7 @@ def answer_(
         _list_questions(unanswered, as_json=as_json)
         return
     if bool(text) == bool(skip):
-        raise UsageError("what is the answer?", "give it, or --skip with a reason")
+        raise UsageError("no answer is given", "give an answer, or --skip with a reason")
     meant = [one for one in unanswered if one.id.startswith(question)] or known
     found = one_item(meant, question, "question", "`adjourn answer` lists the open ones", record)
     after = (

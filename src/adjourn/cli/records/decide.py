@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 )
 @click.argument("decision", default="")
 @click.option("--override", metavar="TEXT", default=None, help="Replace the decision with this text.")
-@click.option("--contest", metavar="TEXT", default=None, help="Put this view beside it: it is open again.")
-@click.option("--accept", is_flag=True, help="Accept it.")
-@click.option("--reject", is_flag=True, help="Reject it.")
 @click.option(
-    "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="With the text of variant N."
+    "--contest", metavar="TEXT", default=None, help="Contest the decision with this text: it is open again."
 )
-@click.option("--because", metavar="TEXT", default="", help="The reason.")
+@click.option("--accept", is_flag=True, help="Accept the decision.")
+@click.option("--reject", is_flag=True, help="Reject the decision.")
 @click.option(
-    "--record", metavar="RECORD", default="", help="Which record, where several have such a decision."
+    "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="Accept the text of variant N."
+)
+@click.option("--because", metavar="TEXT", default="", help="Give the reason.")
+@click.option(
+    "--record", metavar="RECORD", default="", help="Record to look in, if several have such a decision."
 )
 @at_store
 @for_machines
@@ -53,20 +55,18 @@ def decide(
 ) -> None:
     """Override, contest or settle a decision in a record; without DECISION, list those that are not settled.
 
-    DECISION is its id or a beginning of it. What was decided before stays as a variant.
+    DECISION is its id or a beginning of it. The earlier text stays as a variant.
     """
     store = records_at(context)
     known = items(store, "decision")
     asked = [override is not None, contest is not None, accept, reject]
     if not decision:
         if any(asked):
-            raise UsageError(
-                "which decision?", "`adjourn decide` without options lists those that are not settled"
-            )
+            raise UsageError("no decision is named", "list those that are not settled: adjourn decide")
         _list([one for one in known if one.item["status"] in ("contested", "tentative")], as_json=as_json)
         return
     if sum(asked) != 1:
-        raise UsageError("what is to become of it?", "say --override, --contest, --accept or --reject")
+        raise UsageError("no action is given", "give --override, --contest, --accept or --reject")
     found = one_item(known, decision, "decision", "`adjourn record show` lists them", record)
     if contest is not None and not because:
         raise UsageError("why?", "give the reason with --because")
@@ -85,7 +85,7 @@ def decide(
         return
     say(f"{changed['status']}: {safe(found.id)} {safe(changed['description'])}")
     if changed["affects"]:
-        say(f"  look again at: {safe(', '.join(changed['affects']))}")
+        say(f"  review again: {safe(', '.join(changed['affects']))}")
 
 
 def _list(found: list[Item], *, as_json: bool) -> None:

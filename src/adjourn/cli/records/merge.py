@@ -37,7 +37,7 @@ _SIDES = ("a", "b", "base")
 @at_store
 @for_machines
 def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
-    """Show how the second record differs from the first; with one, what its newest version has changed."""
+    """Show how the second record differs from the first; with one RECORD, show what its newest version changed."""
     store = records_at(context)
     one = find_version(store, a)
     other = find_version(store, b) if b else one
@@ -89,10 +89,10 @@ def merge(
     interactive: bool,
     as_json: bool,
 ) -> int:
-    """Merge the second record into the first, as its next version; with one, resolve the conflicts that it keeps.
+    """Merge the second record into the first, as its next version; with one RECORD, resolve its conflicts.
 
-    What only one side changed is taken, what both added is kept. What both changed differently is a conflict: it stays in the record, and is
-    resolved with --take, --set or --interactive, now or later. Exit code 1 while conflicts are unresolved.
+    A change of only one side is taken, and additions of both sides are kept. What both sides changed differently is a conflict: it stays in
+    the record until it is resolved with --take, --set or --interactive. Exit code 1 while conflicts are unresolved.
     """
     chosen = [*map(_taken, take), *map(_given, values)]
     store = records_at(context)

@@ -25,10 +25,10 @@ from adjourn.knowledge.records.diff import diff
 @for_machines
 @click.pass_context
 def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> None:
-    """What one agent hands to the next: mission, decisions, questions, learnings, effects. Without a subcommand, list the records.
+    """Manage Continuation Records: mission, decisions, questions, learnings and effects that one agent hands to the next.
 
-    RECORD is a record's id, a beginning of it, or the id of its task; none where the store has one record only. `RECORD@N` is the
-    version of sequence N, a hash of 64 digits the version of that hash.
+    Without a subcommand, list the records. RECORD is a record's id, a beginning of it, or the id of its task; it may be left out when
+    the store has one record only. `RECORD@N` is the version of sequence N; a hash of 64 digits is the version with that hash.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -58,8 +58,8 @@ def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> Non
 def show(context: CommandContext, name: str, *, as_json: bool) -> None:
     """Show a record: where the task stands, what is decided, asked and known, and what its calls have done.
 
-    Effects that came after the newest version are shown too. In the JSON they stand beside it, as `effectsSince`, which is no part of
-    the version and of its hash.
+    Effects recorded after the newest version are shown too. In the JSON they are in `effectsSince`, beside the version, and are not
+    part of its hash.
     """
     store = records_at(context)
     found = find_version(store, name)
@@ -75,7 +75,7 @@ def show(context: CommandContext, name: str, *, as_json: bool) -> None:
 @click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))
 @click.argument("name", metavar="[RECORD]", default="")
 @click.option(
-    "--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Only the last N versions (20)."
+    "--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Show only the last N versions (20)."
 )
 @at_store
 @for_machines

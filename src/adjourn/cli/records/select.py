@@ -49,7 +49,7 @@ def find_id(store: CRStore, name: str) -> str:
     if name and not found:
         found = [record["id"] for record in readable(store)[0] if record["task"]["id"] == name]
     if not ids:
-        raise NotFoundError("the store has no record yet", "an agent makes one, or `adjourn record import`")
+        raise NotFoundError("the store has no record yet", "import one: adjourn record import FILE")
     if len(found) == 1:
         return found[0]
     if not name:
@@ -113,7 +113,7 @@ def one_item(found: list[Item], start: str, what: str, remedy: str, record: str 
     if len(named) != 1:
         places = ", ".join(f"{one.id} in {one.cr_id}" for one in named[:5])
         count = f"{what} {start!r} may be {places}" if named else f"no {what} is {start!r}"
-        raise NotFoundError(count, f"{remedy}; --record names one of several records" if named else remedy)
+        raise NotFoundError(count, f"{remedy}; name the record with --record" if named else remedy)
     return named[0]
 
 

@@ -39,12 +39,10 @@ _MAX_PROOF = 64 * 1024
     )
 )
 @click.argument("name", metavar="[RECORD]", default="")
+@click.option("--expect-head", metavar="HASH", default=None, help="Require this hash of the newest version.")
+@click.option("--expect-root", metavar="HASH", default=None, help="Require this Merkle root.")
 @click.option(
-    "--expect-head", metavar="HASH", default=None, help="The hash that the newest version must have."
-)
-@click.option("--expect-root", metavar="HASH", default=None, help="The Merkle root that it must have.")
-@click.option(
-    "--proof", metavar="FILE", default="", help="Check what `adjourn record prove` has written instead."
+    "--proof", metavar="FILE", default="", help="Check a proof made by `adjourn record prove` instead."
 )
 @at_store
 @for_machines
@@ -57,9 +55,9 @@ def verify(
     proof: str,
     as_json: bool,
 ) -> int:
-    """Check that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
+    """Verify that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
 
-    No check finds a missing end without a hash, a root or a signed head that you kept elsewhere.
+    A missing end is found only by a hash, a root or a signed head that you kept elsewhere.
     """
     if proof:
         return _verify_proof(proof, as_json=as_json)
@@ -87,7 +85,7 @@ def verify(
     for one in broken:
         say(f"BROKEN: record {safe(one['record'])}, after {one['checked']} versions: {one['reason']}", "red")
         say(f"  at: {safe(one['brokenAt'])}")
-        say("  help: do not go on from it; compare with an export or a backup")
+        say("  help: do not continue from it; compare it with an export or a backup")
     return 1 if broken else 0
 
 
@@ -100,19 +98,22 @@ def verify(
 )
 @click.argument("name", metavar="[RECORD]", default="")
 @click.option(
-    "--since", type=click.IntRange(min=1), metavar="N", help="That it only grew since it had N versions."
+    "--since",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Prove that the record only grew since it had N versions.",
 )
-@click.option("--sign", is_flag=True, help="Sign which version is the newest.")
+@click.option("--sign", is_flag=True, help="Sign the hash of the newest version.")
 @at_store
 @for_machines
 def prove(context: CommandContext, name: str, *, since: int | None, sign: bool, as_json: bool) -> None:
-    """Print a proof, as JSON, for those who do not have the store: by default that a version is in its record.
+    """Print a proof as JSON, for those who do not have the store: by default, that a version is in its record.
 
-    `adjourn record verify --proof FILE` checks it. Compare its root with one that you have from elsewhere.
+    `adjourn record verify --proof FILE` checks it. Compare its root with one from another source.
     """
     del as_json  # a proof is a document
     if since and sign:
-        raise UsageError("--since and --sign are two things", "ask for one at a time")
+        raise UsageError("--since and --sign are both given", "give only one of them")
     store = records_at(context)
     made: InclusionProof | ConsistencyProof | SignedRecordHead
     if sign:
@@ -126,11 +127,13 @@ def prove(context: CommandContext, name: str, *, since: int | None, sign: bool, 
 
 @click.command(epilog=example("adjourn record export 4f1c --to handover.jsonl"))
 @click.argument("name", metavar="[RECORD]", default="")
-@click.option("--to", "target", metavar="FILE", default="", help="The file (default: ID.record.jsonl here).")
+@click.option(
+    "--to", "target", metavar="FILE", default="", help="Write to FILE (default: ID.record.jsonl here)."
+)
 @at_store
 @for_machines
 def export(context: CommandContext, name: str, *, target: str, as_json: bool) -> None:
-    """Write a record to a file: all versions, those they came from, and the newest one's signature by your key."""
+    """Export a record to a file: all versions and their ancestors, and your signature of the newest one."""
     store = records_at(context)
     cr_id = find_id(store, name)
     path = target or f"{os.path.basename(cr_id)}.record.jsonl"
@@ -156,14 +159,14 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     "fork",
     metavar="ID",
     default="",
-    help="Where the record went on here, too: make it a fork, to merge.",
+    help="Import it as a fork, to merge, if the record changed here too.",
 )
 @at_store
 @for_machines
 def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> None:
-    """Take in a record from a file, verified whole first. You vouch for it: approvals and answers in it count here.
+    """Import a record from a file, which is verified first. You vouch for it: approvals and answers in it count here.
 
-    Where its signature is by a key that you do not trust, that is said.
+    A signature by a key that you do not trust is reported.
     """
     trusted = keys.trusted()
     store = CRStore(context.make_store(), clock=context.clock)
@@ -184,7 +187,9 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
     try:
         value = json.loads(read_file(path, _MAX_PROOF))
     except (ValueError, RecursionError) as error:
-        raise InvalidError(f"{path} is not JSON: {error}", "give a file of `adjourn record prove`") from error
+        raise InvalidError(
+            f"{path} is not JSON: {error}", "give a file written by `adjourn record prove`"
+        ) from error
     proof = read_proof(value if isinstance(value, dict) else {})
     signer = ""
     if isinstance(proof, SignedRecordHead):

@@ -45,9 +45,9 @@ budget calls=100
 
 
 @click.command(epilog="Example: adjourn demo --keep")
-@click.option("--keep", is_flag=True, help="Leave the scratch folder, to look around in it.")
+@click.option("--keep", is_flag=True, help="Keep the scratch folder, to look around in it.")
 def demo(keep: bool) -> None:
-    """Watch a session being killed in mid-call, and another client resuming it.
+    """Show how a session is killed in mid-call, and how another client resumes it.
 
     The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """
@@ -92,7 +92,7 @@ def _environment() -> Path:
         if done.returncode:
             reason = done.stderr.strip()[-500:]
             raise AdjournError(
-                f"cannot prepare the demonstration: {reason}", "it needs a package index, once"
+                f"cannot prepare the demonstration: {reason}", "connect to a package index; it is needed once"
             )
     (cache / "ready").touch()
     return interpreter

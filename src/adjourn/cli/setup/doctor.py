@@ -31,9 +31,9 @@ _OLDEST_PYTHON = (3, 11)
 @at_store
 @for_machines
 def doctor(context: CommandContext, *, as_json: bool) -> int:
-    """Look for what is wrong with this workspace, its store and your keys, and say how to mend it.
+    """Diagnose this workspace, its store and your keys; report each problem with its remedy.
 
-    Writes nothing. Exit code 1 when there is an error; warnings are things to know.
+    Writes nothing. Exit code 1 when there is an error; warnings change no exit code.
     """
     findings: list[Finding] = []
     checks = []
@@ -51,7 +51,7 @@ def doctor(context: CommandContext, *, as_json: bool) -> int:
         return 1 if errors else 0
     warnings = len(findings) - errors
     if not findings:
-        say(f"all is well: {', '.join(CHECKS)}", "green")
+        say(f"no problems found: {', '.join(CHECKS)}", "green")
     else:
         say(
             f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}",

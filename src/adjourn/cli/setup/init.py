@@ -31,20 +31,20 @@ from adjourn.host import create_file, make_folder
     is_flag=True,
     help="Write the /code skill for Claude Code and Codex, and the prompts of its phases.",
 )
-@click.option("--undo", is_flag=True, help="Take back what was set up: every file as it was.")
+@click.option("--undo", is_flag=True, help="Undo the set-up: restore every file as it was.")
 @click.option("--yes", "-y", is_flag=True, help="Change the files without asking.")
 @in_folder
 @for_machines
 def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json: bool) -> int:
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks.
 
-    Shows each change first, and asks. Files keep their layout and comments; what they held is kept under .aex/undo, and --undo
-    restores it. What is not understood is left alone, and named.
+    Shows each change first, and asks. Files keep their layout and comments; their content is saved under .aex/undo, and --undo
+    restores it. A file that cannot be parsed is left alone, and reported.
 
-    With --policy, --task or --code only a first policy, a sample task or the /code skill is written; what is there already is never overwritten. `aex init`
-    without options writes the sample task.
+    With --policy, --task or --code, writes only a first policy, a sample task or the /code skill. An existing file is never overwritten.
+    `aex init` without options writes the sample task.
 
-    Exit code 1 when nothing was changed for want of a yes.
+    Exit code 1 when nothing was changed without your confirmation.
     """
     published = click.get_current_context().find_root().info_name == "aex"
     if undo or not (policy or task or code or published):
@@ -67,7 +67,7 @@ def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
     for path in written:
         say(f"written: {path}")
     for path in there:
-        say(f"skipped: {path} is there already")
+        say(f"skipped: {path} already exists")
     _tell_what_is_next(written, there, code=code)
 
 

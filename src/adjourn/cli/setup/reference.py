@@ -26,7 +26,7 @@ beginning that only one has. Times are local or relative in text, RFC 3339 in JS
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | the thing asked about is not so, or could not be done |
+| 1 | a check failed, or the command could not do its work |
 | 2 | wrong usage |
 | 3 | refused by a policy, by the session that holds the task, or for want of trust |
 | 130 | interrupted |

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _READING = "reading the history"
-_NO_STORE = "`adjourn proxy` makes it with its first session; -C DIR or --store URL name another place"
+_NO_STORE = "start a session behind `adjourn proxy` to create it, or name another with -C DIR or --store URL"
 
 
 class CommandContext:
@@ -121,7 +121,7 @@ def at_store(function: _F) -> _F:
         metavar="URL",
         default="",
         callback=lambda _ctx, _param, value: CommandContext(check_argument(value)),
-        help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+        help="Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).",
     )
     return in_folder(option(function))
 

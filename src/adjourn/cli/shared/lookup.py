@@ -53,7 +53,7 @@ def find(context: CommandContext, name: str) -> FoundCheckpoint:
             "`adjourn checkpoints` lists them",
         ) from None
     if not last:
-        raise NotFoundError(f"task {name} has no checkpoint", "a session makes one with aex.checkpoint")
+        raise NotFoundError(f"task {name} has no checkpoint", "save one: adjourn checkpoint write")
     return _by_name(context, last)
 
 
@@ -87,6 +87,6 @@ def _by_hash(store: Store, start: str) -> TaskCheckpoint | None:
     ]
     if len(found) > 1:
         raise NotFoundError(
-            f"{len(found)} checkpoints have a hash that begins with {start}", "give more of it"
+            f"{len(found)} checkpoints have a hash that begins with {start}", "give more digits"
         )
     return as_checkpoint(found[0]) if found else None

@@ -27,16 +27,18 @@ _COVERS = ("text", "signer", "time")
 def with_secret(function: _F) -> _F:
     """Adds --key and --key-file."""
     key = click.option(
-        "--key", metavar="SECRET", help="Shared secret. Other users of the machine can see it here."
+        "--key",
+        metavar="SECRET",
+        help="Shared secret. Other users of this machine can see it on the command line.",
     )
-    key_file = click.option("--key-file", metavar="FILE", help="File that holds the shared secret.")
+    key_file = click.option("--key-file", metavar="FILE", help="File that contains the shared secret.")
     return key(key_file(function))
 
 
 def secret_of(key: str | None, key_file: str | None) -> bytes | None:
     """The shared secret that was given, if one was. An empty one, of a variable that is not set, must not pass for none."""
     if key is not None and key_file is not None:
-        raise UsageError("--key and --key-file are two secrets", "give one of them")
+        raise UsageError("--key and --key-file are both given", "give only one of them")
     if key == "" or key_file == "":
         raise UsageError("the secret is empty", "leave out --key and --key-file to sign with your own key")
     if key is not None:
@@ -89,7 +91,7 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     said = f"{safe(held.seal.signer)} at {safe(held.seal.signed_at)}"
     say(f"valid: {safe(asked.file)}, signed by {said} with {what_signed(held.seal)}{known}", "green")
     if held.only_text:
-        say("warning: this old form covers the text alone; signer and time may have been changed")
+        say("warning: this old form covers only the text; signer and time may have been changed")
         say("  sign it again: adjourn sign FILE")
     return 0
 

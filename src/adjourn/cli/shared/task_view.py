@@ -154,7 +154,7 @@ def current_task(context: CommandContext, name: str = "") -> Task:
     if not newest:
         for kept in KeptHeads(context.store, reading_secret()).known():
             return context.task(kept.task)  # which says that its history is gone
-        raise NotFoundError("the store has no task yet", "`adjourn proxy` makes one with its first call")
+        raise NotFoundError("the store has no task yet", "create one: call a tool through `adjourn proxy`")
     return context.task(newest)
 
 

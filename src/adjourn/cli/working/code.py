@@ -38,31 +38,33 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option(
     "--resume",
     is_flag=True,
-    help="Show the session that was cut off here, and where it stands. Starts nothing.",
+    help="Show the session that was interrupted here, and where it stands. Starts nothing.",
 )
 @click.option(
     "--strictness",
     type=click.Choice(["lenient", "standard", "strict"]),
     default="standard",
     show_default=True,
-    help="How much evidence a phase asks for.",
+    help="Set how much evidence a phase requires.",
 )
 @click.option(
     "--store",
     default="",
     metavar="URL",
-    help="Where history is kept (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+    help="Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).",
 )
 @in_folder
 @for_machines
 def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
-    """Serve code intelligence over MCP: search, symbols, and sessions that go on where they were cut off.
+    """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
     """
     if resume:
         if http is not None:
-            raise click.UsageError("--resume stands alone: it shows a session and serves nothing")
+            raise click.UsageError(
+                "--resume cannot be combined with --http: it shows a session and serves nothing"
+            )
         _show(as_json=as_json)
         return
     try:
@@ -70,7 +72,7 @@ def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store:
             if http is None:
                 code.serve_stdio(server)
             else:
-                code.serve_http(server, *http, lambda url: complain(f"serving {url}", "Ctrl-C ends it"))
+                code.serve_http(server, *http, lambda url: complain(f"serving {url}", "press Ctrl-C to stop"))
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise
@@ -84,7 +86,7 @@ def _show(*, as_json: bool) -> None:
     worktree = code.Worktree(code.CodeRepository("."))
     found = code.list_all(worktree.repository.root)
     if not found:
-        raise NotFoundError("no session was cut off here", "start one in your client with /code")
+        raise NotFoundError("no interrupted session was found here", "start one in your client with /code")
     newest = found[-1]
     if as_json:
         say_json(

@@ -36,12 +36,12 @@ class HookCommand(click.Command):
     epilog=example("adjourn hook < call.json", "adjourn hook --policy strict.aex --format aex < call.json"),
 )
 def hook() -> int:
-    """Answer a client that asks before it runs a tool of its own.
+    """Answer a client's hooks before it runs tools of its own.
 
     Reads one call as JSON, as Claude Code gives it to a PreToolUse hook, and prints allow, deny or ask with the rule that says so.
-    Calls are counted in the same budget as those of a proxy, and written down.
+    Calls are recorded, and count toward the same budget as those of a proxy.
 
-    Exit codes: 0 answered, 2 refused for want of an answer.
+    Exit codes: 0 answered, 2 refused because no answer could be given.
     """
     from adjourn.hooks.main import run  # noqa: PLC0415  # not for --help
 

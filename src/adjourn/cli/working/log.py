@@ -37,17 +37,17 @@ WATCH_SECONDS = 1.0
 
 @click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
 @click.argument("task", default="")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N events.")
-@click.option("--follow", is_flag=True, help="Go on with new events until Ctrl-C.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N events.")
+@click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
 @click.option("--full", is_flag=True, help="Do not cut long lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the stored events as they are, one a line.")
 @at_store
 def log(
     context: CommandContext, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool
 ) -> None:
-    """Show what happened to a task: position, local time, who, event, and what it was about.
+    """Show the history of a task: position, local time, who, event, and details.
 
-    Without TASK the same one as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
+    Without TASK, the same task as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
     is its hash.
     """
     found = current_task(context, task)

@@ -44,10 +44,10 @@ def _shown(option: ProxyOption) -> click.Option:
     ),
 )
 def proxy() -> None:
-    """Stand between an MCP client and the server that COMMAND starts.
+    """Run the MCP server COMMAND behind a proxy that checks and records calls.
 
-    Calls are decided on by the policy, written down before they leave, and checkpointed, so that any later session can go on.
-    Configure the client to start this instead of the server.
+    The policy decides on each call. Calls are recorded before they are forwarded, and checkpointed, so that any later session can
+    continue. Configure the client to start this command instead of the server.
 
     Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
     """

@@ -30,11 +30,9 @@ MAX_INPUTS = 10_000_000
     )
 )
 @click.argument("file", default="", metavar="[FILE]")
+@click.option("--resume", is_flag=True, help="Resume the newest unfinished run (of FILE), or that of --task.")
 @click.option(
-    "--resume", is_flag=True, help="Go on with the newest unfinished run (of FILE), or with that of --task."
-)
-@click.option(
-    "--inputs", default="", metavar="FILE", help="A JSON object with the inputs; - reads it from stdin."
+    "--inputs", default="", metavar="FILE", help="Read the inputs from FILE, a JSON object; - is stdin."
 )
 @click.option(
     "--policy",
@@ -42,32 +40,35 @@ MAX_INPUTS = 10_000_000
     metavar="FILE",
     help="Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex).",
 )
-@click.option("--task", default="", metavar="NAME", help="Name of the run's task (default: one is made up).")
+@click.option("--task", default="", metavar="NAME", help="Name of the run's task (default: generated).")
 @click.option(
     "--auto-confirm",
     is_flag=True,
-    help="Pass what a `confirm` asks about. Calls in doubt are still asked about.",
+    help="Approve what a `confirm` asks about. Calls in doubt are still asked about.",
 )
 @click.option(
     "--confirm-timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long a question waits without a terminal (default: until it expires).",
+    help="Time that a question waits without a terminal (default: until it expires).",
 )
 @click.option(
     "--model",
     default="",
     metavar="PROVIDER",
-    help="Who answers `make` steps: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL.",
+    help="Model that answers `make` steps: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL.",
 )
 @click.option(
     "--model-handler",
     default="",
     metavar="MODULE:FUNCTION",
-    help="A function of your own that answers them, where no model is named.",
+    help="Your own function that answers them, if no model is named.",
 )
 @click.option(
-    "--registry", default="", metavar="URL", help="Tools of a remote registry, over the built-in ones."
+    "--registry",
+    default="",
+    metavar="URL",
+    help="Use the tools of a remote registry; they override the built-in ones.",
 )
 @click.option(
     "--otlp-endpoint",
@@ -81,13 +82,13 @@ MAX_INPUTS = 10_000_000
 def run(
     context: CommandContext, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any
 ) -> int:
-    """Run the steps of the contract FILE, each under the policy and written down.
+    """Run the steps of the contract FILE under the policy, and record them.
 
-    A run that is cut off or blocked goes on with --resume from the step it had reached: what is done is not done again. Prints
-    the events, then the value of the `return`. Exit code 1 when the run is blocked.
+    A run that was interrupted or blocked continues with --resume from the step it had reached; finished steps do not run again.
+    Prints the events, then the value of the `return`. Exit code 1 when the run is blocked.
     """
     if not file and not resume:
-        raise UsageError("run what?", "name a contract: adjourn run FILE, or go on with --resume")
+        raise UsageError("no contract is named", "name one: adjourn run FILE, or resume a run with --resume")
     if resume and inputs:
         raise UsageError(
             "a run keeps the inputs that it was started with", "leave out --inputs, or start a new run"
@@ -114,7 +115,7 @@ def run(
         try:
             outcome = prepared.go()
         except KeyboardInterrupt:
-            complain("interrupted", f"go on with: adjourn run --resume --task {prepared.task}")
+            complain("interrupted", f"resume it: adjourn run --resume --task {prepared.task}")
             return 130
     return _tell(outcome, as_json=as_json)
 
@@ -150,7 +151,7 @@ def _inputs(file: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
-            f"the inputs in {file} are no JSON object: {error}", 'write {"name": value, …}'
+            f"the inputs in {file} are not a JSON object: {error}", 'write {"name": value, …}'
         ) from error
 
 

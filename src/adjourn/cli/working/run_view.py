@@ -58,7 +58,7 @@ class Printer:
         if self._kept is not None:
             self._kept.close()
         if self._exporter is not None and (lost := self._exporter.close()):
-            complain(safe(lost), "the run is not touched by it; its history is in the store")
+            complain(safe(lost), "nothing to do: the run continues, and its history is in the store")
 
     def begin(self, run: Run, *, again: bool) -> None:
         """The run is there: show warnings about its contract; from now on keep its events."""
@@ -103,7 +103,8 @@ def _open_beside(source: str, *, again: bool) -> TextIO | None:
         return os.fdopen(os.open(path, flags, 0o644), "w", encoding="utf-8")
     except OSError as error:
         complain(
-            f"cannot write {safe(path)}: {error.strerror}", "the run goes on; its history is in the store"
+            f"cannot write {safe(path)}: {error.strerror}",
+            "nothing to do: the run continues, and its history is in the store",
         )
         return None
 
@@ -169,9 +170,7 @@ def _ask(task: Task, question: Approval) -> None:
         f"\n{safe(question.tool)} {safe(question.arguments)}\n  why: {safe(question.cause)}", file=sys.stderr
     )
     if question.doubt:
-        print(
-            "  It may have happened before the run was cut off. Look, then say what is true.", file=sys.stderr
-        )
+        print("  It may have happened before the run was interrupted. Check, then answer.", file=sys.stderr)
         said = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
         if said in ("y", "yes", "n", "no"):
             settle_doubt(

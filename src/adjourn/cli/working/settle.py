@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"')
 )
 @click.argument("call", default="")
-@click.option("--done", is_flag=True, help="Its effect happened.")
-@click.option("--not-done", "not_done", is_flag=True, help="Its effect did not happen.")
-@click.option("--note", default="", metavar="TEXT", help="How you know.")
+@click.option("--done", is_flag=True, help="Record that its effect happened.")
+@click.option("--not-done", "not_done", is_flag=True, help="Record that its effect did not happen.")
+@click.option("--note", default="", metavar="TEXT", help="Record how you know.")
 @at_store
 @for_machines
 def settle(
     context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool
 ) -> None:
-    """Record whether a call in doubt had its effect; without CALL, list the calls in doubt.
+    """Record whether a call in doubt took effect; without CALL, list the calls in doubt.
 
-    A call is in doubt when it was sent and its session ended before an answer came. Look at what it would have changed, then say
-    what is true. CALL is its id or a beginning of it.
+    A call is in doubt when it was sent and its session ended before an answer came. Check what it would have changed, then record
+    the result. CALL is its id or a beginning of it.
     """
     known = _in_doubt(context)
     if not call:
         if done or not_done or note:
-            raise UsageError("which call?", "`adjourn settle` without options lists those in doubt")
+            raise UsageError("no call is named", "list the calls in doubt: adjourn settle")
         _list(known, context.now, as_json=as_json)
         return
     if done == not_done:
-        raise UsageError("did its effect happen?", "say --done or --not-done")
+        raise UsageError("no result is given", "give --done or --not-done")
     task, found = _one(known, call)
     writable = context.writable(task)
     expire_dead_sessions(writable)

@@ -15,7 +15,7 @@ from adjourn.cli.shared.times import ago, left, span
 @at_store
 @for_machines
 def status(context: CommandContext, task: str, *, as_json: bool) -> None:
-    """How a task stands: budget, who holds it, what is in doubt, what waits for a person, and the next step.
+    """Show the status of a task: budget, holder, calls in doubt, questions to a person, and the next step.
 
     TASK is an id or a beginning of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
     the task touched last.

@@ -18,7 +18,7 @@ from adjourn.tasks import tasks_of
 @at_store
 @for_machines
 def tasks(context: CommandContext, *, as_json: bool) -> int:
-    """List the tasks of the store, the one touched last first.
+    """List the tasks in the store, the most recently used first.
 
     Exit code 1 when a task cannot be read.
     """

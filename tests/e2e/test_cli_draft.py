@@ -200,7 +200,7 @@ def test_without_a_terminal_a_run_needs_a_yes(place: Place) -> None:
     """The review is shown, and the run refused as wrong usage."""
     done = place.run("review", "task.aex", "--run")
     assert (done.code, done.first) == (2, "Status: valid, runs under .aex/policy.aex")
-    assert "say --yes" in done.err
+    assert "with --yes" in done.err
 
 
 def test_a_review_that_holds_is_run(place: Place) -> None:

@@ -301,7 +301,7 @@ def test_a_file_changed_between_showing_and_writing_is_not_written_over(at: Home
     os.close(main)
     os.close(other)
     assert process.returncode == 1, (out, err)
-    assert b"changed meanwhile" in err
+    assert b"changed while it was edited" in err
     assert (at.root / ".mcp.json").read_text() == "{}"
     assert not (at.root / ".claude").exists()
     assert not (at.root / ".aex" / "policy.aex").exists()

@@ -127,3 +127,9 @@ def postgres_server() -> Iterator[PostgresServer]:
 def new_postgres_url(postgres_server: PostgresServer) -> Callable[[], str]:
     """Makes the URL of an empty place in the server, a new one at each call."""
     return postgres_server.new_schema
+
+
+@pytest.fixture
+def url(new_postgres_url: Callable[[], str]) -> str:
+    """The URL of one empty place in the server."""
+    return new_postgres_url()

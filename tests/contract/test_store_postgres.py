@@ -23,11 +23,6 @@ psycopg = pytest.importorskip("psycopg")
 
 
 @pytest.fixture
-def url(new_postgres_url: Callable[[], str]) -> str:
-    return new_postgres_url()
-
-
-@pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
     store = PostgresStore(url)
     yield store

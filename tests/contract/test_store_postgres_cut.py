@@ -21,11 +21,6 @@ SECONDS = 20
 
 
 @pytest.fixture
-def url(new_postgres_url: Callable[[], str]) -> str:
-    return new_postgres_url()
-
-
-@pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
     store = PostgresStore(url)
     yield store

@@ -10,48 +10,17 @@ from typing import Any
 
 import pytest
 
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.store.sqlite import SqliteStore
 from support.proxy import run as adjourn
-
-AGENT = CRAuthor(id="agent-1", type="agent")
-BY_AGENT = {"id": "agent-1", "type": "agent"}
-NOW = 1_777_735_812_345
-FIELDS: Tree = {
-    "task": {"id": "t1", "goal": "Move the notes", "successCriteria": ["all are there"], "status": "in-progress"},
-    "decisions": [
-        {"id": "d1", "description": "Use SQLite", "status": "accepted", "rationale": "nothing to run", "madeBy": BY_AGENT, "madeAt": NOW,
-         "affects": ["go"], "overridableBy": ["human"]},
-    ],
-    "learnings": [
-        {"id": "l1", "type": "warning", "source": "observation", "content": "Names may hold \x1b[31mred", "learnedBy": BY_AGENT,
-         "learnedAt": NOW, "affects": []},
-    ],
-    "questionsForUser": [
-        {"id": "q1", "type": "question", "question": "Keep the old file?", "context": "It has 3 MB.", "options": ["yes", "no"],
-         "status": "open", "blocksResumePoints": ["go"], "priority": "blocking"},
-    ],
-    "resumePoints": [
-        {"id": "go", "label": "Move them", "description": "", "when": "tests pass", "preconditions": ["a backup"],
-         "requiredAuthority": "human", "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending",
-         "nextSteps": ["copy", "compare"], "alternativePaths": [{"condition": "no time", "steps": ["leave them"]}]},
-    ],
-}  # fmt: skip
+from support.record_folder import AGENT, RecordFolder
 
 
-class Shell:
-    """A folder with a store, and commands that are run in it as a person runs them."""
+class Shell(RecordFolder):
+    """Commands that are run as a person runs them."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        (root / ".aex").mkdir(parents=True)
+        super().__init__(root)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ADJOURN_")}
         self.env = kept | {"ADJOURN_CONFIG": f"{root}-config"}
-
-    def store(self) -> CRStore:
-        return CRStore(SqliteStore(self.root / ".aex" / "adjourn.db"))
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What a command prints; on stderr, where it fails."""
@@ -66,7 +35,7 @@ class Shell:
 @pytest.fixture
 def run(tmp_path: Path) -> Shell:
     shell = Shell(tmp_path / "work")
-    shell.store().create(FIELDS, author=AGENT, cr_id="line")
+    shell.fill()
     return shell
 
 

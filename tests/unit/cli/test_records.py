@@ -12,45 +12,12 @@ from typing import Any
 import pytest
 
 from adjourn.cli.app import main
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
 from adjourn.store.sqlite import SqliteStore
-
-AGENT = CRAuthor(id="agent-1", type="agent")
-BY_AGENT = {"id": "agent-1", "type": "agent"}
-NOW = 1_777_735_812_345
-FIELDS: Tree = {
-    "task": {"id": "t1", "goal": "Move the notes", "successCriteria": ["all are there"], "status": "in-progress"},
-    "decisions": [
-        {"id": "d1", "description": "Use SQLite", "status": "accepted", "rationale": "nothing to run", "madeBy": BY_AGENT, "madeAt": NOW,
-         "affects": ["go"], "overridableBy": ["human"]},
-    ],
-    "learnings": [
-        {"id": "l1", "type": "warning", "source": "observation", "content": "Names may hold \x1b[31mred", "learnedBy": BY_AGENT,
-         "learnedAt": NOW, "affects": []},
-    ],
-    "questionsForUser": [
-        {"id": "q1", "type": "question", "question": "Keep the old file?", "context": "It has 3 MB.", "options": ["yes", "no"],
-         "status": "open", "blocksResumePoints": ["go"], "priority": "blocking"},
-    ],
-    "resumePoints": [
-        {"id": "go", "label": "Move them", "description": "", "when": "tests pass", "preconditions": ["a backup"],
-         "requiredAuthority": "human", "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending",
-         "nextSteps": ["copy", "compare"], "alternativePaths": [{"condition": "no time", "steps": ["leave them"]}]},
-    ],
-}  # fmt: skip
+from support.record_folder import AGENT, FIELDS, RecordFolder
 
 
-class Shell:
-    """A folder with a store, and commands that are run in it, in this process."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        (root / ".aex").mkdir(parents=True)
-
-    def store(self) -> CRStore:
-        return CRStore(SqliteStore(self.root / ".aex" / "adjourn.db"))
+class Shell(RecordFolder):
+    """Commands that are run in this process."""
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What a command prints, errors last."""
@@ -74,7 +41,7 @@ def _own(unattended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture
 def run(tmp_path: Path) -> Shell:
     shell = Shell(tmp_path / "work")
-    shell.store().create(FIELDS, author=AGENT, cr_id="line")
+    shell.fill()
     return shell
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,6 @@ from support.workspace import Workspace
 
 LIMIT = 256 * 1024
 TASK = 'task fix_test v0\ngoal "Fix the failing test."\nuse file.read, file.write, tests.run\nreturn 1\n'
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def workspace(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Workspace]:
-    workspace = Workspace(tmp_path, monkeypatch, store=request.param)
-    yield workspace
-    workspace.store.close()
 
 
 def put(workspace: Workspace, path: str, text: str = TASK) -> Path:

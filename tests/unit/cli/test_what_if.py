@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from adjourn.cli import main as cli
+from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import CRStore
 from adjourn.log import canonical, digest, kinds
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Fact
@@ -93,6 +96,13 @@ def test_it_is_told_to_machines(worked: Workspace, capfd: pytest.CaptureFixture[
         ("block", "deny rm (.aex/policy.aex:5)", True, 1),
     }
     assert told["rules"][0]["tools"] == {"rm": 1, "write": 1}
+
+
+def test_only_tasks_are_judged(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
+    """A store also holds records and cognitive sessions, which have no calls."""
+    CRStore(worked.store).create({"task": {"id": "t", "goal": "g"}}, author=CRAuthor(id="ann", type="human"))
+    CognitiveStore(worked.store, "job", goal="g").update_from_response("FACT: it is small")
+    assert said(capfd, "effective", "--replay").startswith("of 5 recorded calls ")
 
 
 def test_a_policy_with_an_error_judges_nothing(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:

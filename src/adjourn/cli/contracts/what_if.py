@@ -16,7 +16,7 @@ from adjourn.cli.shared.output import Spinner, say, say_json, table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
 from adjourn.policy import call_paths
-from adjourn.tasks import WhatIf, following
+from adjourn.tasks import WhatIf, following, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
 
     result = WhatIf(policy, placed)
     with Spinner("judging the recorded calls"):
-        for task in sorted(context.store.streams()):
+        for task in sorted(tasks_of(context.store)):
             result.take(task, _events(context.store, task))
     return result
 

@@ -1,6 +1,7 @@
 """Collects what adjourn publishes, without its prose: `python tests/surface.py` writes tests/data/surface.
 
-Owns: what counts as published (commands, exit codes, public names, event kinds, schemas, tools, the contract language).
+Owns: what counts as published (commands, exit codes, public names, event kinds, schemas, tools, the contract
+language, the members of answers).
 Must never: keep help texts, descriptions or titles, or the names of internal modules and functions.
 
 Run it after a change of the published surface that is meant, and review the difference like code: what is removed or
@@ -30,6 +31,7 @@ import click
 import msgspec
 
 import adjourn
+import surface_answers
 from adjourn.log.kinds import REGISTRY
 
 REPOSITORY = Path(__file__).parents[1]
@@ -425,6 +427,7 @@ def contract_language() -> Tree:
 
 PARTS: dict[str, Callable[[], Tree]] = {
     "aex": contract_language,
+    "answers": surface_answers.collect,
     "commands": command_line,
     "events": event_kinds,
     "exit-codes": exit_codes,

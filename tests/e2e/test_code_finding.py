@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,13 @@ FILES = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(Repo(tmp_path_factory.mktemp("found"), FILES)) as server:
         server.call("sync_index")
+        yield server
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[Server]:
+    """A server of its own for a test that begins sessions: a session's phase limits which tools may be called."""
+    with Server(Repo(tmp_path, {"app/shapes.py": FILES["app/shapes.py"]})) as server:
         yield server
 
 
@@ -175,12 +183,11 @@ def test_impact_names_callers_and_documents(server: Server) -> None:
     assert "error" in server.call("analyze_impact", {"target_files": ["../outside.py"]})
 
 
-def test_documents_are_summarised_once_and_again_when_they_change(server: Server) -> None:
+def test_documents_are_summarised_once_and_again_when_they_change(begun: Server) -> None:
     """start_session asks for summaries of what is new, hands back what was kept, and asks again after a change."""
-    repo = server.repo
+    server, repo = begun, begun.repo
     repo.write("docs/design.md", "# Design\n\nShapes are plain.\n")
     repo.write("CLAUDE.md", "- DO test.\n")
-    (repo.root / ".code-intel/context.yml").unlink(missing_ok=True)
 
     def begin() -> Any:
         return server.start("why are shapes plain?", "QUESTION", flags="--no-doc")

@@ -176,6 +176,7 @@ def test_a_client_that_says_goodbye_leaves_its_session(url: str) -> None:
 
     async def talk() -> None:
         async with client(url) as first:
+            await call(first, "cleanup_stale_branches")  # what other tests left
             started = await call(first, "start_session", QUESTION)
         async with client(url) as second:
             status = await call(second, "get_session_status")

@@ -400,15 +400,18 @@ class TestResponseTruncation:
 
     def test_truncation_applies_to_all_tools(self, large: Server) -> None:
         """Other tools are cut, too: symbols, changes, and whatever a session says of itself."""
-        large.call("sync_index")
-        assert large.call("get_symbols", {"path": "src"})["truncated"] is True
-        query = "why is it so? " + "x" * 90_000
-        started = large.text("start_session", {"intent": "QUESTION", "query": query, "flags": "--no-doc"})
-        assert len(started.encode()) <= MAX_REPLY
-        large.accepted({**FRAME, "target_symbols": ["é" * 1000] * 300})
-        look(large)
-        large.accepted({"explored_files": ["src/small.py"], "findings": ["€" * 3000] * 60})
-        large.kill()
+        with Server(large.repo) as server:
+            server.call("sync_index")
+            assert server.call("get_symbols", {"path": "src"})["truncated"] is True
+            query = "why is it so? " + "x" * 90_000
+            started = server.text(
+                "start_session", {"intent": "QUESTION", "query": query, "flags": "--no-doc"}
+            )
+            assert len(started.encode()) <= MAX_REPLY
+            server.accepted({**FRAME, "target_symbols": ["é" * 1000] * 300})
+            look(server)
+            server.accepted({"explored_files": ["src/small.py"], "findings": ["€" * 3000] * 60})
+            server.kill()
         with Server(large.repo) as again:
             text = again.text("get_session_status")
             assert len(text.encode()) <= MAX_REPLY

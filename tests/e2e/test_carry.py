@@ -148,12 +148,12 @@ def _parting(here: Machine, there: Machine, task: str) -> int:
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (("checkpoint.json", '"callsUsed": 2,', '"callsUsed": 0,'), "callsUsed is not what was signed"),
+        (("checkpoint.json", '"callsUsed": 2,', '"callsUsed": 0,'), "callsUsed differs from what was signed"),
         (
             ("checkpoint.json", "use file.read, file.write", "use *"),
-            r"adjourn\.contract is not what was signed",
+            r"adjourn\.contract differs from what was signed",
         ),
-        (("audit.jsonl", '"tool":"file.write"', '"tool":"file.read_"'), "breaks at line"),
+        (("audit.jsonl", '"tool":"file.write"', '"tool":"file.read_"'), "fails verification at line"),
     ],
     ids=["refunded", "widened", "rewritten"],
 )

@@ -330,7 +330,7 @@ def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_
     blocked = work.adjourn("run", work.contract(read, read, "return 1"), "--task", "spent")
     assert blocked.returncode == 1
     assert "budget exhausted" in blocked.stderr
-    assert "it has no page" in blocked.stderr
+    assert "the checkpoint has no page" in blocked.stderr
     folder = work.root / ".aex" / "checkpoints" / "spent" / "checkpoint.json"
     assert "adjourn run --resume --task spent" in json.loads(folder.read_text())["description"]
     (work.root / "tmp").unlink()

@@ -1,10 +1,10 @@
-"""What else says how far a task's history reaches: names of checkpoints in the store, signed folders in the workspace.
+"""Anchors of a task's history: names of checkpoints in the store, and signed folders in the workspace.
 
-A history that lacks what one of them names was cut or emptied. A folder of a history that went another way says nothing of this one,
-and one that is not signed by a trusted key says nothing at all. (The sealed fold and the kept head are looked at by `task`, each
-time that a task is loaded; these when a session begins.)
+A history that lacks an event which an anchor names was cut or emptied. A folder with a diverged history, or one that no trusted key
+signed, is no anchor. `task` checks the sealed fold and the kept head each time that it loads a task; anchors are checked when a
+session begins.
 
-Owns: finding such contradictions, and a person's word that a history counts as it is. Must never: change an event, or look at more
+Owns: finding such contradictions, and accepting a history as it is when a person says so. Must never: change an event, or read more
 folders than `MAX_FOLDERS`.
 """
 
@@ -23,12 +23,12 @@ from adjourn.store import Store
 from adjourn.tasks import KeptHeads, Task, contradicted
 
 MAX_FOLDERS = 16
-"""Folders of a workspace that are looked at, the newest first: what a session's start may cost has a bound."""
+"""Folders of a workspace that are read, the newest first, so that the start of a session stays fast."""
 MAX_JSON_BYTES = 16 * 1024 * 1024
 
 
 class Contradiction(NamedTuple):
-    """What a task's history lacks: event `seq`, which `known` tells of."""
+    """A task's history lacks event `seq` with this hash; `known` ends a sentence: "event 3, which …"."""
 
     task: str
     seq: int
@@ -37,7 +37,7 @@ class Contradiction(NamedTuple):
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    """What a checkpoint.json says that it is of."""
+    """The position that a checkpoint.json names."""
 
     task: str
     seq: int
@@ -49,15 +49,13 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 def check(task: Task, root: str) -> None:
-    """Raise `IntegrityError` where the names of checkpoints, or the folders of the workspace `root`, know more of a task than its
-    history has. Before a session opens on it.
-    """
+    """Raise `IntegrityError` if the history of a task lacks an event that a checkpoint's name, or a folder of the workspace `root`, has."""
     for found in of_task(task.store, task.id, root):
         raise contradicted(task.id, f"it lacks event {found.seq}, which {found.known}")
 
 
 def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
-    """What the names of checkpoints, and the folders of the workspace `root`, know of a task that its history lacks."""
+    """The events that names of checkpoints, and folders of the workspace `root`, have of a task, and its history lacks."""
     named = [(seq, found, name) for of, seq, found, name in _names(store) if of == task]
     if named:
         seq, event_hash, name = max(named)
@@ -67,11 +65,11 @@ def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
 
 
 def of_folders(store: Store, root: str, task: str = "") -> Iterator[Contradiction]:
-    """The folders of a workspace, of one task or all, that hold more of a history than the store does."""
+    """The folders of a workspace, of one task or all, that have more of a history than the store."""
     for name, claim in _folders(root):
         if (task and claim.task != task) or not claim.task:
             continue
-        with suppress(AdjournError):  # what is no task's name, or does not hold, says nothing
+        with suppress(AdjournError):  # not a task's name, or a folder that fails verification
             head = store.head(claim.task)
             if claim.seq > head.seq and _holds(root, name, head.seq, head.hash):
                 yield Contradiction(
@@ -80,9 +78,10 @@ def of_folders(store: Store, root: str, task: str = "") -> Iterator[Contradictio
 
 
 def accept(store: Store, task: str, secret: bytes) -> None:
-    """Take a history as it is in the store for what counts, on a person's word: what it lacks was never spent.
+    """Accept the history of a task as the store has it, because a person says so. Calls that it lacks count as not made.
 
-    Forgets the kept head, the cached fold, and names of checkpoints that point at nothing. The caller has verified the events.
+    Deletes the kept head, the cached fold, and names of checkpoints that point at no event. The caller has verified the events.
+    Raises `ConflictError` where another process changed one of them meanwhile.
     """
     for of, seq, event_hash, name in _names(store):
         if of == task and not _has(store, task, seq, event_hash):
@@ -94,7 +93,7 @@ def accept(store: Store, task: str, secret: bytes) -> None:
 
 
 def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
-    """Task, position and hash that each checkpoint's name points at, and the name."""
+    """The task, position and hash that each checkpoint's name points at, and the name."""
     for ref, value in store.refs("checkpoint/").items():
         task, _, rest = value.partition(" ")
         seq, _, event_hash = rest.partition(" ")
@@ -103,7 +102,7 @@ def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
 
 
 def _folders(root: str) -> list[tuple[str, _Claim]]:
-    """The newest folders of checkpoints, with what they say they are of. Nothing of it is verified."""
+    """The newest folders of checkpoints, each with the position that it names, unverified."""
     found: list[tuple[float, str, str]] = []
     if not root:
         return []
@@ -125,7 +124,7 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
 
 
 def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
-    """Whether a folder verifies, is signed by a trusted key, and goes on from this event. Raises `AdjournError`."""
+    """Whether a folder verifies, is signed by a trusted key, and continues from this event. Raises `AdjournError`."""
     from adjourn.checkpoints.folder_verification import verify_named  # noqa: PLC0415  # only where something is missing
 
     verified = verify_named(root, name)

@@ -1,14 +1,14 @@
-"""What a checkpoint's folder carries of what the work knows, beside the chain of what it did.
+"""The files of a checkpoint's folder that hold what the agent knows, beside the history of what it did.
 
-    .aex/checkpoints/NAME/record-HASH.jsonl    the Continuation Record up to the version that the checkpoint names (`records.carrying`)
+    .aex/checkpoints/NAME/record-HASH.jsonl    the Continuation Record up to the version that the checkpoint names (`records.transfer`)
     .aex/checkpoints/NAME/cognition-HASH.json  the cognitive checkpoint that this version names, in canonical JSON
 
-Both are anchored in the checkpoint's document, which is signed: the record by the hash of that version, the cognitive checkpoint
-by its SHA-256. Each has the first twelve digits of that in its name, so that those of two versions of the checkpoint stand side by
-side until checkpoint.json says which of them holds. They are there only where there is such a thing, and a folder without them can
-be resumed: then the next session is told that the record is not here.
+The checkpoint's signed document names both by hash: the record by the hash of that version, the cognitive checkpoint by its SHA-256.
+Each file has the first twelve digits of its hash in its name, so the files of two versions of the checkpoint can be in a folder
+until checkpoint.json is replaced. A checkpoint without a record has neither file. A folder that lacks them can be resumed; the
+next session then reads that the record is missing.
 
-Owns: these two files. Must never: take in what is not anchored.
+Owns: these two files. Must never: import what the signed document does not name.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ if TYPE_CHECKING:
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
-_RESTORE = (
-    "restore it from version control, or `adjourn export` it again; without the file the rest can be resumed"
-)
+_RESTORE = "restore it from version control, or `adjourn export` it again; the checkpoint can be resumed without this file"
 
 
 class Knowledge(NamedTuple):
-    """What a folder carries, verified: the lines of the record's file, and the cognitive checkpoint."""
+    """The verified content of both files: the lines of the record's file, and the cognitive checkpoint."""
 
     record: Sequence[bytes] = ()
     cognition: Tree | None = None
@@ -57,12 +55,12 @@ def cognition_file(data: CheckpointCreated) -> str:
 
 
 def is_knowledge(name: str) -> bool:
-    """Whether a file of that name in the folder of a checkpoint is one of these, of whatever version."""
+    """Whether `name` is that of one of these two files, of any version of the checkpoint."""
     return _NAME.fullmatch(name) is not None
 
 
 def write(store: Store, checkpoint: TaskCheckpoint, folder: str) -> None:
-    """Write the files that the checkpoint anchors, as far as the store has what they hold, beside those of older versions."""
+    """Write the files that the checkpoint names, if the store has their content. Files of older versions stay."""
     record, mind = _of(store, checkpoint)
     if record:
         write_file(folder, record_file(checkpoint.data), record)
@@ -71,7 +69,7 @@ def write(store: Store, checkpoint: TaskCheckpoint, folder: str) -> None:
 
 
 def remove_older(folder: str, checkpoint: TaskCheckpoint) -> None:
-    """Remove the files of other versions than the one that stands in checkpoint.json."""
+    """Remove the files of all versions but the one in checkpoint.json."""
     anchored = {record_file(checkpoint.data), cognition_file(checkpoint.data)}
     for name in os.listdir(folder):
         if is_knowledge(name) and name not in anchored:
@@ -95,7 +93,7 @@ def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
 
 
 def read(folder: str, checkpoint: TaskCheckpoint) -> Knowledge:
-    """What a folder carries, verified whole. Raises `InvalidError`, `IntegrityError`."""
+    """Read and verify both files of a folder; a missing file counts as empty. Raises `InvalidError`, `IntegrityError`."""
     data = checkpoint.data
     return Knowledge(
         _record(os.path.join(folder, record_file(data)), data.record) if data.record else (),
@@ -114,14 +112,14 @@ def _record(path: str, version: str) -> Sequence[bytes]:
         raise IntegrityError(f"{path} fails verification: {error.message}", _RESTORE) from error
     if carried["contentHash"] != version:
         raise IntegrityError(
-            f"{path} ends with version {carried['contentHash'][:12]}, not with the signed one, {version[:12]}",
+            f"{path} ends with version {carried['contentHash'][:12]}, but version {version[:12]} was signed",
             _RESTORE,
         )
     return lines
 
 
 def _kept(path: str, lines: list[bytes]) -> Iterator[bytes]:
-    """The lines of a file, each kept once whoever reads them asks for the next: what follows a bad one is never read."""
+    """Yield the lines of a file, and append each to `lines`. Lines after a bad one are never read."""
     for line in read_lines(path, MAX_RECORD_BYTES, model.MAX_DOCUMENT_BYTES):
         lines.append(line)
         yield line
@@ -132,7 +130,7 @@ def _cognition(path: str, signed: str) -> Tree | None:
     if not mind:
         return None
     if digest(mind) != signed:
-        raise IntegrityError(f"{path} is not what was signed", _RESTORE)
+        raise IntegrityError(f"{path} fails verification: its hash is not the signed one", _RESTORE)
 
     try:
         return model.read(mind, model.CognitiveCheckpoint)
@@ -141,9 +139,9 @@ def _cognition(path: str, signed: str) -> Tree | None:
 
 
 def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
-    """Put what a folder carries into a store. Returns what is to be said, "" for nothing.
+    """Import the verified content of both files into a store. Returns a note for the person, "" for none.
 
-    Where the record went on here in another way, what it says there becomes a record of its own, to be merged.
+    Where the store has a conflicting version of the record, the folder's version becomes a record of its own, to be merged.
     """
     if not known.record:
         return ""
@@ -157,7 +155,7 @@ def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
             now = milliseconds(checkpoint.event.timestamp)
             author = model.CRAuthor(id="adjourn", type="system")
             _import(here, known.record, records.Fork(other, author, now))
-        return f"the record went on here and elsewhere: what it says there is record {other}; `adjourn record merge` unites them"
+        return f"the record changed here and elsewhere; the version of the folder is now record {other}: merge the two with `adjourn record merge`"
     mind = known.cognition
     if mind is not None and cognition.SessionRepository(store).checkpoint(mind["id"]) is None:
         cognition.CognitiveStore(store, task, triggers=()).restore_from_checkpoint(mind, move_head=True)

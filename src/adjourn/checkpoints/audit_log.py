@@ -1,9 +1,9 @@
-"""`audit.jsonl` of a checkpoint's folder: read line by line, so that a history of any length, or what is none, needs little memory.
+"""`audit.jsonl` of a checkpoint's folder, read line by line, so that a file of any length and content needs little memory.
 
-The first line that breaks the chain ends the reading. What is kept of a chain that holds is 32 bytes an event; who needs the events
-reads them again, and each is held to its digest: nobody can change the file in between.
+Reading ends at the first line that breaks the chain. Of each verified event the 32 bytes of its hash are kept. A second reading
+compares every event with its hash, so a change of the file in between is found.
 
-Owns: reading that file. Must never: hold more of it than a line, decode, or hand out an event that was not verified.
+Owns: reading that file. Must never: keep more of it than a line, decode it, or return an event that was not verified.
 """
 
 from __future__ import annotations
@@ -21,60 +21,66 @@ from adjourn.store import Entry
 MAX_AUDIT_BYTES = 256 * 1024 * 1024
 MAX_EVENTS = 1_000_000
 _DIGEST_BYTES = 32
-_RESTORE = "restore it from version control, or `adjourn export` it again from the store"
+RESTORE = "restore it from version control, or `adjourn export` it again from the store"
 
 
 class Audit(NamedTuple):
-    """The events of a file whose chain holds, up to the one that was asked for."""
+    """The verified events of a file, up to the one that was asked for: its path and their hashes, 32 bytes each."""
 
     path: str
     digests: bytes
 
     @property
     def total(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return len(self.digests) // _DIGEST_BYTES
 
     def hash_of(self, seq: int) -> str:
+        """The hash of event `seq`, in hex."""
         return self.digests[seq * _DIGEST_BYTES : (seq + 1) * _DIGEST_BYTES].hex()
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
-        """The events `start <= seq < stop`. Raises `IntegrityError` where the file is not the one that was verified."""
+        """Read the events `start <= seq < stop` again. Raises `IntegrityError` if the file changed since it was verified."""
         stop = self.total if stop is None else min(stop, self.total)
         seq = start
         for line in islice(read_lines(self.path, MAX_AUDIT_BYTES, MAX_EVENT_BYTES), start, stop):
             entry = _entry(line)
             if entry.hash != self.hash_of(seq):
-                raise IntegrityError(f"{self.path} was changed at line {seq + 1} while it was read", _RESTORE)
+                raise IntegrityError(f"{self.path} was changed at line {seq + 1} while it was read", RESTORE)
             yield entry
             seq += 1
         if seq < stop:
-            raise IntegrityError(f"{self.path} became shorter while it was read", _RESTORE)
+            raise IntegrityError(f"{self.path} became shorter while it was read", RESTORE)
 
 
 def follow(path: str, seq: int) -> tuple[Audit, Entry]:
-    """The events 0 … `seq` of a file, and the last of them. Raises `InvalidError`, `IntegrityError`.
+    """Verify the events 0 … `seq` of a file; returns them and the last one. Raises `InvalidError`, `IntegrityError`.
 
-    Later lines are left by a crash between two files: they must follow, and are not looked at otherwise.
+    A crash between the writing of two files can leave more lines than that: they must continue the chain, and are ignored.
     """
     digests = bytearray()
     last = None
     link = _link(GENESIS)
     number = 0
-    for number, line in enumerate(read_lines(path, MAX_AUDIT_BYTES, MAX_EVENT_BYTES), 1):  # told below
+    for number, line in enumerate(read_lines(path, MAX_AUDIT_BYTES, MAX_EVENT_BYTES), 1):
         if not line.startswith(link):
-            raise IntegrityError(f"{path} breaks at line {number}: parent-mismatch", _RESTORE)
+            raise IntegrityError(
+                f"{path} fails verification at line {number}: it does not follow the line before (parent-mismatch)",
+                RESTORE,
+            )
         if not line.endswith(b"\n"):
-            raise IntegrityError(f"{path} does not end with a line feed", _RESTORE)
+            raise IntegrityError(f"{path} does not end with a line feed", RESTORE)
         if number > MAX_EVENTS:
-            raise IntegrityError(f"{path} has more than {MAX_EVENTS:,} events", "use the store they are from")
+            raise IntegrityError(
+                f"{path} has more than {MAX_EVENTS:,} events", "resume from the store that wrote the folder"
+            )
         entry = _entry(line)
         link = _link(entry.hash)
         if number <= seq + 1:
             digests += bytes.fromhex(entry.hash)
             last = entry
     if last is None or number <= seq:
-        raise IntegrityError(f"{path} has {number} events, not the {seq + 1} that it must have", _RESTORE)
+        raise IntegrityError(f"{path} has {number} events, and must have {seq + 1}", RESTORE)
     return Audit(path, bytes(digests)), last
 
 

@@ -1,9 +1,8 @@
-"""What a checkpoint's page says: what was said of the work, by whoever knows best, and beside it what the history tells.
+"""Composing a checkpoint's page from the agent's report, the page before, the Continuation Record and the history.
 
-Of each part the first of these that there is: what the agent says now; what a person has changed on the page before; the
-task's Continuation Record; what stood on the page before; and what can be derived. Derived lines are named in the page's
-machine data (`derived`; `instead`: the resumption point that a derived one stands in for), so that the next page knows which
-lines nobody wrote, and derives them anew.
+Each part comes from the first source that has it: the agent's report; the page before, if a person edited it; the task's Continuation
+Record; the page before; the history. Lines that are derived from the history are named in the page's machine data (`derived`;
+`instead`: the resumption point that a derived one replaces), so that the next page derives them again.
 
 Owns: that order, and the derived lines. Must never: read a file or a clock.
 """
@@ -32,7 +31,7 @@ _AUTHORITY = frozenset(("approved", "auto-approved"))
 
 
 class ReportedStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of the checklist, as it is said."""
+    """One line of the checklist, in an agent's report."""
 
     text: str
     status: str = "pending"
@@ -40,14 +39,14 @@ class ReportedStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ReportedArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something produced, as it is said."""
+    """A file that was produced, in an agent's report."""
 
     path: str
     note: str = ""
 
 
 class AgentReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What an agent or a person says of the work now. What is left out stays as it was on the page before."""
+    """An agent's or a person's report on the work. A part that is left out stays as it was on the page before."""
 
     mission: str | UnsetType = UNSET
     progress: tuple[ReportedStep, ...] | UnsetType = UNSET
@@ -61,9 +60,8 @@ NO_REPORT = AgentReport()
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the history tells. `began` is when the sitting did, `last` the last call: its tool and its arguments' text.
-
-    `failed` says what went wrong in the step that this checkpoint is made after, `produced` are paths.
+    """What the history says. `at` is in milliseconds, `began` the time stamp of the session's start, `budget` a number of calls,
+    `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths.
     """
 
     ledger: Ledger
@@ -77,7 +75,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(page: Page) -> AgentReport:
-    """All that a page says, as if it were said now."""
+    """A page as a report."""
     return AgentReport(
         mission=page.mission,
         progress=tuple(
@@ -101,9 +99,10 @@ def compose(
     machine: Mapping[str, Any] = {},
     by: str = "",
 ) -> Page:
-    """The page of a checkpoint. `description` is what the agent said in one piece: it serves as the resumption point.
+    """Compose the page of a checkpoint. `description` serves as the resumption point if `said` has none.
 
-    `before` is the page that this one follows, `edited` whether a person has changed it. `by` is who says this, if anybody does.
+    `before` is the page that this one follows, `edited` whether a person edited it, `record` the task's Continuation Record,
+    `machine` the machine data, `by` who reports, "" for unknown.
     """
     sources = _Sources(said, before, edited=edited, record=record)
     ledger = happened.ledger
@@ -145,7 +144,7 @@ def compose(
 
 
 class _Sources:
-    """What each part of the page is taken from."""
+    """The sources of a page's parts, in their order."""
 
     def __init__(
         self, said: AgentReport, before: Page | None, *, edited: bool, record: Mapping[str, Any] | None
@@ -160,7 +159,7 @@ class _Sources:
         self._order = (said, kept, recorded) if edited else (said, recorded, kept)
 
     def _kept(self) -> AgentReport:
-        """What stands on the page before, without the lines that nobody wrote."""
+        """The page before as a report, without derived lines."""
         before = self._before
         if before is None:
             return NO_REPORT
@@ -219,7 +218,7 @@ def _progress(text: str, status: str, note: str) -> ChecklistItem:
 
 
 def _of_record(record: Mapping[str, Any]) -> AgentReport:
-    """What a Continuation Record says that a page has a place for."""
+    """A Continuation Record as a report."""
     task = record["task"]
     actions = record["executionSummary"]["actions"][-MAX_ACTIONS:]
     steps = [
@@ -258,7 +257,7 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _artifacts(sources: _Sources, produced: Iterable[str]) -> tuple[Artifact, ...]:
-    """Everything that was ever produced, each once, with the note that was given last."""
+    """Every file that was ever produced, each once, with its latest note."""
     found: dict[str, str] = {}
     for one in (*sources.products, *(ReportedArtifact(path=path) for path in produced)):
         if path := _clean(one.path, one_line=True):
@@ -282,7 +281,7 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
 
 
 def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], told: str) -> str:
-    """The first thing to do, worked out."""
+    """The derived resumption point."""
     ledger = happened.ledger
     if happened.failed:
         again = f" Then: {told}" if told else ""
@@ -296,7 +295,7 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], told: str
 
 
 def _mark(text: str) -> str:
-    """What a derived line is known by: not itself, which whoever replaces a word everywhere on the page would change, too."""
+    """The digest by which a derived line is known. The line itself would change with a search and replace over the page."""
     return digest(text.encode())[:16]
 
 
@@ -309,7 +308,7 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean(text: str, *, one_line: bool = False, limit: int = MAX_TEXT) -> str:
-    """The text as a page can hold it."""
+    """The text without secrets and control characters, cut at `limit` characters."""
     text = without_secrets(clean(text))
     if one_line:
         text = " ".join(text.split())

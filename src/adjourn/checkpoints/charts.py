@@ -1,4 +1,4 @@
-"""The plots of a reflection, as SVG: how many values fall where.
+"""The plots of a reflection: histograms as SVG.
 
 Owns: drawing them. Must never: need a library, or a script in the picture.
 """
@@ -16,7 +16,7 @@ BARS = 20
 def histogram(
     title: str, unit: str, values: Sequence[float], *, top: float = 0.0, mark: tuple[float, str] | None = None
 ) -> str:
-    """A histogram from 0 to `top` (default: the largest value). `mark` draws a line at a value, with a word."""
+    """The SVG of a histogram from 0 to `top`, or to the largest value. `mark` is a value with a label: a dashed line there."""
     top = max(top, *values, 1e-9) if values else max(top, 1.0)
     counts = [0] * BARS
     for value in values:

@@ -58,18 +58,19 @@ def create(
     sitting: Session | None = None,
     by: Actor = SYSTEM,
 ) -> TaskCheckpoint:
-    """Make a checkpoint of a task as it is now: durable, signed. An earlier one of that name stays in the chain.
+    """Create a signed, durable checkpoint of a task as it is now. An earlier checkpoint of that name stays in the chain.
 
-    `sitting` is the session that asks for it: it must still hold the task (`HeldError`).
+    `name` must not look like a secret; secrets in `description`, of at most `MAX_DESCRIPTION` characters, are replaced.
+    `trigger` says why the checkpoint is made, `by` who asks for it where no session does. `sitting` is the session that asks:
+    it must still hold the task (`HeldError`). Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
     """
     if without_secrets(check_name(name)) != name:
-        raise InvalidError(
-            f"the name {without_secrets(name)} looks like a secret", "choose a name that is none"
-        )
+        raise InvalidError(f"the name {without_secrets(name)} looks like a secret", "choose another name")
     description = without_secrets(description)
     if len(description) > MAX_DESCRIPTION:
         raise InvalidError(
-            f"the description has {len(description)} characters", f"at most {MAX_DESCRIPTION} are kept"
+            f"the description is too long: {len(description)} characters (limit {MAX_DESCRIPTION})",
+            "shorten it",
         )
     private = keys.private_key()
     public = public_key(private)
@@ -77,7 +78,9 @@ def create(
 
     def build(ledger: Ledger) -> list[Fact]:
         if not ledger.exists:
-            raise NotFoundError(f"task {task.id} has no history yet", "there is nothing to checkpoint")
+            raise NotFoundError(
+                f"task {task.id} has no events, so there is nothing to checkpoint", "work on the task first"
+            )
         if sitting is not None:
             sitting.check_held(ledger)
         documents[:] = [encode_document(document_of(ledger, name, description, known))]
@@ -120,30 +123,28 @@ def create(
 
 
 class Known(NamedTuple):
-    """What a task's work knows, by hash: the newest version of its Continuation Record, and the cognitive checkpoint that it
-    names. Empty where there is none.
-    """
+    """The hashes of the newest version of a task's Continuation Record and of the cognitive checkpoint that it names; "" for none."""
 
     record: str = ""
     cognition: str = ""
 
 
 def _known(task: Task) -> Known:
-    """What is known now, with the effects that were had until now."""
+    """The hashes as of now, after the record has taken in the effects of calls until now."""
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
 
-    with suppress(AdjournError):  # a record that cannot take them in must not be in the way of the checkpoint
+    with suppress(AdjournError):  # a record that cannot take them in must not prevent the checkpoint
         record = records.CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
     mind = None
-    with suppress(AdjournError):  # nor one whose state of mind is lost
+    with suppress(AdjournError):  # nor must a lost cognitive checkpoint
         mind = cognition.SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
     return Known(str(record["contentHash"]), digest(canonical(mind)) if mind is not None else "")
 
 
 def document_of(ledger: Ledger, name: str, description: str, known: Known) -> dict[str, Any]:
-    """What a checkpoint says of its task: a projection of the events before it and its own, so that it can be checked."""
+    """The document of a checkpoint: a projection of the events up to the checkpoint, so that it can be checked against them."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "task": ledger.task,
@@ -176,7 +177,7 @@ def encode_document(document: dict[str, Any]) -> bytes:
 
 
 def known_to(data: kinds.CheckpointCreated) -> Known:
-    """What was known at a checkpoint."""
+    """The hashes that a checkpoint's event has."""
     return Known(data.record, data.cognition)
 
 
@@ -188,7 +189,7 @@ def find(store: Store, name: str) -> TaskCheckpoint:
     """The newest checkpoint of a name. Raises `NotFoundError`, `IntegrityError`."""
     value = store.ref(f"checkpoint/{check_name(name)}")
     if value is None:
-        raise NotFoundError(f'no checkpoint is named "{name}"', "`adjourn checkpoints` lists them")
+        raise NotFoundError(f'no checkpoint is named "{name}"', "list them with `adjourn checkpoints`")
     task, _, rest = value.partition(" ")
     seq, _, event_hash = rest.partition(" ")
     entry = next(iter(store.read(task, int(seq), int(seq) + 1)), None) if seq.isdigit() else None
@@ -205,7 +206,7 @@ def find(store: Store, name: str) -> TaskCheckpoint:
 
 
 def names(store: Store) -> dict[str, TaskCheckpoint]:
-    """Every checkpoint's newest version, by name."""
+    """The newest checkpoint of every name. Raises `IntegrityError` as `find` does."""
     return {
         name: find(store, name)
         for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
@@ -213,11 +214,13 @@ def names(store: Store) -> dict[str, TaskCheckpoint]:
 
 
 def as_checkpoint(entry: Entry) -> TaskCheckpoint:
-    """The checkpoint in a stored event. Raises `InvalidError` when it is none."""
+    """Decode a stored event that is a checkpoint. Raises `InvalidError` for another event."""
     event = decode(entry.data)
     data = kinds.data_of(event)
     if not isinstance(data, kinds.CheckpointCreated):
-        raise InvalidError(f"event {event.seq} of task {event.task} is no checkpoint", "run `adjourn verify`")
+        raise InvalidError(
+            f"event {event.seq} of task {event.task} is not a checkpoint", "run `adjourn verify`"
+        )
     return TaskCheckpoint(event, entry.hash, data)
 
 
@@ -226,7 +229,8 @@ def check_signature(checkpoint: TaskCheckpoint, public: bytes) -> None:
     event, _, data = checkpoint
     if fingerprint(public) != data.key:
         raise IntegrityError(
-            f'checkpoint "{data.name}" was not signed by {fingerprint(public)}', "use the key it names"
+            f'checkpoint "{data.name}" was not signed by {fingerprint(public)}',
+            f"check it with the key {data.key}",
         )
     head = SignedHead(
         after=event.after,
@@ -241,7 +245,10 @@ def check_signature(checkpoint: TaskCheckpoint, public: bytes) -> None:
 
 
 def trusted_signer(checkpoint: TaskCheckpoint) -> str:
-    """The name under which the signer is trusted, after checking the signature; "" if the signer is not trusted."""
+    """Check the signature with the trusted keys. Returns the name under which the signer is trusted, "" if none is.
+
+    Raises `IntegrityError` where a trusted key did not sign what it is said to have signed.
+    """
     for name, public in keys.trusted().items():
         if fingerprint(public) == checkpoint.data.key:
             check_signature(checkpoint, public)
@@ -250,11 +257,12 @@ def trusted_signer(checkpoint: TaskCheckpoint) -> str:
 
 
 def document(store: Store, checkpoint: TaskCheckpoint) -> dict[str, Any]:
-    """The checkpointed document. Raises `IntegrityError` when it is gone or is not what was signed."""
+    """The document of a checkpoint, decoded. Raises `IntegrityError` if it is not in the store, or was changed."""
     stored = store.get_blob(checkpoint.data.document)
     if stored is None:
         raise IntegrityError(
-            f'the document of checkpoint "{checkpoint.data.name}" is not in the store', "import it again"
+            f'the document of checkpoint "{checkpoint.data.name}" is not in the store',
+            "import the checkpoint's folder again",
         )
     decoded: dict[str, Any] = msgspec.json.decode(stored, type=dict[str, Any])
     return decoded

@@ -39,17 +39,17 @@ from adjourn.tasks import checked
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"
 MAX_HISTORY = 10_000
-"""Entries of `toolHistory`; older ones are only in audit.jsonl, and `historyOmitted` tells how many."""
+"""Entries of `toolHistory`; older ones are in audit.jsonl only, and `historyOmitted` is their number."""
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_FOLDERS = 10_000
-"""Folders of a workspace that are looked at."""
+"""Folders of a workspace that are read."""
 NO_TEXT = digest(b"")
-"""The digest of a contract or policy that is not there."""
+"""The digest of a missing contract or policy."""
 _PAGE = 4096
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What `checkpoint.json` has under `adjourn`: all that is needed to verify it, and to go on without the store."""
+    """The member `adjourn` of `checkpoint.json`: what verifying the folder and resuming without its store need."""
 
     format: str
     task: str
@@ -82,16 +82,18 @@ class PublishedFile(NamedTuple):
 
 
 def path_of(root: str, name: str) -> str:
-    """The folder of a checkpoint in a workspace, which may not be reached by a link. Raises `RefusedError`."""
+    """The path of a checkpoint's folder in a workspace. Raises `RefusedError` if a link is on the way."""
     relative = f"{CHECKPOINTS}/{check_name(name)}"
     path = resolve_inside(root, relative)
     if path != os.path.join(os.path.realpath(root), relative):
-        raise RefusedError(f"{relative} is reached by a link", "remove it; adjourn follows no link here")
+        raise RefusedError(
+            f"{relative} is reached through a link", "remove the link: adjourn does not follow links here"
+        )
     return path
 
 
 def names(root: str) -> list[str]:
-    """What there is in the workspace's folder of checkpoints, whether it is one or not."""
+    """The sorted names in the workspace's folder of checkpoints, at most `MAX_FOLDERS`. They may not be checkpoints."""
     try:
         return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))[:MAX_FOLDERS]
     except (OSError, RefusedError):
@@ -99,7 +101,7 @@ def names(root: str) -> list[str]:
 
 
 def is_as_written(store: Store, root: str, name: str) -> bool | None:
-    """Whether checkpoint.json is what this store wrote; None when there is no such file."""
+    """Whether checkpoint.json has the bytes that this store wrote; None if there is no such file."""
     try:
         data = read_file(os.path.join(path_of(root, name), JSON_FILE), MAX_JSON_BYTES)
     except NotFoundError:
@@ -108,7 +110,7 @@ def is_as_written(store: Store, root: str, name: str) -> bool | None:
 
 
 def read_published(folder: str) -> PublishedFile:
-    """A checkpoint.json, with its types checked and nothing else. Raises `InvalidError`, `NotFoundError`."""
+    """Read a checkpoint.json. Only its types are checked. Raises `InvalidError`, `NotFoundError`."""
     path = os.path.join(folder, JSON_FILE)
     data = read_file(path, MAX_JSON_BYTES)
     check_values(data, path)
@@ -121,7 +123,7 @@ def read_published(folder: str) -> PublishedFile:
 
 
 def decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
-    """What `toolHistory` shows of events."""
+    """The entries of `toolHistory` for those of the events that are decisions on calls."""
     for entry in entries:
         event = decode(entry.data)
         shown = tool_history_entry(event, data_of(event))
@@ -130,7 +132,7 @@ def decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
 
 
 def omitted(stated: dict[str, Any], shown: int) -> int:
-    """How many decisions a `toolHistory` of `shown` entries leaves out."""
+    """The number of decisions that a `toolHistory` of `shown` entries leaves out. `stated` is the checkpoint's document."""
     made: int = stated["callsUsed"] + stated["callsRefused"]
     return max(0, made - shown) if shown == MAX_HISTORY else 0
 
@@ -141,9 +143,8 @@ def omitted(stated: dict[str, Any], shown: int) -> int:
 def write(store: Store, checkpoint: TaskCheckpoint, root: str) -> str:
     """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
 
-    When another process has made a newer version of that name meanwhile, it is that one: the last writer must not leave
-    the older. A crash in between leaves the folder as it was, or without checkpoint.json: never one that verifies and is
-    wrong.
+    Writes the newest checkpoint of that name, which another process may have made meanwhile. A crash leaves the folder as it
+    was, or without checkpoint.json: never one that verifies and is wrong. Raises `IntegrityError`, `NotFoundError`, `StoreError`.
     """
     name = checkpoint.data.name
     relative = f"{CHECKPOINTS}/{name}"
@@ -154,12 +155,12 @@ def write(store: Store, checkpoint: TaskCheckpoint, root: str) -> str:
 
 
 def write_into(store: Store, checkpoint: TaskCheckpoint, folder: str) -> str:
-    """Write the files into a folder that is there, in the workspace or not; returns the digest of checkpoint.json."""
+    """Write the files into an existing folder, inside the workspace or not; returns the SHA-256 of checkpoint.json."""
     task, seq = checkpoint.event.task, checkpoint.event.seq
-    events = checked(store, task, 0, Head(seq, checkpoint.hash))  # before anything that is there is touched
+    events = checked(store, task, 0, Head(seq, checkpoint.hash))  # verified before any file is changed
     file = render(store, checkpoint)
-    if not _goes_on(store, checkpoint, folder):
-        remove_file(folder, JSON_FILE)  # with our audit.jsonl it would be no checkpoint of either history
+    if not _precedes(store, checkpoint, folder):
+        remove_file(folder, JSON_FILE)  # with the new audit.jsonl it would match neither history
     write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in events))
     attachments.write(store, checkpoint, folder)
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
@@ -168,8 +169,8 @@ def write_into(store: Store, checkpoint: TaskCheckpoint, folder: str) -> str:
     return digest(data)
 
 
-def _goes_on(store: Store, checkpoint: TaskCheckpoint, folder: str) -> bool:
-    """Whether the checkpoint that stands in a folder is one of the history that this one ends."""
+def _precedes(store: Store, checkpoint: TaskCheckpoint, folder: str) -> bool:
+    """Whether the folder has an earlier checkpoint of the same history."""
     try:
         there = read_published(folder).file.adjourn
     except (InvalidError, NotFoundError):
@@ -181,7 +182,7 @@ def _goes_on(store: Store, checkpoint: TaskCheckpoint, folder: str) -> bool:
 
 
 def _remember(store: Store, name: str, file_digest: str) -> None:
-    """Keep the digest of the file as written, so that resuming can tell an edited one without reading the whole chain."""
+    """Keep the digest of checkpoint.json, so that resuming detects an edited file without reading the whole chain."""
     ref = f"folder/{name}"
     current = store.ref(ref)
     if current != file_digest:
@@ -234,7 +235,8 @@ def _public_key(key: str) -> bytes:
         if fingerprint(public) == key:
             return public
     raise NotFoundError(
-        f"the key {key} that signed the checkpoint is not known here", "`adjourn keys trust` adds it"
+        f"the checkpoint is signed by key {key}, which is not trusted here",
+        "trust it with `adjourn keys trust`",
     )
 
 

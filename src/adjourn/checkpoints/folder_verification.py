@@ -1,11 +1,11 @@
-"""Verifying a checkpoint's folder (see `folder`), before anything of it is applied.
+"""Verifying a checkpoint's folder (see `folder`) before anything of it is used.
 
-What is tested, in this order: both files are regular and within bounds; checkpoint.json has the published fields with their
-types; the lines of audit.jsonl are an unbroken chain from the task's first event (`audit`); the event it points at
-is a checkpoint of that task; the signature holds, over the Merkle root of the events before it; every field, and the document,
-says what the chain says (spec/events.md, section 7); what is known is what the document names.
+The tests, in this order: both files are regular and within their limits; checkpoint.json has the published fields with their types;
+the lines of audit.jsonl are an unbroken chain from the task's first event (`audit_log`); the event that checkpoint.json names is a
+checkpoint of that task; its signature is valid over the Merkle root of the events before it; every field, and the document, says
+what the chain says (spec/events.md, section 7); the attached files are those that the document names.
 
-Owns: these tests. Must never: write, or say of a folder that it holds before all of them are passed.
+Owns: these tests. Must never: write, or return a folder that has not passed all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from adjourn.checkpoints import attachments
-from adjourn.checkpoints.audit_log import Audit, follow
+from adjourn.checkpoints.audit_log import RESTORE, Audit, follow
 from adjourn.checkpoints.checkpoint import (
     FORMAT,
     TaskCheckpoint,
@@ -41,11 +41,9 @@ from adjourn.host import keys
 from adjourn.log import canonical, data_of, decode, decode_bytes, digest, fingerprint
 from adjourn.tasks import Ledger, check_task_id
 
-_RESTORE = "restore it from version control, or `adjourn export` it again from the store"
-
 
 class VerifiedFolder(NamedTuple):
-    """A folder that held. `signer` is the fingerprint, `trusted_as` the name it is trusted under, "" if it is not."""
+    """A folder that passed every test. `signer` is the key's fingerprint, `trusted_as` the name it is trusted under, "" for none."""
 
     file: CheckpointFile
     extra: Extra
@@ -58,22 +56,24 @@ class VerifiedFolder(NamedTuple):
 
 
 def verify_named(root: str, name: str) -> VerifiedFolder:
-    """Test the folder of a checkpoint in a workspace: it must also hold a checkpoint of that name, not a copy of another."""
+    """Verify the folder of a checkpoint in a workspace, as `verify` does. It must hold a checkpoint of that name, not another."""
     path = path_of(root, name)
     verified = verify(path)
     if verified.checkpoint.data.name != name:
-        raise IntegrityError(f'{path} holds checkpoint "{verified.checkpoint.data.name}"', _RESTORE)
+        raise IntegrityError(
+            f'{path} has checkpoint "{verified.checkpoint.data.name}", not "{name}"', RESTORE
+        )
     return verified
 
 
 def verify(folder: str) -> VerifiedFolder:
-    """Test a folder whole, as the module's docstring says. Raises `InvalidError`, `IntegrityError`, `NotFoundError`."""
+    """Verify a folder by all tests of this module. Raises `InvalidError`, `IntegrityError`, `NotFoundError`."""
     file = read_published(folder).file
     extra = file.adjourn
     if extra is None:
         raise InvalidError(
             f"{folder} has the published fields only: nothing in it can be verified",
-            "a person who vouches for it can run `adjourn import` on it",
+            "vouch for it yourself with `adjourn import`",
         )
     if extra.format != FORMAT:
         raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")
@@ -81,11 +81,11 @@ def verify(folder: str) -> VerifiedFolder:
     audit, last = follow(os.path.join(folder, AUDIT_FILE), extra.seq)
     if last.hash != extra.hash:
         raise IntegrityError(
-            f"{folder}/{JSON_FILE}: adjourn.hash is not that of event {extra.seq} in {AUDIT_FILE}", _RESTORE
+            f"{folder}/{JSON_FILE}: adjourn.hash does not match event {extra.seq} of {AUDIT_FILE}", RESTORE
         )
     checkpoint = as_checkpoint(last)
     if checkpoint.event.task != extra.task:
-        raise IntegrityError(f"{folder}/{JSON_FILE}: adjourn.task is not that of {AUDIT_FILE}", _RESTORE)
+        raise IntegrityError(f"{folder}/{JSON_FILE}: adjourn.task does not match {AUDIT_FILE}", RESTORE)
     ledger = Ledger(task=extra.task)
     history: deque[dict[str, Any]] = deque(maxlen=MAX_HISTORY)
     for entry in audit.entries(0, extra.seq):
@@ -96,7 +96,7 @@ def verify(folder: str) -> VerifiedFolder:
             history.append(decision)
     if ledger.tree.root().hex() != checkpoint.data.root:
         raise IntegrityError(
-            f"{folder}: the signed Merkle root is not that of audit.jsonl", "do not resume from it"
+            f"{folder}: the signed Merkle root does not match audit.jsonl", "do not resume from it"
         )
     check_signature(checkpoint, _stated_key(folder, extra))
     _check_statements(folder, file, extra, checkpoint, ledger=ledger, history=list(history))
@@ -112,7 +112,7 @@ def _stated_key(folder: str, extra: Extra) -> bytes:
         return decode_bytes(extra.public_key, keys.KEY_BYTES)
     except InvalidError as error:
         raise InvalidError(
-            f"{folder}/{JSON_FILE}: adjourn.publicKey is no key: {error.message}", _RESTORE
+            f"{folder}/{JSON_FILE}: adjourn.publicKey is not a key: {error.message}", RESTORE
         ) from error
 
 
@@ -143,8 +143,10 @@ def _check_statements(
     ]
     for field, says, chain_says in due:
         if says != chain_says:
-            shown = f": {says!r}, where the history says {chain_says!r}" if isinstance(says, int) else ""
-            raise IntegrityError(f"{folder}/{JSON_FILE}: {field} is not what was signed{shown}", _RESTORE)
+            shown = f": {says!r}, but the history says {chain_says!r}" if isinstance(says, int) else ""
+            raise IntegrityError(
+                f"{folder}/{JSON_FILE}: {field} differs from what was signed{shown}", RESTORE
+            )
 
 
 def _document_digest(stated: dict[str, Any]) -> str:

@@ -1,14 +1,14 @@
-"""The files of a workspace as they are, kept as a commit of its git repository: `refs/adjourn/checkpoints/TASK/N`.
+"""Snapshots of the files of a workspace, as commits of its git repository: `refs/adjourn/checkpoints/TASK/N`.
 
-    git ls-files, update-index      into an index of our own (a copy of the repository's, so that only what changed is read): what is
-                                    modified, deleted or new, without what is ignored or too large
+    git ls-files, update-index      into a private index (a copy of the repository's, so that only changed files are read): what
+                                    is modified, deleted or new, without what is ignored or too large
     git write-tree, commit-tree, update-ref
 
-Nothing of the repository but its objects and that ref is touched: not the index, the branch, the stash, or a file. All of it
-together takes no longer than `keepSeconds`; what is not done by then is not kept, and said so.
+Only objects and that ref are added to the repository: the index, the branch, the stash and the files do not change. A snapshot that
+takes longer than `keepSeconds` is given up, with an error.
 
-Owns: these commands, telling what a snapshot would change, putting it back. Must never: run a hook, a filter or any
-other program that the repository's own configuration names.
+Owns: these commands, planning and restoring a snapshot. Must never: run a hook, a filter or any other program that the repository's
+own configuration names.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from adjourn.policy import Settings
 
 REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
-"""How the paths begin of what is never kept or put back: the history and its pages have their own."""
+"""Prefixes of paths that are never saved or restored: adjourn's own files."""
 MAX_LISTED = 100_000
 MAX_REFS = 1000
-"""Snapshots that one event may have: a rollback of files alone adds none to the history."""
+"""Snapshots for one position of the history: a rollback of files alone adds no event."""
 MAX_TOLD, MAX_NAME = 20, 500
-"""Files that a page names as left out, and the characters of each."""
+"""Left-out files that a page names, and the characters of each name."""
 _REF = re.compile(rf"{REFS}[A-Za-z0-9_-]+/\d+")
 _NOBODY = {
     "GIT_AUTHOR_NAME": "adjourn", "GIT_AUTHOR_EMAIL": "adjourn@localhost",
@@ -45,14 +45,14 @@ _NOBODY = {
 
 
 class GitSnapshot(NamedTuple):
-    """A commit with the files as they were, the ref that holds it, and what was left out because it is too large."""
+    """A commit with the files, the ref that keeps it, and the paths that were left out because they are too large."""
 
     commit: str
     ref: str
     left_out: list[str]
 
     def told(self) -> dict[str, Any]:
-        """As a page can hold it: names that are text, and not too many."""
+        """The snapshot as a page keeps it: JSON, with at most `MAX_TOLD` names."""
         names = [os.fsencode(path).decode(errors="replace")[:MAX_NAME] for path in self.left_out[:MAX_TOLD]]
         return {"commit": self.commit, "ref": self.ref, "leftOut": names}
 
@@ -67,7 +67,7 @@ class RollbackChange(NamedTuple):
 
 
 class _Git:
-    """Commands in one workspace, with an index of our own, within a time."""
+    """Runs git commands in one workspace, with a private index, until a deadline."""
 
     def __init__(self, root: str, index: str, seconds: float) -> None:
         self._root = root
@@ -101,7 +101,7 @@ class _Git:
             )
         except subprocess.TimeoutExpired as error:
             raise StoreError(
-                "git took too long to keep the files",
+                "git timed out while it saved the files",
                 "raise keepSeconds, or ignore large folders in .gitignore",
             ) from error
 
@@ -115,13 +115,13 @@ class _Git:
 
 @contextmanager
 def _git(root: str, seconds: float) -> Iterator[_Git]:
-    """Git in a workspace that is, or lies in, a working tree. Raises `NotFoundError` when it does not."""
+    """Git in a workspace inside a working tree. Raises `NotFoundError` where there is none."""
     folder = tempfile.mkdtemp(prefix="adjourn-")
     try:
         index = os.path.join(folder, "index")
         git = _Git(root, index, seconds)
         if git.word("rev-parse", "--is-inside-work-tree", may_fail=True) != "true":
-            raise NotFoundError(f"{root} is in no git repository", "`git init` makes one")
+            raise NotFoundError(f"{root} is not in a git repository", "create one with `git init`")
         with suppress(OSError):
             own = os.path.join(git.word("rev-parse", "--absolute-git-dir"), "index")
             shutil.copy2(own, index)  # with its time: git compares it to those of files
@@ -131,7 +131,7 @@ def _git(root: str, seconds: float) -> Iterator[_Git]:
 
 
 def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
-    """Keep the files as they are. Raises `NotFoundError` outside of a repository, `StoreError` when it cannot be done in time."""
+    """Save the files as they are, before event `number` of a task. Raises `NotFoundError` outside of a repository, `StoreError` if git fails or times out."""
     with _git(root, settings.keep_seconds) as git:
         tree, left_out = _tree(git, root, settings.max_file_bytes)
         head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
@@ -151,7 +151,7 @@ def _held(git: _Git, commit: str, folder: str, number: int) -> str:
             return ref
         if not found:
             break
-    raise StoreError(f"git cannot make a ref in {folder}", "see whether the folder .git can be written")
+    raise StoreError(f"git cannot create a ref in {folder}", "make the folder .git writable")
 
 
 def _tree(git: _Git, root: str, largest: int) -> tuple[str, list[str]]:
@@ -178,7 +178,7 @@ def _size(path: str) -> int:
 
 
 def changes(root: str, commit: str, settings: Settings) -> list[RollbackChange]:
-    """What putting a snapshot back would do. Files made since are left alone."""
+    """The changes that restoring a snapshot would make. Files that were created since stay. Raises `RefusedError`, `NotFoundError`."""
     with _git(root, max(60.0, settings.keep_seconds)) as git:
         return _changes(git, root, commit, settings)
 
@@ -221,17 +221,21 @@ def _in_way(root: str, change: RollbackChange, unkept: set[str]) -> bool:
 
 def _check(git: _Git, commit: str) -> None:
     if len(commit) not in (40, 64) or not set(commit) <= set("0123456789abcdef"):
-        raise RefusedError(f"{commit[:64]!r} is no commit", "name one that a checkpoint kept")
+        raise RefusedError(f"{commit[:64]!r} is not a commit", "name the commit of a checkpoint")
     if git.word("cat-file", "-t", commit, may_fail=True) != "commit":
         raise NotFoundError(
-            f"commit {commit[:12]} is not in the repository", "it was kept in another clone, or pruned"
+            f"commit {commit[:12]} is not in the repository",
+            "fetch it from the clone that has it; if it was pruned, it is lost",
         )
 
 
 def put_back(
     root: str, commit: str, task: str, number: int, settings: Settings
 ) -> tuple[list[RollbackChange], GitSnapshot]:
-    """Give files the content they had; those made since stay. What is there now is kept first, so that this can be undone."""
+    """Restore files to a snapshot; files that were created since stay. The present files are saved first, so that this can be undone.
+
+    Returns the changes, and the snapshot of the files before. Raises `RefusedError`, `NotFoundError`, `StoreError`.
+    """
     patient = msgspec.structs.replace(settings, keep_seconds=max(60.0, settings.keep_seconds))
     kept = keep(root, task, number, patient)
     with _git(root, max(60.0, settings.keep_seconds)) as git:
@@ -253,7 +257,7 @@ def listed(root: str, task: str) -> dict[str, str]:
 
 
 def forget(root: str, refs: Sequence[str]) -> None:
-    """Let go of snapshots; git reclaims their objects in its own time."""
+    """Delete the refs of snapshots. Git removes their objects when it next collects garbage."""
     with _git(root, 30.0) as git:
         given = "".join(f"delete {ref}\n" for ref in refs if _REF.fullmatch(ref))
         git.run("update-ref", "--stdin", given=given.encode())

@@ -1,7 +1,6 @@
-"""Histories in the folders of checkpoints: one file with several names once those of a task are long, and the temporary files of
-writes that were cut off.
+"""The disk space of checkpoint folders: histories of one task share a file once they are long; old temporary files are removed.
 
-Owns: both. Must never: touch a file that is being written.
+Owns: both. Must never: change a file that is being written.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from adjourn.host import CHECKPOINTS, locked, open_regular, resolve_inside
 _CUT_OFF_AFTER_S = 3600
 """Seconds since its last change after which a temporary file counts as left by a process that was killed."""
 SHARE_BYTES = 64 * 1024 * 1024
-"""What the histories in the folders of checkpoints may take before those of one task are one file with several names."""
+"""Bytes of all histories in a workspace from which on those of one task share a file."""
 MAX_HISTORY = 1 << 40
-"""Bytes of a history's file."""
+"""Bytes of a history's file that is read at all."""
 _TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
 _TAIL = 4096
 
 
 class Freed(NamedTuple):
-    """How many of something were freed, and their bytes."""
+    """What was freed, how many, and their bytes."""
 
     what: str
     number: int
@@ -36,12 +35,12 @@ class Freed(NamedTuple):
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of that name is one that is being written, or was when its process was killed."""
+    """Whether `name` is that of a temporary file of a write."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def remove_temporaries(folder: str) -> list[int]:
-    """Remove those in one folder. Returns their sizes."""
+    """Remove temporary files from a folder that are older than an hour. Returns their sizes in bytes."""
     sizes: list[int] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -54,9 +53,9 @@ def remove_temporaries(folder: str) -> list[int]:
 
 
 def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
-    """Make the histories in the folders of one task one file with several names, if they take more than `limit` together.
+    """Make the histories of one task one file with several hard links, if all take more than `limit` bytes.
 
-    A shorter history is the beginning of a longer one of the same task, and a folder may hold more than it needs.
+    A shorter history is the beginning of a longer one of the same task, and a folder may have more events than it needs.
     """
     histories = list(_histories(root))
     whole = sum({(one.device, one.inode): one.size for one in histories}.values())
@@ -69,13 +68,13 @@ def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
         if (one.device, one.inode) == (first.device, first.inode):
             continue
         with suppress(OSError, AdjournError):  # no links on this file system, or in use: each keeps its own
-            if _goes_on(one, first) and _share(first, one):
+            if _begins(one, first) and _share(first, one):
                 count, size = count + 1, size + one.size
     return Freed("shared histories", count, size)
 
 
 def _share(long: _History, short: _History) -> bool:
-    """Put the one file in the place of the other, unless another process has written one of the two meanwhile."""
+    """Replace `short` by a hard link to `long`, unless another process has written one of the two meanwhile."""
     folder = os.path.dirname(short.path)
     beside = os.path.join(folder, f".{AUDIT_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
     with locked(folder, seconds=0):
@@ -113,8 +112,8 @@ def _histories(root: str) -> Iterator[_History]:
                 yield _History(path, status.st_dev, status.st_ino, status.st_size, begin)
 
 
-def _goes_on(short: _History, long: _History) -> bool:
-    """Whether the longer one has the end of the shorter one at its place: each line names the hash of the one before it."""
+def _begins(short: _History, long: _History) -> bool:
+    """Whether `short` is the beginning of `long`: they agree where `short` ends, and each line names the hash of the line before."""
     start = max(0, short.size - _TAIL)
     ends = []
     for one in (short, long):

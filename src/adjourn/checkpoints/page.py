@@ -10,7 +10,7 @@ The comment at the end is for machines; `text` in it is the SHA-256 of all that 
 above it counts, and is reported. Texts that would be read as something else are escaped with a backslash, as markdown does; so are
 HTML and images, which whoever shows the page would otherwise obey or load.
 
-Owns: the page's type, and writing it (`page_reading` reads it). Must never: touch a file, or know where pages lie.
+Owns: the page's type, and rendering it (`parser` reads it). Must never: access a file, or know where pages are.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             if text != text.strip() or not text or CONTROL.search(text):
                 raise InvalidError(
                     f"checkpoint page: {name} is {text[:60]!r}",
-                    "texts are not empty, have no blanks around them and no control characters",
+                    "use text that is not empty, without blanks around it and without control characters",
                 )
         if not self.progress:
             raise InvalidError("checkpoint page: progress is empty", "name at least one thing to do")
@@ -102,11 +102,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             if item.note.startswith("in progress") is not (item.status == "in_progress"):
                 raise InvalidError(
                     f"checkpoint page: {item.text[:60]!r} is {item.status} with the note {item.note[:60]!r}",
-                    "begin the note of what is in progress, and only that, with `in progress`",
+                    "start the note with `in progress` where the item is in progress, and only there",
                 )
         if self.time % MINUTE or min(self.iterations_used, self.duration, self.budget_remaining or 0) < 0:
             raise InvalidError(
-                "checkpoint page: a number is out of range", "time is at a full minute, the rest not below 0"
+                "checkpoint page: a number is out of range", "use a time at a full minute, and numbers from 0"
             )
 
     @property

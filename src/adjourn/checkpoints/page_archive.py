@@ -1,10 +1,10 @@
-"""Putting the pages of finished work away: `output/PROJECT/checkpoints/YYYY-MM-DD-HHMM.md`, and `index.jsonl` beside them.
+"""Archiving the pages of finished work: `output/PROJECT/checkpoints/YYYY-MM-DD-HHMM.md`, and `index.jsonl` beside them.
 
-Pages are copied one by one, oldest first, each durably before its original goes, and the index is written last: a crash leaves every
-page at least once, and archiving again goes on from there. The index is worked out from the pages and the task's history, so it can
-be made anew as long as that is in the store.
+Pages are copied one by one, oldest first, each durably before its original is deleted, and the index is written last. After a crash
+every page exists at least once, and archiving again continues there. The index is derived from the pages and the task's history, so
+it can be recreated while the store has the history.
 
-Owns: the archive's names, moving pages there and back, what its index says. Must never: lose a page, or touch the history.
+Owns: the archive's names, moving pages there and back, what its index says. Must never: lose a page, or change the history.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WRITING = ("write", "create", "new")
 
 
 class Archived(NamedTuple):
-    """What was put away: the folder, relative to the workspace, and the pages in it."""
+    """What was archived: the folder, relative to the workspace, the names of the pages that were moved, and the whole index."""
 
     folder: str
     moved: list[str]
@@ -45,6 +45,7 @@ class Archived(NamedTuple):
 
 
 def folder_of(project: str) -> str:
+    """The folder of a project's archive, relative to the workspace."""
     return f"{OUTPUT}/{project}/{CHECKPOINTS}"
 
 
@@ -58,19 +59,22 @@ def project_of(found: FoundPage) -> str:
 
 
 def check_project(project: str) -> str:
-    """The name itself. Raises `InvalidError` for one that is no folder's name."""
+    """Return the name if it can be that of a folder, else raise `InvalidError`."""
     allowed = (
         project and len(project) <= MAX_PROJECT and all(char.isalnum() or char in "-_." for char in project)
     )
     if not allowed or project.startswith("."):
         raise InvalidError(
-            f"not a project: {project[:70]!r}", "use letters, digits, dashes, dots and underscores"
+            f"not a project name: {project[:70]!r}", "use letters, digits, dashes, dots and underscores"
         )
     return project
 
 
 def archive(root: str, task: str, project: str, store: Store | None) -> Archived:
-    """Put the pages of a task away, and index them by its history (without a store: by what they say themselves)."""
+    """Move the pages of a task to an archive, and index them by its history (without a store: by their own data).
+
+    Raises `NotFoundError` for a task without pages, `InvalidError`, `StoreError`.
+    """
     relative = folder_of(check_project(project))
     moved: list[str] = []
     with changing(root):
@@ -82,7 +86,7 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
         known = {one.id: one for one in search(root, relative).pages}
         if not pages and not any(one.task == task for one in known.values()):
             raise NotFoundError(
-                f"task {task} has no page", "`adjourn checkpoint` lists the pages that are there"
+                f"task {task} has no page to archive", "list the pages with `adjourn checkpoint`"
             )
         target = make_folder(root, relative)
         source = os.path.join(os.path.realpath(root), FOLDER)
@@ -107,7 +111,7 @@ def _put(target: str, page: FoundPage) -> str:
 
 
 def _copies(root: str, page: FoundPage) -> Iterator[str]:
-    """The files that hold a page: one that was written when a process was killed has two names."""
+    """The files of a page: a process that was killed while it wrote the page leaves two names."""
     folder = os.path.join(os.path.realpath(root), FOLDER)
     own = os.path.join(folder, os.path.basename(page.path))
     status = os.lstat(own)
@@ -119,19 +123,19 @@ def _copies(root: str, page: FoundPage) -> Iterator[str]:
 
 
 def restore(root: str, project: str) -> str:
-    """Make the last page of an archive the active one again; the archive stays. Returns the page's path."""
+    """Make the newest page of an archive the active one again; the archive stays. Returns the page's path. Raises `NotFoundError`."""
     relative = folder_of(check_project(project))
     newest = search(root, relative).newest
     if newest is None:
         raise NotFoundError(
             f"{relative} has no page that can be read",
-            f"there are: {', '.join(projects(root)[:20]) or 'none'}",
+            f"name another project: {', '.join(projects(root)[:20]) or 'there is none'}",
         )
     return put_active(root, newest)
 
 
 def projects(root: str) -> list[str]:
-    """The projects that have an archive."""
+    """The names of the projects that have an archive, sorted, at most `MAX_PROJECTS`."""
     try:
         names = sorted(os.listdir(resolve_inside(root, OUTPUT)))[:MAX_PROJECTS]
     except (OSError, AdjournError):
@@ -143,7 +147,7 @@ def projects(root: str) -> list[str]:
 
 
 def read_index(root: str, project: str) -> list[Indexed]:
-    """The lines of an archive's index, up to the first bad one. Raises `InvalidError` for one that cannot be read."""
+    """The lines of an archive's index; empty without one. Raises `InvalidError` for a line that cannot be read."""
     path = os.path.join(resolve_inside(root, folder_of(project)), INDEX)
     entries: list[Indexed] = []
     try:
@@ -161,11 +165,12 @@ def read_index(root: str, project: str) -> list[Indexed]:
 
 
 def write_index(target: str, entries: Sequence[Indexed]) -> None:
+    """Replace the index in the folder `target`."""
     write_file(target, INDEX, b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
 
 
 def _index(root: str, relative: str, store: Store | None) -> list[Indexed]:
-    """The lines for all pages of an archive, oldest first. What was reflected on stays so."""
+    """The lines for all pages of an archive, oldest first. A line keeps its status `reflected`."""
     project = relative.split("/")[1]
     with suppress(InvalidError):
         known = {entry.id: entry for entry in read_index(root, project)}
@@ -194,7 +199,7 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
 
 
 class _Aftermath:
-    """What came after each checkpoint of one task, told by its events in order."""
+    """Collects what followed each checkpoint of one task, from its events in order."""
 
     def __init__(self, pages: Sequence[FoundPage]) -> None:
         self._pages = {page.id: page for page in pages}

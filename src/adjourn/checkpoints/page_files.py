@@ -1,12 +1,12 @@
 """The pages of checkpoints in a workspace: their names, and which one is the newest.
 
-    tmp/checkpoint-active.md               the newest page of the work that goes on here
-    tmp/checkpoint-active-TASK.md          that of another task which is worked on in this workspace, too
+    tmp/checkpoint-active.md               the newest page of the task that is worked on here
+    tmp/checkpoint-active-TASK.md          the newest page of another task of this workspace
     tmp/checkpoint-YYYY-MM-DD-HHMM.md      superseded (-2, -3 in the same minute)
     tmp/checkpoint-pre-LABEL.md            superseded, made before a destructive call
 
-Owns: these names, finding and reading pages, what the next session is told. Must never: write one (`page_writing` does), or follow a
-link.
+Owns: these names, finding and reading pages, the summary for the next session. Must never: write a page (`page_writer` does), or
+follow a link.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from adjourn.log import digest
 FOLDER = "tmp"
 ACTIVE = "checkpoint-active.md"
 STALE_AFTER = 24 * 60 * MINUTE
-"""Milliseconds after which what a page says of the world outside is to be looked at again."""
+"""Age in milliseconds from which on a page may be out of date about everything outside of adjourn."""
 MAX_PAGES = 2000
 MAX_BROKEN = 5
 AUTOMATIC = ("before ", "after ", "failed ", "at ")
-"""How the triggers of such pages begin."""
+"""Prefixes of the triggers of checkpoints that nobody asked for."""
 _NAME = re.compile(r"checkpoint[\w.-]*\.md")
 _ARCHIVED = re.compile(r"\d{4}-\d\d-\d\d-\d{4}(?:-\d+)?\.md")
 _TASK = re.compile(r'"task":"([A-Za-z0-9_.-]+)"')
@@ -43,7 +43,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class FoundPage(NamedTuple):
-    """A page in a workspace. `path` is relative to it; `at` is in milliseconds, `task` empty where nothing tells."""
+    """A page in a workspace. `path` is relative to it, `at` its time in milliseconds, `seq` its event, -1 for unknown."""
 
     path: str
     reading: PageReading
@@ -75,7 +75,7 @@ class FoundPage(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What there is: readable pages, newest first, each once; and what could not be read, with the reason."""
+    """The readable pages, newest first, each once; and the files that could not be read, with the reason."""
 
     pages: list[FoundPage]
     broken: list[tuple[str, str]]
@@ -86,10 +86,12 @@ class Search(NamedTuple):
 
 
 def machine_of(page: Page) -> dict[str, Any]:
+    """The machine data of a page; empty for none."""
     return page.machine if isinstance(page.machine, dict) else {}
 
 
 def word(machine: dict[str, Any], name: str) -> str:
+    """A member of a page's machine data if it is text, else ""."""
     value = machine.get(name)
     return value if isinstance(value, str) else ""
 
@@ -98,15 +100,15 @@ def word(machine: dict[str, Any], name: str) -> str:
 
 
 def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -> Search:
-    """The pages of a folder of the workspace, of all tasks or of one (and those that name none), or those that hold a text.
+    """The pages of a folder of the workspace. Of one `task`: its pages and those that name no task. `holding`: a text in the page.
 
-    Reading a page whole is slow beside looking whether it can be one of them.
+    Parsing a page is slow, so both conditions are tested on its text first.
     """
     pages: dict[str, FoundPage] = {}
     broken: list[tuple[str, str]] = []
     path = os.path.join(os.path.realpath(root), folder)
     if os.path.realpath(path) != path:
-        return Search([], [(folder, f"{folder} is reached by a link")])
+        return Search([], [(folder, f"{folder} is reached through a link")])
     for name in names_in(path, archived=folder != FOLDER):
         try:
             text = _read_text(os.path.join(path, name))
@@ -150,29 +152,30 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
     if newest is None:
         return PageSummary("", notes) if notes else None
     if notes:
-        notes.append(f"{newest.path} is the newest page that can be")
+        notes.append(f"the newest readable page is {newest.path}")
     if newest.reading.edited:
-        notes.append(f"{newest.path} was edited since it was written; what it says counts")
+        notes.append(f"{newest.path} was edited since it was written; the edited text counts")
     if is_stale(newest, now):
-        notes.append("the page is older than 24 hours: verify the state of the world outside before going on")
+        notes.append("the page is older than 24 hours: check files and services before you continue")
     notes += file_changes(root, newest.machine.get("artifacts"))
     notes += commit_change(root, newest.machine.get("commit"))
     return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
 
 
 def _is_of_another(text: str, task: str) -> bool:
-    """Whether a page's comment says so. What has none may be of any task."""
+    """Whether a page's comment names another task. A page without a comment may belong to any."""
     comment = text.rstrip().rpartition("\n")[2]
     named = _TASK.search(comment) if comment.startswith("<!-- checkpoint ") else None
     return named is not None and named[1] != task
 
 
 def is_stale(found: FoundPage, now: int) -> bool:
+    """Whether a page is older than `STALE_AFTER`. `now` is in milliseconds."""
     return now - found.at > STALE_AFTER
 
 
 def read(root: str, path: str) -> FoundPage:
-    """One page. Raises `NotFoundError`, `InvalidError` with the first thing that is wrong with it."""
+    """Read one page. Raises `NotFoundError`, `InvalidError` with the first error of the page."""
     return _parsed(path, _read_text(os.path.join(os.path.realpath(root), path)))
 
 
@@ -200,7 +203,7 @@ def _found(path: str, text: str, reading: PageReading) -> FoundPage:
 
 
 def names_in(path: str, *, archived: bool = False) -> list[str]:
-    """The files of a folder that are named as pages are."""
+    """The names in a folder that pages (or with `archived`, archived pages) have, newest first, at most `MAX_PAGES`."""
     pattern = _ARCHIVED if archived else _NAME
     try:
         names = [name for name in os.listdir(path) if pattern.fullmatch(name)]
@@ -221,12 +224,12 @@ def _read_text(path: str) -> str:
 
 
 def names_of_pages(root: str) -> list[str]:
-    """The paths of all files in `tmp/` that are named as pages are."""
+    """The paths of all files in `tmp/` that have the name of a page."""
     return [f"{FOLDER}/{name}" for name in names_in(os.path.join(os.path.realpath(root), FOLDER))]
 
 
 def changing(root: str) -> AbstractContextManager[None]:
-    """Keep other processes from writing pages meanwhile."""
+    """Lock the folder of pages against other processes."""
     return locked(make_folder(root, FOLDER))
 
 
@@ -235,17 +238,17 @@ def check_inside(root: str, path: str) -> str:
     real = resolve_inside(root, path)
     relative = os.path.relpath(real, os.path.realpath(root))
     if not relative.endswith(".md"):
-        raise RefusedError(f"{path} is no page", "name a file that ends in .md")
+        raise RefusedError(f"{path} is not a page", "name a file that ends in .md")
     return relative
 
 
 def is_automatic(trigger: str) -> bool:
-    """Whether a checkpoint was made because something was due, not because anyone asked."""
+    """Whether a checkpoint with this trigger was made automatically, not because anyone asked."""
     return trigger.startswith(AUTOMATIC)
 
 
 def minute(at: int) -> str:
-    """`YYYY-MM-DD-HHMM`."""
+    """A time in milliseconds as `YYYY-MM-DD-HHMM`, in UTC."""
     moment = datetime.fromtimestamp(at / 1000, UTC)
     return f"{moment.year:04}-{moment:%m-%d-%H%M}"
 
@@ -260,11 +263,11 @@ def numbered(stem: str) -> Iterator[str]:
 
 
 def slug(text: str) -> str:
-    """The text as a part of a file's name."""
+    """The text in lower case, as a part of a file name of at most 40 characters."""
     return _UNSAFE.sub("-", text).strip("-").lower()[:40]
 
 
 def stem_of(found: FoundPage) -> str:
-    """The name of a superseded page, without its number and its ending."""
+    """The file name of a superseded page, without its number and `.md`."""
     label = slug(word(found.machine, "label"))
     return f"checkpoint-pre-{label}" if label else f"checkpoint-{minute(found.page.time)}"

@@ -1,12 +1,12 @@
-"""Writing the page of a checkpoint, so that at every moment there is a complete newest one.
+"""Writing the page of a checkpoint, so that a complete newest page exists at every moment.
 
-In this order: a temporary file, fsync; the page that was active gets its dated name beside the active one (a second link); the new
-one is renamed over the active one; the folder, fsync. A page that is there under two names is one, by its id.
+In this order: write a temporary file, fsync; give the active page its dated name as a second link; rename the new file over the
+active one; fsync the folder. A page with two names is one page, by its id.
 
-The plain name belongs to the task that a session lives on. When none does, the next task takes it, and the earlier page keeps
-being active under its task's name.
+The plain name belongs to the task that a live session works on. If there is no such session, the next task takes the name, and the
+earlier page stays active under its task's name.
 
-Owns: that order, whose the plain name is, how many superseded pages stay. Must never: delete what a person or an agent wrote,
+Owns: that order, which task has the plain name, how many superseded pages stay. Must never: delete what a person or an agent wrote,
 follow a link, or fail a checkpoint that is in the store.
 """
 
@@ -46,15 +46,13 @@ from adjourn.tasks import Ledger, Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100
-"""Superseded pages of one task that nobody asked for and nobody changed: older ones go."""
-
-
+"""Superseded pages of one task that nobody asked for and nobody edited; older ones are deleted."""
 LOOK_EVERY = 16
-"""Pages after which it is looked for those: it means reading all of them."""
+"""Pages between two searches for such pages: each reads all of them."""
 
 
 class WrittenPage(NamedTuple):
-    """A page that was written, and what is to be said about it."""
+    """The path of a page that was written, and notes for the person."""
 
     path: str
     notes: list[str]
@@ -73,10 +71,11 @@ def write(
     base: FoundPage | None = None,
     more: dict[str, Any] | None = None,
 ) -> WrittenPage:
-    """Write the page of a checkpoint that was just made; it is the active one then.
+    """Write the page of a checkpoint that was just made, as the active page.
 
-    `base` is the page to go on from instead of the one that is active, `more` further machine data, `label` names the page
-    when it is superseded. Raises `AdjournError`; the checkpoint is in the store all the same.
+    `budget` counts calls, `began` is the session's time stamp, `failed` says what failed. `base` replaces the active page as the
+    one that this page continues, `more` is further machine data, `label` names the page once it is superseded. Raises
+    `AdjournError`; the checkpoint stays in the store.
     """
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
@@ -86,10 +85,10 @@ def write(
         notes += place.notes
         newest = place.newest
         if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
-            return WrittenPage(newest.path, notes)  # a sister process has gone on meanwhile
+            return WrittenPage(newest.path, notes)  # another process has written a later page
         before = base or place.newest
         if before is not None and before.reading.edited:
-            notes.append(f"{before.path} was edited since it was written; what it says now was taken over")
+            notes.append(f"{before.path} was edited since it was written; the edited text was taken over")
         at = milliseconds(made.event.timestamp)
         told = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
         ledger = _as_it_is(task)
@@ -131,7 +130,7 @@ def write(
         data = render(page).encode()
         if len(data) > MAX_PAGE_BYTES:
             raise InvalidError(
-                f"the page would have {len(data)} bytes", f"shorten what it says to {MAX_PAGE_BYTES}"
+                f"the page is too large: {len(data)} bytes (limit {MAX_PAGE_BYTES})", "shorten its texts"
             )
         place.replace(data)
         _forget_automatic(path, root, task.id)
@@ -151,7 +150,7 @@ def _as_it_is(task: Task) -> Ledger:
 
 
 def _with_artifacts(page: Page, root: str) -> Page:
-    """The page with what the files that it lists hold."""
+    """The page with the digests of the files that it lists."""
     held = file_digests(root, page.artifacts)
     if not held or page.machine is UNSET:
         return page
@@ -159,7 +158,7 @@ def _with_artifacts(page: Page, root: str) -> Page:
 
 
 def put_active(root: str, found: FoundPage) -> str:
-    """Make a page that is elsewhere in the workspace the active one of its task, as it stands. Returns its path."""
+    """Make a page from elsewhere in the workspace the active page of its task, unchanged. Returns its path. Raises `StoreError`."""
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
     with changing(root):
@@ -170,7 +169,7 @@ def put_active(root: str, found: FoundPage) -> str:
 
 
 def _keep_out_of_git(path: str) -> None:
-    """Pages are of one machine, and two would clash in every merge. Whoever wants them committed can empty the file."""
+    """Write a .gitignore: pages belong to one machine, and would conflict in every merge. To commit them, empty that file."""
     with suppress(StoreError):
         create_file(path, ".gitignore", IGNORED.encode())
 
@@ -178,7 +177,7 @@ def _keep_out_of_git(path: str) -> None:
 class _Place:
     """Where the page of a task goes, and the pages that it supersedes. The folder is locked.
 
-    `lives` says of another task, which has the plain name, whether a session still works on it and so keeps the name.
+    `lives` tells whether a live session works on another task, which then keeps the plain name.
     """
 
     def __init__(self, root: str, path: str, task: str, lives: Callable[[str], bool]) -> None:
@@ -199,14 +198,14 @@ class _Place:
                 raise self._failed(error) from error
 
     def _leave(self, root: str, name: str) -> None:
-        """Let the page under the plain name go on being active under its task's name."""
+        """Rename the page with the plain name to its task's name; it stays active."""
         with suppress(AdjournError):  # an earlier one is there
             self._link(name, self._dated(name, read(root, f"{FOLDER}/{name}")))
         beside = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
         plain, second, own = (os.path.join(self._path, one) for one in (ACTIVE, beside, name))
         try:
             os.link(plain, second, follow_symlinks=False)
-        except OSError:  # a file system without links: for a moment nobody has the plain name
+        except OSError:  # a file system without links: for a moment no page has the plain name
             os.rename(plain, own)
             return
         os.rename(second, own)
@@ -214,7 +213,7 @@ class _Place:
             os.unlink(second)
 
     def _look(self, root: str, name: str, task: str) -> str:
-        """Take note of what is there under a name. Returns the task that it is of, if that is another one."""
+        """Read the page of a name, to be superseded. Returns the task that it belongs to if that is another one, else ""."""
         try:
             found = read(root, f"{FOLDER}/{name}")
         except NotFoundError:
@@ -231,7 +230,7 @@ class _Place:
         return ""
 
     def replace(self, data: bytes) -> None:
-        """Write the new page and give the earlier ones their dated names, in the order that the module's docstring says."""
+        """Write the new page and give earlier ones their dated names, in the order of the module's docstring."""
         temporary = os.path.join(self._path, f".{self.target}.{os.getpid()}.{os.urandom(4).hex()}")
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
@@ -257,11 +256,11 @@ class _Place:
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
             f"cannot write the page {FOLDER}/{self.target}: {error.strerror}",
-            "free space or permissions; the checkpoint itself is in the store",
+            "free space, or make the folder writable; the checkpoint itself is in the store",
         )
 
     def _link(self, name: str, other: str) -> None:
-        """Give a page a second name. One that is there already is left as it is."""
+        """Give a page a second name. A file that has that name stays as it is."""
         source, target = (os.path.join(self._path, one) for one in (name, other))
         try:
             os.link(source, target, follow_symlinks=False)
@@ -271,7 +270,7 @@ class _Place:
             os.rename(source, target)
 
     def _dated(self, name: str, found: FoundPage | None) -> str:
-        """The name of a page from now on: the one it got before a crash, else the first free one."""
+        """The dated name of a page: the one it got before a crash, else the first free one."""
         path = os.path.join(self._path, name)
         stem = stem_of(found) if found else "checkpoint-unreadable"
         for candidate in numbered(stem):
@@ -288,7 +287,7 @@ def _lives(task: Task, other: str) -> bool:
 
 
 def _forget_automatic(path: str, root: str, task: str) -> None:
-    """Keep the folder small: of the superseded pages that nobody asked for or changed, the oldest go."""
+    """Keep the folder small: delete the oldest superseded pages that nobody asked for or edited."""
     names = [name for name in names_in(path) if not name.startswith("checkpoint-active")]
     if len(names) <= MAX_AUTOMATIC or len(names) % LOOK_EVERY:
         return

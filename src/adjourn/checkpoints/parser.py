@@ -1,6 +1,6 @@
-"""Reading the page of a checkpoint (see `page`), as a person may have left it.
+"""Parsing the page of a checkpoint (see `page`), which a person may have edited.
 
-Owns: what of a text is the page, and every finding about it. Must never: raise, or touch a file.
+Owns: the grammar of a page, and every finding about it. Must never: raise, or access a file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HELP = {
 
 
 class PageReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read: the page, unless a finding is an error; whether a person changed it since it was written."""
+    """The page (None if a finding is an error), the findings, and whether the page was edited since it was written."""
 
     page: Page | None
     findings: tuple[Finding, ...]
@@ -68,7 +68,7 @@ class PageReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(data: bytes | str, source: str = "") -> PageReading:
-    """The page in a text, and every finding about it. Never raises."""
+    """Parse a page, and find its errors. `source` is its path, for the findings. Never raises."""
     reader = _PageReader(source)
     try:
         raw = data.encode() if isinstance(data, str) else data
@@ -82,7 +82,7 @@ def parse(data: bytes | str, source: str = "") -> PageReading:
 
 
 class _PageReader:
-    """Reads one page. What cannot be read leaves a finding."""
+    """Parses one page. What cannot be parsed leaves a finding."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _PageReader:
         return PageReading(page=page, findings=tuple(self.findings), edited=edited)
 
     def machine(self, lines: list[str]) -> tuple[dict[str, Any] | UnsetType, bool, int]:
-        """What the comment says, whether the text above is another than it was written for, and where that text ends."""
+        """The data of the comment, whether the text above it was edited, and the line where that text ends."""
         last = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].strip()), 0)
         found = _COMMENT.fullmatch(lines[last].strip())
         if found is None:
@@ -134,7 +134,7 @@ class _PageReader:
         return machine, edited, last
 
     def sections(self, lines: list[str], begin: int) -> tuple[dict[str, tuple[int, list[str]]], list[Other]]:
-        """Our sections by title, each with the line of its heading, and those that are not ours. They begin at line `begin`."""
+        """The sections of a page by title, each with the line of its heading, and further sections. They begin at line `begin`."""
         found: dict[str, tuple[int, list[str]]] = {}
         others: list[Other] = []
         after, content = "", list[str]()
@@ -257,7 +257,7 @@ class _PageReader:
 
 
 class _OtherLines:
-    """Lines of sections that are not ours, put together as they come."""
+    """Collects the lines of further sections."""
 
     def __init__(self, others: list[Other]) -> None:
         self.others = others
@@ -284,7 +284,7 @@ def _time(stamp: str) -> int | None:
 
 
 def _ends_open(content: str) -> bool:
-    """Whether a line ends with a backslash that is none of a pair: the text goes on."""
+    """Whether a line ends with an unpaired backslash: the text continues on the next line."""
     return (len(content) - len(content.rstrip("\\"))) % 2 == 1
 
 

@@ -1,6 +1,6 @@
-"""Looking back over archived chains: the statistics, and the heuristics that `memory/MEMORY.md` keeps.
+"""Reflection over archived checkpoints: the statistics, and the heuristics that `memory/MEMORY.md` keeps.
 
-Owns: reading the archives, writing the section, marking what was reflected on. Must never: change another line of that file.
+Owns: reading the archives, writing that section, marking the chains it covers. Must never: change another line of that file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_MEMORY = 4 * 1024 * 1024
 
 
 class Reflection(NamedTuple):
-    """What archives tell. `broken` are indexes that cannot be read, with the reason."""
+    """The chains of all archives, and their statistics. `broken` are messages on indexes that could not be read."""
 
     chains: list[Chain]
     statistics: list[Statistic]
@@ -42,14 +42,14 @@ class Reflection(NamedTuple):
 
 
 def reflect(root: str) -> Reflection:
-    """The statistics over every archive of a workspace. Writes nothing."""
+    """Compute the statistics over every archive of a workspace. Writes nothing."""
     entries: list[Indexed] = []
     broken = []
     for project in projects(root):
         try:
             entries += read_index(root, project)
             if len(entries) > MAX_ENTRIES:
-                broken.append(f"only the first {len(entries):,} pages were looked at (limit {MAX_ENTRIES:,})")
+                broken.append(f"only the first {len(entries):,} pages were read (limit {MAX_ENTRIES:,})")
                 break
         except AdjournError as error:
             broken.append(str(error))
@@ -58,7 +58,10 @@ def reflect(root: str) -> Reflection:
 
 
 def remember(root: str, found: Reflection) -> bool:
-    """Bring the heuristics in `memory/MEMORY.md` up to date, and mark the chains. Returns whether the file was changed."""
+    """Update the heuristics in `memory/MEMORY.md`, and mark the chains as reflected. Returns whether the file changed.
+
+    Raises `InvalidError` for a file that is not text, `StoreError`.
+    """
     path = os.path.join(resolve_inside(root, MEMORY), FILE)
     try:
         before = read_file(path, MAX_MEMORY).decode()
@@ -86,7 +89,7 @@ def _mark(root: str, project: str) -> None:
 
 
 def draw(found: Reflection) -> dict[str, str]:
-    """The plots, by file name."""
+    """The plots as SVG, by file name."""
     chains: Sequence[Chain] = found.chains
     shares = [ratio * 100 for ratio, _ in positions(chains)]
     return {

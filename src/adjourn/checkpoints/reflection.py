@@ -1,6 +1,6 @@
-"""What archived chains of checkpoints tell: the same statistics for the same chains, whoever asks, and what follows from them.
+"""Statistics over archived chains of checkpoints, and the heuristics that follow from them. Both depend on the chains only.
 
-A statistic becomes a heuristic when it holds for at least `SUPPORT` chains; one that no longer does is withdrawn.
+A statistic yields a heuristic if at least `SUPPORT` chains support it; a heuristic that loses its support is withdrawn.
 
 Owns: the index of an archive (its types), the statistics, their wording, and the section of `MEMORY.md` they are kept in. Must never:
 read a file, or ask a model.
@@ -28,7 +28,9 @@ _LINE = re.compile(r"- `([a-z-]+)`: ")
 
 
 class ResumeFact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A session that went on from a checkpoint: when, how old that was, and after how long it made its first call (-1: none)."""
+    """A session that resumed from a checkpoint: when, the checkpoint's age, and the delay of the first call (-1: none), all in
+    milliseconds.
+    """
 
     at: int
     age: int
@@ -36,7 +38,7 @@ class ResumeFact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class SessionEnding(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A session that ended while a checkpoint was the newest: the calls used by then, and those since the checkpoint."""
+    """A session that ended after a checkpoint: the calls used by then, and the calls since the checkpoint."""
 
     reason: str
     used: int
@@ -70,8 +72,8 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class Statistic(NamedTuple):
-    """`n` chains bear on it, `rate` of what was looked at shows it (-1: does not apply); `heuristic` is what follows, "" for
-    nothing; `evidence` are ids of checkpoints.
+    """A statistic over `n` chains: its `value` as text, the `rate` of cases (0 to 1; -1: not applicable), the `heuristic` that
+    follows ("" for none), and ids of checkpoints as `evidence`.
     """
 
     name: str
@@ -111,7 +113,7 @@ def _statistic(  # noqa: PLR0917  # a row of a table
     then: str,
     evidence: Iterable[str],
 ) -> Statistic:
-    """A statistic over the chains that bear on it; it says something when there are enough of them."""
+    """A statistic over the chains that it applies to. It has a heuristic only with `SUPPORT` chains or more."""
     holds = len(chains) >= SUPPORT
     return Statistic(
         name,
@@ -232,7 +234,7 @@ def _unanswered(chains: Sequence[Chain]) -> Statistic:
 def _lasting(
     chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
 ) -> list[tuple[str, list[str]]]:
-    """What stands in the last page of so many sessions or more, and the ids of those pages."""
+    """The items that the last pages of at least `sessions` sessions have, each with the ids of those pages."""
     last = {one.session: one for one in chain}
     seen: dict[str, list[str]] = defaultdict(list)
     for one in last.values():
@@ -281,12 +283,12 @@ _MEASURES = (_position, _age, _destructive, _budget, _lost, _stuck, _unanswered,
 
 
 def _is_placed(one: Indexed) -> bool:
-    """Whether it was somebody's choice to make a checkpoint there."""
+    """Whether a checkpoint was not made at a share of the budget."""
     return one.budget > 0 and not one.trigger.startswith(AT_SHARE)
 
 
 def positions(chains: Sequence[Chain]) -> list[tuple[float, str]]:
-    """The share of the budget that was used at each checkpoint that no share of it had made."""
+    """The share of the budget that was used at each checkpoint, and its id, without checkpoints made at a share."""
     return [(one.used / one.budget, one.id) for chain in chains for one in chain if _is_placed(one)]
 
 
@@ -301,7 +303,7 @@ def lost(chains: Sequence[Chain]) -> list[int]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Linear between the closest ranks, as spreadsheets have it."""
+    """A percentile (0 to 100), interpolated linearly between the closest ranks."""
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100
     low = math.floor(place)
@@ -317,10 +319,10 @@ def _short(text: str) -> str:
 
 
 def remembered(text: str, found: Sequence[Statistic]) -> str:
-    """`MEMORY.md` with the heuristics as they are now: replaced, added, withdrawn. Everything else stays as it is."""
+    """The text of `MEMORY.md` with its heuristics updated: replaced, added, withdrawn. Everything else stays as it is."""
     lines = (
         text.removesuffix("\n").split("\n") if text else []
-    )  # nothing else ends a line: all stay as they are
+    )  # not splitlines: other separators stay as they are
     start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
     ours = [_told(one) for one in found if one.heuristic]
     if start is None and not ours:

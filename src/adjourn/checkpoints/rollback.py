@@ -1,6 +1,6 @@
-"""Going back to a checkpoint: its page becomes the active one again, and files get the content they had.
+"""Rolling back to a checkpoint: its page becomes the active one again, and files get the content they had.
 
-What has happened stays in the history: nothing is refunded, and no effect outside of the workspace is undone; the plan lists those.
+The history keeps everything: no call is refunded, and no effect outside of the workspace is undone. The plan lists such effects.
 
 Owns: the plan, and carrying it out. Must never: change anything while planning.
 """
@@ -24,7 +24,7 @@ MAX_EFFECTS = 100
 
 
 class Effect(NamedTuple):
-    """A call with an effect that was let through since; what it did outside stays done."""
+    """An allowed call with an effect since the checkpoint. A rollback does not undo what it did outside of the workspace."""
 
     call: str
     tool: str
@@ -33,7 +33,7 @@ class Effect(NamedTuple):
 
 
 class RollbackPlan(NamedTuple):
-    """What going back would do. `commit` is "" where no files were kept."""
+    """What a rollback would do: the page, the commit with the saved files ("" for none), their changes, and effects that stay."""
 
     target: FoundPage
     commit: str
@@ -42,7 +42,7 @@ class RollbackPlan(NamedTuple):
 
 
 class RollbackResult(NamedTuple):
-    """What was done. `page` is "" where the state stayed, `undo` the commit with the files as they were before."""
+    """What a rollback did: the path of the page ("" for unchanged), the commit with the files before ("" for none), and the changes."""
 
     page: str
     undo: str
@@ -50,32 +50,35 @@ class RollbackResult(NamedTuple):
 
 
 def target_of(root: str, name: str = "") -> FoundPage:
-    """The page to go back to: of the checkpoint of a name or hash, else of the newest one before a destructive call."""
+    """The page to roll back to: by name, hash or path, else the newest one before a destructive call. Raises `NotFoundError`."""
     found = search(root).pages
     for page in found:
         known = (page.machine.get("name"), page.id, page.path)
         if name in known if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
             return page
-    what = f"there is no page of {name!r}" if name else "no checkpoint was made before a destructive call"
-    raise NotFoundError(what, "`adjourn checkpoint` lists the pages that are there")
+    what = f"no page of {name!r}" if name else "no page of a checkpoint before a destructive call"
+    raise NotFoundError(what, "list the pages with `adjourn checkpoint`")
 
 
 def plan(task: Task, root: str, target: FoundPage, *, files: bool = True) -> RollbackPlan:
-    """What going back to a page would do."""
+    """What a rollback to a page would do. `files` is whether files are restored. Raises `NotFoundError`, `StoreError`."""
     commit = commit_of(target) if files else ""
     changed = git_snapshot.changes(root, commit, read_settings(root)) if commit else []
     return RollbackPlan(target, commit, changed, _effects(task, target.seq))
 
 
 def commit_of(found: FoundPage) -> str:
-    """The commit that keeps the files as they were at a checkpoint, "" for none."""
+    """The commit with the files of a checkpoint, "" for none."""
     kept = found.machine.get("files")
     commit = kept.get("commit") if isinstance(kept, dict) else None
     return commit if isinstance(commit, str) else ""
 
 
 def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor) -> RollbackResult:
-    """Go back. Files first: what they were is kept before, so that this can be undone, too."""
+    """Roll back. Files first: the present files are saved before, so that this can be undone.
+
+    `state` is whether the page becomes the active one. Raises `AdjournError`.
+    """
     undo, changed, more = "", list[RollbackChange](), dict[str, Any]()
     if made.commit:
         number = task.ledger.seq + 1

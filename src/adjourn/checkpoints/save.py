@@ -1,11 +1,11 @@
-"""Saving a checkpoint: in the store, as a folder that carries itself, and as a page that a person can read.
+"""Saving a checkpoint: in the store, as a folder that can be verified alone, and as a page for people.
 
-The last event of a task must be a checkpoint, so that a folder which is carried elsewhere has the whole history: were an event written
-after it, the other machine's history would begin one event earlier than this one's ends. So a session is closed first, and its last
-checkpoint made then: the one that was just asked for is made again, otherwise one under the task's own name.
+The last event of a task must be a checkpoint, so that its folder has the whole history: with an event after it, a machine that
+resumes from the folder would miss that event, and the two histories would diverge. So a session is closed first, and its last
+checkpoint is saved after that: the checkpoint that was just made is made again, else one under the task's own name.
 
-Owns: that these three belong together, that order, the name of a task's own checkpoint. Must never: let a page that cannot be written
-lose the checkpoint, or keep a process from exiting.
+Owns: that these three belong together, that order, the name of a task's own checkpoint. Must never: lose a checkpoint because its
+page cannot be written, or keep a process from exiting.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def save_checkpoint(
     try:
         page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:
-        return SavedCheckpoint(made, path, "", [f"it has no page: {error}"])
+        return SavedCheckpoint(made, path, "", [f"the checkpoint has no page: {error}"])
     return SavedCheckpoint(made, path, page.path, page.notes)
 
 
@@ -67,7 +67,7 @@ def read_report(arguments: dict[str, Any]) -> AgentReport:
     try:
         return msgspec.convert(arguments, AgentReport)
     except msgspec.ValidationError as error:
-        raise InvalidError(f"not what a page can say: {error}", "see the tool's input schema") from error
+        raise InvalidError(f"not a valid report: {error}", "see the tool's input schema") from error
 
 
 def close_session(

@@ -1,6 +1,6 @@
-"""The published shapes: what `checkpoint.json`, `toolHistory` and `auditSummary` say of an event.
+"""Events as published JSON: the entries of `toolHistory` and `auditSummary`.
 
-Owns: the projection of events to those shapes. Must never: add to them; what is ours goes beside them.
+Owns: this projection. Must never: add members to the published ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHOWN = ("tool", "reason", "used", "limit", "name", "code", "signal", "message"
 
 
 def tool_history_entry(event: Event, data: kinds.Data | None) -> dict[str, Any] | None:
-    """`{tool, timestamp, decision, reason?}` for the events that are decisions on calls, else None."""
+    """The entry `{tool, timestamp, decision, reason?}` of an event that is a decision on a call, else None."""
     if isinstance(data, kinds.ToolAllowed):
         return {"tool": data.tool, "timestamp": event.timestamp, "decision": "forward"}
     reason = _REFUSED.get(event.event, "")
@@ -29,13 +29,13 @@ def tool_history_entry(event: Event, data: kinds.Data | None) -> dict[str, Any] 
 
 
 def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:
-    """`{event, data}` with the fields that tell an agent what happened; digests and ids stay in the audit log."""
+    """The entry `{event, data}` of an event: the members that say what happened. Digests and ids are in the audit log only."""
     shown = {name: getattr(data, name) for name in _SHOWN if getattr(data, name, None) not in (None, "", 0)}
     return {"event": event.event, "data": shown}
 
 
 def shown_size(value: object) -> int:
-    """Bytes of a value as answers show it: indented by two, in a list that is a member of the answer."""
+    """The bytes of a value in an answer: indented by two, in a list that is a member of the answer."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2)
     return len(text) + 4 * text.count(b"\n") + 6
 
@@ -58,4 +58,4 @@ AUDITED = frozenset(
         kinds.EffectSettled,
     )
 )
-"""Kinds that an agent is told of when it resumes."""
+"""Kinds of events that the answer of a resume lists."""

@@ -1,10 +1,10 @@
-"""Checkpoints that nobody has to think of: before calls that may destroy something, at shares of the budget, when it is spent.
+"""Automatic checkpoints: before calls that may destroy something, at shares of the budget, and when it is spent.
 
-Before a destructive call a checkpoint is made, durably, before the call is decided on. When the call went well, one is made after
-it: what goes on from there. When it failed, the page of the one before is active again, with what failed.
+A checkpoint is made durably before a destructive call is decided on. If the call succeeds, another is made after it. If it fails, the
+page of the checkpoint before becomes active again, with a note on what failed.
 
-Owns: when such a checkpoint is due, and its name. Must never: let a call go on when the checkpoint it waits for was not
-made, or make a name for each of a thousand of them: a later one takes the name of the earlier, which stays in the chain.
+Owns: when such a checkpoint is due, and its name. Must never: let a call pass whose checkpoint was not made, or use a new name for
+each: a later checkpoint takes the name of the earlier one, which stays in the chain.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
 from adjourn.tasks import AT_SHARE, Admitted, Ledger, Session, ToolRequest, budgets_used
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
-"""How the triggers of checkpoints around calls begin: `before deploy.run`, `before shell.exec: rm`."""
+"""Prefixes of the triggers of checkpoints around calls: `before deploy.run`, `before shell.exec: rm`."""
 SHARES = (75.0, 90.0)
-"""Percents of the calls at which a checkpoint is made where the policy names none."""
+"""Percents of the budget of calls at which a checkpoint is made, unless the policy names others."""
 SPENT = 100.0
 
 
 class Guarded(NamedTuple):
-    """A call that a checkpoint was made before: its tool, the rule's label, and that checkpoint's hash."""
+    """A call with a checkpoint before it: its tool, the label of the rule, and the checkpoint's hash."""
 
     tool: str
     label: str
@@ -36,7 +36,7 @@ class Guarded(NamedTuple):
 
 
 class _Watch:
-    """What is known of one session: its rules as far as they were looked at, and its destructive calls."""
+    """The state of one session: its settings and policy, and its destructive calls."""
 
     def __init__(self, session: Session) -> None:
         self.notes: list[str] = []
@@ -44,25 +44,25 @@ class _Watch:
         try:
             self.settings = read_settings(session.identity.root) if session.identity.root else DEFAULT
         except InvalidError as error:
-            self.notes.append(f"{error}; the usual rules count")
+            self.notes.append(f"{error}; the default rules apply")
         self._matcher = Matcher(self.settings)
         self.policy: Policy | None = None
         self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}
         self._next = 0.0
         self.made: dict[tuple[str, str], Guarded] = {}
-        """By tool and digest: calls that are about to be decided on."""
+        """By tool and digest: calls whose decision is due."""
         self.guarded: dict[str, Guarded] = {}
-        """By call: those that were let through."""
+        """By call: those that were allowed."""
 
     def look(self, policy: Policy) -> None:
-        """Take in a policy that is another than the one before."""
+        """Use another policy from now on."""
         self.policy, self._next = policy, 0.0
         self.has_budgets = policy.budget is not None or bool(policy.budgets)
         self._tools.clear()
 
     def label(self, call: ToolRequest) -> str:
-        """Why a checkpoint is due before a call: a rule's label, "policy" or "hint", "" when none is."""
+        """The reason for a checkpoint before a call: a rule's label, "policy" or "hint"; "" for no checkpoint."""
         known = self._tools.get(call.tool)
         if known is None:
             if len(self._tools) > 1000:
@@ -80,7 +80,7 @@ class _Watch:
         )
 
     def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
-        """What `due_shares` says, without asking it while it cannot be anything."""
+        """`due_shares`, which is called only once a share can be due."""
         if not policy.budgets and ledger.calls_used < self._next:
             return []
         due = due_shares(ledger, policy)
@@ -91,9 +91,7 @@ class _Watch:
 
 
 class GuardedSession(Session):
-    """A session that makes the checkpoints which nobody asks for. Its task's history is checked against what else tells of it
-    (`anchors`) before it opens.
-    """
+    """A session that makes automatic checkpoints. Before it opens, it checks its task's history against the `anchors`."""
 
     _watch: _Watch | None = None
 
@@ -103,9 +101,9 @@ class GuardedSession(Session):
         super().open(take_over=take_over, also=also)
 
     def checkpoint_before(self, calls: Sequence[ToolRequest]) -> list[str]:
-        """Make the checkpoints that are due before these calls are decided on. Raises what making one raises.
+        """Make the checkpoints that are due before these calls are decided on. Returns notes on their pages, for the person.
 
-        Returns notes about their pages, for the person.
+        Raises what `checkpoint.create` raises.
         """
         watch, policy = self._watch, self.policy
         if watch is None:
@@ -117,14 +115,14 @@ class GuardedSession(Session):
         for call in calls:
             label = watch.label(call)
             if label and _may_pass(self, call):
-                if not made:  # one holds for all that are decided on together
+                if not made:  # one checkpoint for all calls of a batch
                     made, said = _make_before(self, call.tool, label, watch.settings)
                     notes += said
                 watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
     def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
-        """Decide on calls as `Session.admit` does, and remember those let through that a checkpoint was made before."""
+        """Decide on calls as `Session.admit` does, and remember the allowed ones that have a checkpoint before them."""
         decided = super().admit(calls)
         watch = self._watch
         if watch is not None and watch.made:
@@ -136,7 +134,7 @@ class GuardedSession(Session):
         return decided
 
     def checkpoint_after(self, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
-        """Make the checkpoints that are due once calls were settled. Raises what making one raises; returns notes."""
+        """Make the checkpoints that are due once calls are settled. Returns notes. Raises what `checkpoint.create` raises."""
         watch = self._watch
         if watch is None:
             return []
@@ -161,9 +159,9 @@ class GuardedSession(Session):
 
 
 def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
-    """Of each budget the largest share that is spent, if it has no checkpoint yet: the share, the budget's key, the trigger.
+    """Of each budget the largest share (in percent) that is spent and has no checkpoint yet, the budget's key, and the trigger.
 
-    The trigger names the budget's size, so that one which is raised arms its shares again.
+    The trigger names the budget's limit, so raising a budget makes its shares due again.
     """
     due: list[tuple[float, str, str]] = []
     for key, used, limit in budgets_used(policy, ledger):
@@ -176,7 +174,7 @@ def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
 
 
 def shares_of(policy: Policy, key: str) -> tuple[float, ...]:
-    """The percents of a budget at which a checkpoint is made: the policy's, else the usual ones of the calls; and all of it."""
+    """The percents of a budget at which a checkpoint is made: those of the policy, else `SHARES` for calls; always 100."""
     return (*(policy.percents or (SHARES if key == "calls" else ())), SPENT)
 
 
@@ -209,9 +207,9 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
             kept = keep(session.identity.root, session.task.id, session.task.ledger.seq + 1, settings)
             more["files"] = told = kept.told()
             if kept.left_out:
-                notes.append(f"not kept, too large: {', '.join(told['leftOut'][:10])}")
+                notes.append(f"not saved, too large: {', '.join(told['leftOut'][:10])}")
         except AdjournError as error:
-            notes.append(f"the files as they are were not kept: {error}")
+            notes.append(f"the files were not saved: {error}")
     named = label not in ("policy", "hint")
     made, said = _make(
         session,
@@ -246,7 +244,7 @@ def _make(
     base: str = "",
     more: dict[str, object] | None = None,
 ) -> tuple[str, list[str]]:
-    """A checkpoint and its page. Returns its hash, and what is to be said: a page that cannot be written keeps nobody."""
+    """Make a checkpoint and its page. Returns the hash and notes: a failed page write does not fail the checkpoint."""
     from adjourn.checkpoints import page_files, page_writer  # noqa: PLC0415  # signing and pages are not on the start path
     from adjourn.checkpoints.checkpoint import create  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""Freeing what nothing needs any more: temporary files of processes that were killed, leases that ran out, caches, and documents that
-no event and no name mentions; and letting folders of one task share their history once it is long.
+"""Garbage collection: temporary files of killed processes, expired leases, old caches, and documents that no event and no name
+mentions. Folders of one task share their history once it is long.
 
-Owns: telling what is needless. Must never: touch what an event, a name or a living session may need.
+Owns: deciding what is garbage. Must never: delete what an event, a name or a live session may need.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ OLD_FOLD = 30 * DAY
 _PLACES = {
     "tmp": None, "memory": None, ".aex": None, CHECKPOINTS: "", ".aex/undo": "", ".code-intel": "", "output": "checkpoints",
 }  # fmt: skip
-"""The folders that adjourn writes into, and what there is in each folder that they have; None where those are not looked at."""
+"""The folders that adjourn writes into, and the folder to clean in each of their subfolders; None: the subfolders are not cleaned."""
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
 def collect(store: Store | None, root: str, now: int) -> list[Freed]:
-    """Free what is needless; tells what was freed."""
+    """Free garbage of a store (None: of files only) and of the workspace `root`. `now` is in milliseconds. Returns what was freed.
+
+    Raises `StoreError`.
+    """
     found = [_temporary_files(root), histories.share_histories(root)]
     if store is not None:
         found += [_leases(store, now), _folds(store, now), _folder_names(store), _documents(store, now)]
@@ -39,7 +42,7 @@ def collect(store: Store | None, root: str, now: int) -> list[Freed]:
 
 
 def _temporary_files(root: str) -> Freed:
-    """Those of writes that were cut off an hour ago or longer."""
+    """Temporary files of writes that stopped an hour ago or earlier."""
     sizes = [size for folder in _folders(root) for size in histories.remove_temporaries(folder)]
     return Freed("temporary files", len(sizes), sum(sizes))
 
@@ -71,7 +74,7 @@ def _leases(store: Store, now: int) -> Freed:
 
 
 def _folds(store: Store, now: int) -> Freed:
-    """Caches of tasks that are gone, or that nobody has worked on for a month: they are made anew when need be."""
+    """Caches of tasks that do not exist, or had no event for a month. They are recreated when needed."""
     tasks = tasks_of(store)
     old = {}
     for name, value in store.refs("fold/").items():
@@ -87,7 +90,7 @@ def _folds(store: Store, now: int) -> Freed:
 
 
 def _folder_names(store: Store) -> Freed:
-    """Notes on folders of checkpoints that have no name any more."""
+    """Digests of checkpoint.json whose checkpoint has no name any more."""
     there = store.refs("checkpoint/")
     loose = {
         name: value
@@ -107,7 +110,7 @@ def _without(store: Store, refs: dict[str, str]) -> tuple[int, int]:
 
 
 def _documents(store: Store, now: int) -> Freed:
-    """Documents that no event, no name and no document that is needed mentions. None while a session lives: it may be about to."""
+    """Documents that no event, no name and no needed document mentions. None while a session is open: it may be about to mention one."""
     if any(end.isdigit() and int(end) > now for end in store.refs("lease/").values()):
         return Freed("documents (not looked at: a session is open)", 0, 0)
     before = _ends(store)
@@ -127,7 +130,7 @@ def _documents(store: Store, now: int) -> Freed:
 
 
 def _ends(store: Store) -> tuple[object, object]:
-    """Something that is another when a name or an event was added."""
+    """A value that changes when a name or an event is added."""
     return store.streams(), store.refs()
 
 

@@ -1,9 +1,9 @@
-"""Letting old checkpoints go, when somebody says so: pages, folders, documents, names and kept files. Never the history.
+"""Deleting old checkpoints on request: their pages, folders, documents, names and saved files. Never the history.
 
-A checkpoint stays an event in its task's chain whatever becomes of the rest, so nothing that is verified is lost, and no anchor has to
-stand in for what is gone: only what could be resumed by name gets less. A task's newest checkpoint always stays.
+A checkpoint stays an event in its task's chain, so nothing that is verified is lost; only fewer checkpoints can be resumed by name. A
+task's newest checkpoint always stays.
 
-Owns: which ones stay, letting go of the others. Must never: remove an event, a page that a person edited, or an active page.
+Owns: which checkpoints stay, deleting the others. Must never: delete an event, a page that a person edited, or an active page.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CREATED = b'"event":"checkpoint.created"'
 
 
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays of each task: the last `keep_last`, and the last of each of the last `daily` days.
+    """The checkpoints of each task that stay: the last `keep_last`, and the last one of each of the last `daily` days.
 
-    Of the others goes what is older than `older_than` milliseconds, if given; and the oldest until all of them together take
-    no more than `max_bytes`, if given. Without these two, all of the others go.
+    Of the others, those older than `older_than` milliseconds are deleted, and the oldest ones until all checkpoints take at most
+    `max_bytes`. Without these two limits all others are deleted.
     """
 
     keep_last: int = KEEP_LAST
@@ -42,7 +42,7 @@ class RetentionRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(NamedTuple):
-    """A checkpoint and what there is of it beside its event. `named`: it is what its name stands for."""
+    """A checkpoint and what exists of it beside its event. `at` is in milliseconds, `size` in bytes; `named`: its name points at it."""
 
     task: str
     name: str
@@ -60,7 +60,7 @@ class Point(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """What goes, oldest first, and how many checkpoints stay."""
+    """The checkpoints to delete, oldest first, and the number of those that stay."""
 
     points: list[Point]
     kept: int
@@ -71,7 +71,7 @@ class Pruned(NamedTuple):
 
 
 def plan(store: Store, root: str, rules: RetentionRules, now: int) -> Pruned:
-    """What would go. Reads every task's chain."""
+    """The checkpoints that `prune` would delete. Reads every task's chain. `now` is in milliseconds. Raises `StoreError`."""
     pages = {page.id: page for page in page_files.search(root).pages}
     sizes = dict(store.blobs())
     names = {value.rpartition(" ")[2] for value in store.refs("checkpoint/").values()}
@@ -117,7 +117,7 @@ def _with_size(
 
 
 def _size_of(folder: str) -> int:
-    """The bytes of a folder's files; of a file with several names, this one's share."""
+    """The bytes of a folder's files; of a file with several links, this link's share."""
     size = 0
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -127,7 +127,7 @@ def _size_of(folder: str) -> int:
 
 
 def _stay(points: list[Point], rules: RetentionRules, now: int) -> set[str]:
-    """The checkpoints of one task that stay, whatever their age and size."""
+    """The hashes of the checkpoints of one task that stay, whatever their age and size."""
     newest = sorted(points, key=lambda point: point.at, reverse=True)
     stay = {point.hash for point in newest[: max(1, rules.keep_last)]}
     days: set[int] = set()
@@ -156,7 +156,7 @@ def _chosen(loose: list[Point], kept: list[Point], rules: RetentionRules, now: i
 
 
 def prune(store: Store, root: str, pruned: Pruned) -> None:
-    """Let go. When it is cut off, the next run finds what is left."""
+    """Delete the planned checkpoints. After an interruption the next run deletes the rest. Raises `StoreError`."""
     for point in pruned.points:
         if point.folder:
             _remove_folder(store, root, point)
@@ -173,7 +173,7 @@ def prune(store: Store, root: str, pruned: Pruned) -> None:
 
 
 def _remove_folder(store: Store, root: str, point: Point) -> None:
-    """Remove the folder of a checkpoint that its name still stands for; first what makes it one, in case this is cut off."""
+    """Delete the folder of a checkpoint that its name still points at; checkpoint.json first, in case of an interruption."""
     if not os.path.isdir(point.folder):
         return
     with locked(point.folder):
@@ -184,7 +184,7 @@ def _remove_folder(store: Store, root: str, point: Point) -> None:
 
 
 def _remove_page(root: str, page: FoundPage) -> bool:
-    """Remove a page that nobody has changed since it was decided on."""
+    """Delete a page that has not changed since the plan was made."""
     with suppress(AdjournError, FileNotFoundError):
         if page_files.read(root, page.path).text == page.text:
             os.unlink(os.path.join(os.path.realpath(root), page.path))
@@ -200,6 +200,6 @@ def _unname(store: Store, point: Point) -> None:
     named, folder = f"checkpoint/{point.name}", f"folder/{point.name}"
     value = store.ref(named) or ""
     if value.endswith(f" {point.hash}"):
-        with suppress(ConflictError):  # it was just made anew
+        with suppress(ConflictError):  # a newer checkpoint took the name
             store.swap(named, None, expect=value)
             store.swap(folder, None, expect=store.ref(folder))

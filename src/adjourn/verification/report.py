@@ -1,6 +1,6 @@
-"""What a verification says: its codes, its findings, and the report of what was checked.
+"""The report of a verification: its codes, its findings, and what was checked.
 
-Owns: these types and `CODES`. Must never: look at a store, or decide what is to be checked (`verify` and `verify_events` do).
+Owns: these types and `CODES`. Must never: read a store, or decide what is checked (`verify` and `task_check` do).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CODES = MappingProxyType(
         "parent-mismatch": "an event does not follow the one before it",
         "head-mismatch": "the last event is not the expected one",
         "missing-event": "an event is gone, or cannot be read",
-        "not-an-event": "stored bytes are no event",
+        "not-an-event": "stored bytes are not an event",
         "newer-format": "an event has a newer format than this adjourn knows; only the chain was checked from there",
         "wrong-task": "an event belongs to another task",
         "wrong-seq": "an event says that it has another position",
-        "data-misfit": "an event's data do not fit its kind",
+        "data-misfit": "an event's data do not match its kind",
         "fold-failed": "the ledger does not follow from the events",
         "root-mismatch": "a checkpoint's Merkle root is not that of the events before it",
         "signature-mismatch": "a checkpoint's signature is not valid",
@@ -39,14 +39,14 @@ CODES = MappingProxyType(
         "history-cut": "the history lacks what its cached fold, or the head kept beside the keys, says that it had",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder fails verification",
-        "record-broken": "a version of a Continuation Record is not what was written",
+        "record-broken": "a version of a Continuation Record fails verification",
     }
 )
-"""Every code of a finding here, and what it means."""
+"""The codes of all findings, each with its meaning."""
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding and where it is: `seq` is the position (-1: the task as a whole), `hash` the stored one, if there is one."""
+    """A finding and its place: the event's position `seq` (-1: the task as a whole) and stored hash ("" for none)."""
 
     finding: Finding
     task: str = ""
@@ -55,7 +55,7 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskReport(msgspec.Struct, kw_only=True):
-    """What was checked of one task. `events` held, of `total`; `head` is the hash of the last good one."""
+    """What was checked of one task: `events` of `total` are valid; `head` is the hash of the last valid one."""
 
     task: str
     total: int = 0
@@ -71,7 +71,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
 
 
 class RecordReport(msgspec.Struct, kw_only=True):
-    """What was checked of one Continuation Record. `versions` held; `broken` is the finding where they end."""
+    """What was checked of one Continuation Record: `versions` are valid; `broken` is the finding after them, if any."""
 
     record: str
     versions: int
@@ -80,7 +80,7 @@ class RecordReport(msgspec.Struct, kw_only=True):
 
 
 class VerificationReport(msgspec.Struct, kw_only=True):
-    """What was checked, and what was found. `loose` are findings that belong to no task."""
+    """What was checked, and what was found. `loose` are findings without a task that was checked."""
 
     deep: bool
     tasks: list[TaskReport] = []
@@ -128,17 +128,17 @@ def unknown_signer(key: str, event: Event, event_hash: str) -> Located:
         "unknown-signer",
         f"signed by unknown key {key}",
         severity="warning",
-        help="`adjourn keys trust NAME KEY` if you know whose it is",
+        help="if you know whose key it is, trust it with `adjourn keys trust NAME KEY`",
     )
     return Located(finding=found, task=event.task, seq=event.seq, hash=event_hash)
 
 
 def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Located:
     message = f"the last event is {report.head}, not {expected}"
-    help_ = "the end of the history is missing, or it was written anew; compare with a backup"
+    help_ = "the end of the history is missing, or it was rewritten; compare with a backup"
     if seen is not None:
         more = report.total - 1 - seen
         message = f"the expected head is event {seen}; {more} were added after it"
-        help_ = "if the task went on meanwhile, that is all right: nothing up to there was changed"
+        help_ = "this is expected if the task continued meanwhile: nothing up to there was changed"
     found = finding("head-mismatch", message, help=help_)
     return Located(finding=found, task=report.task, seq=report.events, hash=report.head)

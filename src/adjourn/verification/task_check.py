@@ -1,10 +1,10 @@
-"""Verification of one task: its chain, and then what its events mean.
+"""Verification of one task: its chain, and then the meaning of its events.
 
-In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they stream by. Then, unless only the
-chain was asked for: each event is one of this task and of its place, with data that fit its kind; the ledger follows from them;
-each checkpoint has the Merkle root of what was before it, a signature that holds, and a document that says what the ledger said
-there; the text of the contract is kept; the cached fold is the true one. Last, every `checkpoint/*` ref that names the task
-points at that checkpoint. What follows the first broken event is not looked at: nothing vouches for it.
+In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they are read. Then, unless only the chain was
+asked for: each event belongs to this task and position, and its data match its kind; the ledger follows from the events; each
+checkpoint has the Merkle root of the events before it, a valid signature, and a document that states the ledger at that point; the
+store has the text of the contract; the cached fold equals the ledger. Last, every `checkpoint/*` ref of the task points at that
+checkpoint. Events after the first invalid one are not checked: nothing vouches for them.
 
 Owns: these rules. Must never: write, or trust a cache.
 """
@@ -43,13 +43,13 @@ from adjourn.verification.report import (
 CHUNK = 4096
 
 Progress = Callable[[int, int], None]
-"""Called with how many events are checked, and of how many."""
+"""Called with the number of events that were checked, and with their total."""
 
-_MADE_ANEW = "it is a cache: the next checkpoint recreates it"
+_RECREATED = "it is a cache: the next checkpoint recreates it"
 
 
 class TaskCheck:
-    """One run over one task."""
+    """The verification of one task, done once by `run`."""
 
     def __init__(self, store: Store, task: str, *, deep: bool) -> None:
         self.store = store
@@ -103,7 +103,7 @@ class TaskCheck:
     # --- the chain
 
     def _take(self, chunk: list[Entry]) -> bool:
-        """Check entries that follow. False: it breaks here, and the rest is not looked at."""
+        """Check the next entries. False: one of them is invalid, and the rest is not checked."""
         report = self.report
         odd: int | None = None
         try:
@@ -125,7 +125,7 @@ class TaskCheck:
         return result.valid and odd is None
 
     def _find_gap(self) -> None:
-        """A page could not be read: go on event by event up to the one that is missing."""
+        """After a page that could not be read: continue event by event up to the missing one."""
         report = self.report
         while report.events < report.total:
             try:
@@ -141,7 +141,7 @@ class TaskCheck:
     # --- the meaning
 
     def _look(self, entry: Entry) -> bool:
-        """Decode and fold one event whose bytes hold. False: it cannot be, which ends the folding, not the chain."""
+        """Decode and fold one event whose bytes are valid. False: that failed, which ends the folding, not the check of the chain."""
         ledger, seq = self.ledger, self.ledger.seq + 1
         try:
             event = decode(entry.data)
@@ -168,7 +168,7 @@ class TaskCheck:
             self._look_at_checkpoint(TaskCheckpoint(event, entry.hash, data))
         try:
             ledger.apply(event, entry.hash, data)
-        except Exception as error:  # whatever it is, it belongs into the report
+        except Exception as error:  # whatever it is, the report has it
             self._folding = False
             self._add("fold-failed", f"{CODES['fold-failed']}: {error}", seq=seq, hash=entry.hash)
             return False
@@ -222,7 +222,7 @@ class TaskCheck:
             return None
 
     def _warn_of_fold(self) -> None:
-        self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_MADE_ANEW)
+        self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_RECREATED)
 
     def _check_rest(self) -> None:
         if self._cached is not None and self._cached.seq > self.ledger.seq:

@@ -1,10 +1,10 @@
-"""Verification of a store, of one task, or of a checkpoint's folder: is history what was written and signed?
+"""Verification of a store, of one task, or of a checkpoint's folder: is the history what was written and signed?
 
-Each task is verified by the rules of `verify_events`, and every name of a checkpoint must be of a task that is there. Continuation
-Records are verified by their own rules (spec/record.md, section 6), folders by those of `folder_verifying`.
+Each task is verified by the rules of `task_check`, and every name of a checkpoint must belong to a task in the store. Continuation
+Records are verified by their own rules (spec/record.md, section 6), folders by those of `folder_verification`.
 
-A missing tail, or all of a history, is found through a name, the sealed fold, a head kept beside the keys or a signed folder of the
-workspace; or with a head that was kept elsewhere (`expect_head`).
+A missing end of a history, or a missing history, is found by a checkpoint's name, the sealed fold, a head kept beside the keys or a
+signed folder of the workspace; or by a head that was kept elsewhere (`expect_head`).
 
 Owns: what is verified of each of them. Must never: write, print, or trust a cache.
 """
@@ -29,11 +29,11 @@ from adjourn.verification.report import (
 )
 from adjourn.verification.task_check import Progress, TaskCheck
 
-_NO_RECORD = "do not go on from it; compare with an export of the record, or a backup"
+_NO_RECORD = "do not continue from it; compare it with an export of the record, or a backup"
 
 
 class Around(NamedTuple):
-    """What is known of histories beside the store: the user's `secret` opens what is kept, `root` is the workspace. "": nothing."""
+    """What else to compare histories with: what the user's `secret` seals, and the folders of the workspace `root`; "" for neither."""
 
     secret: bytes = b""
     root: str = ""
@@ -45,7 +45,10 @@ NOTHING_AROUND = Around()
 def verify_store(
     store: Store, *, deep: bool = True, progress: Progress | None = None, around: Around = NOTHING_AROUND
 ) -> VerificationReport:
-    """Check every task, every checkpoint's name, and that no task is missing which something else knows of."""
+    """Verify every task, record and checkpoint's name of a store, and that no task is missing that `around` knows of.
+
+    `deep` is whether the meaning of events is checked, not the chains only. Raises `StoreError`.
+    """
     heads = tasks_of(store)
     total = sum(head.seq + 1 for head in heads.values())
     report = VerificationReport(deep=deep, tasks=[])
@@ -59,7 +62,9 @@ def verify_store(
     report.loose += _ahead(store, around)
     for name, value in store.refs("checkpoint/").items():
         if value.partition(" ")[0] not in heads:
-            message = f'checkpoint "{name.removeprefix("checkpoint/")}" is of a task that is not in the store'
+            message = (
+                f'checkpoint "{name.removeprefix("checkpoint/")}" belongs to a task that is not in the store'
+            )
             report.loose.append(
                 Located(finding=finding("ref-mismatch", message), task=value.partition(" ")[0][:64])
             )
@@ -76,7 +81,10 @@ def verify_task(
     progress: Progress | None = None,
     around: Around = NOTHING_AROUND,
 ) -> VerificationReport:
-    """Check one task. `expect_head` is the hash that its last event must have, known from elsewhere."""
+    """Verify one task and its records. `expect_head` is the hash that its last event must have, known from elsewhere.
+
+    `deep` and `around` are as for `verify_store`. Raises `StoreError`.
+    """
     check = TaskCheck(store, task, deep=deep)
     checked = _cut(store, check.run(expect_head=expect_head, progress=progress), around)
     return VerificationReport(
@@ -85,7 +93,7 @@ def verify_task(
 
 
 def _cut(store: Store, report: TaskReport, around: Around) -> TaskReport:
-    """Add what keeps a task from being loaded, though its events hold: a fold, or a kept head, that knows of more."""
+    """Add a finding if a fold or a kept head has more of a task than its history, though the events are valid."""
     errors = {found.finding.code for found in report.findings if found.finding.severity == "error"}
     if around.secret and errors <= {"ref-mismatch"}:
         try:
@@ -97,17 +105,19 @@ def _cut(store: Store, report: TaskReport, around: Around) -> TaskReport:
 
 
 def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
-    """The folders of the workspace that hold more of a history than the store."""
+    """Findings for the folders of the workspace that have more of a history than the store."""
     found = []
     for one in anchors.of_folders(store, around.root, task):
         message = f"the store lacks event {one.seq} of task {one.task}, which {one.known}"
-        told = finding("folder-ahead", message, help="`adjourn import` takes it in; or move the folder away")
+        told = finding(
+            "folder-ahead", message, help="import the folder with `adjourn import`, or move it away"
+        )
         found.append(Located(finding=told, task=one.task, seq=one.seq, hash=one.hash))
     return found
 
 
 def _records(store: Store, task: str = "") -> list[RecordReport]:
-    """The lines of all Continuation Records, or of those of one task."""
+    """Verify all Continuation Records, or those of one task."""
     if not any(name.startswith("record/") for name in store.streams()):
         return []
 
@@ -116,7 +126,7 @@ def _records(store: Store, task: str = "") -> list[RecordReport]:
 
 
 def _is_of(records: CRStore, name: str, task: str) -> bool:
-    """Whether a record is of a task. Of one that cannot be read nobody can tell, so it may be."""
+    """Whether a record belongs to a task. One that cannot be read may."""
     try:
         return bool(records.resolve(name)["task"]["id"] == task)
     except (AdjournError, TypeError, UnicodeDecodeError):
@@ -127,14 +137,14 @@ def _record(records: CRStore, name: str) -> RecordReport:
     found = records.verify_chain(name)
     report = RecordReport(record=name, versions=found.checked, head=found.head)
     if not found.valid:
-        message = f"record {name} breaks after {found.checked} versions, at {found.broken_at}: {found.reason}"
+        message = f"record {name} fails verification after {found.checked} versions, at {found.broken_at}: {found.reason}"
         broken = finding("record-broken", message, help=_NO_RECORD)
         report.broken = Located(finding=broken, hash=str(found.broken_at))
     return report
 
 
 def verify_folder(path: str, *, expect_head: str = "") -> VerificationReport:
-    """Check a checkpoint's folder whole (`adjourn.checkpoints.folder_verification`). Raises `NotFoundError` when it is none."""
+    """Verify a checkpoint's folder (`adjourn.checkpoints.folder_verification`). Raises `NotFoundError` if it is not one."""
     file = folder.read_published(path).file
     task = file.adjourn.task if file.adjourn else ""
     report = TaskReport(task=task, findings=[], total=file.adjourn.seq + 1 if file.adjourn else 0)

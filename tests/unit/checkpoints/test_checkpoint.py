@@ -134,7 +134,7 @@ def test_a_name_that_is_used_again_keeps_the_earlier_version(workspace: Workspac
     [
         ("../x", "", "not a checkpoint name"),
         ("", "", "not a checkpoint name"),
-        ("a", "x" * 10_001, "the description has 10001 characters"),
+        ("a", "x" * 10_001, "the description is too long: 10001 characters"),
         ("a", "\ud800", "cannot be"),
     ],
 )
@@ -161,7 +161,7 @@ def test_the_longest_description_fits(workspace: Workspace, letter: str) -> None
 
 def test_a_task_without_history_has_no_checkpoint(workspace: Workspace) -> None:
     """Creating a checkpoint of a task without events is refused."""
-    with pytest.raises(NotFoundError, match="task t9 has no history yet"):
+    with pytest.raises(NotFoundError, match="task t9 has no events"):
         create(workspace.task("t9"), "early")
     assert workspace.everything() == ({}, {})
 
@@ -284,7 +284,7 @@ def test_a_name_that_nothing_has(workspace: Workspace) -> None:
         ("{task} -1 {hash}", "is not in the chain"),
         ("nowhere 0 {hash}", "is not in the chain"),
         ("{task} {seq} {zeros}", "is not in the chain"),
-        ("{task} 0 {first}", "event 0 of task .* is no checkpoint"),
+        ("{task} 0 {first}", "event 0 of task .* is not a checkpoint"),
         ("{task} {before} {other}", 'the name "fix-auth" points at checkpoint "other"'),
     ],
 )
@@ -382,5 +382,5 @@ def test_a_document_that_changed_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_what_is_no_checkpoint_is_not_read_as_one(workspace: Workspace) -> None:
     """Reading any other event as a checkpoint is refused."""
     made = saved(workspace)
-    with pytest.raises(InvalidError, match="is no checkpoint"):
+    with pytest.raises(InvalidError, match="is not a checkpoint"):
         checkpoint.as_checkpoint(workspace.entries(made.event.task)[1])

@@ -316,7 +316,7 @@ def test_a_torn_page_is_put_aside_and_the_next_older_one_offered(workspace: Work
     telling = page_summary(str(workspace.root), found.newest.task, found.newest.at)
     assert telling is not None
     assert "cannot be read" in telling.notes[0]
-    assert "is the newest page that can be" in telling.notes[1]
+    assert "the newest readable page is" in telling.notes[1]
     made = mark(workspace)
     assert "put aside" in made.notes[0]
     assert "checkpoint-unreadable.md" in names(workspace)
@@ -395,7 +395,7 @@ def test_a_folder_that_cannot_be_written_keeps_no_checkpoint(
         (workspace.root / "tmp").symlink_to(tmp_path)
     made = mark(workspace)
     assert made.page == ""
-    assert "it has no page" in made.notes[0]
+    assert "the checkpoint has no page" in made.notes[0]
 
 
 def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:

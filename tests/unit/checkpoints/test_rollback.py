@@ -173,7 +173,7 @@ def test_what_takes_too_long_is_given_up(repository: Path) -> None:
     before = everything(repository)
     hurried = msgspec.structs.replace(SMALL, keep_seconds=0.001)
     began = time.monotonic()
-    with pytest.raises(StoreError, match="took too long"):
+    with pytest.raises(StoreError, match="timed out"):
         keep(str(repository), "t", 1, hurried)
     assert time.monotonic() - began < 2
     assert everything(repository) == before
@@ -303,7 +303,7 @@ def test_a_snapshot_that_fails_keeps_no_call(workspace: Workspace, monkeypatch: 
     context = workspace.context(on_event=lambda _event, text: notes.append(text))
     _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert admitted.call
-    assert "were not kept: git is ill" in notes[0]
+    assert "were not saved: git is ill" in notes[0]
 
 
 def _broken(*_: object) -> None:

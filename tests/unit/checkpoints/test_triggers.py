@@ -295,7 +295,7 @@ def test_settings_that_cannot_be_read_are_told_and_the_usual_rules_count(workspa
     notes: list[str] = []
     context = plain(workspace, on_event=lambda _event, text: notes.append(text))
     call(workspace, context, "deploy.run")
-    assert "the usual rules count" in notes[0]
+    assert "the default rules apply" in notes[0]
     assert len(made(workspace, context)) == 2
 
 

@@ -397,7 +397,7 @@ def test_exporting_mends_an_edited_folder(workspace: Workspace) -> None:
     saved(workspace)
     path = workspace.folder() / "checkpoint.json"
     path.write_text(path.read_text().replace('"callsUsed": 2', '"callsUsed": 0', 1))
-    with pytest.raises(IntegrityError, match="callsUsed is not what was signed") as refusal:
+    with pytest.raises(IntegrityError, match="callsUsed differs from what was signed") as refusal:
         workspace.resume(workspace.context("second"))
     assert "adjourn export" in refusal.value.remedy
     folder.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
@@ -433,7 +433,7 @@ def test_a_copy_under_another_name_is_refused(memory_workspace: Workspace) -> No
     saved(memory_workspace, "file.read", name="other")
     shutil.rmtree(memory_workspace.folder("other"))
     shutil.copytree(memory_workspace.folder(), memory_workspace.folder("other"))
-    with pytest.raises(IntegrityError, match=r'checkpoints/other holds checkpoint "fix-auth"'):
+    with pytest.raises(IntegrityError, match=r'checkpoints/other has checkpoint "fix-auth", not'):
         memory_workspace.resume(memory_workspace.context("second"), "other")
 
 

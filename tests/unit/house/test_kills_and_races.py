@@ -227,15 +227,15 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
     """A process that writes one of the two folders while they are compared keeps what it wrote."""
     for name in ("short", "long"):
         mark(memory_workspace, name)
-    real = histories._goes_on
+    real = histories._begins
 
     def meanwhile(*args: Any) -> bool:
         found = real(*args)
-        monkeypatch.setattr(histories, "_goes_on", real)
+        monkeypatch.setattr(histories, "_begins", real)
         mark(memory_workspace, changed, "g1" if changed == "short" else "g2")
         return found
 
-    monkeypatch.setattr(histories, "_goes_on", meanwhile)
+    monkeypatch.setattr(histories, "_begins", meanwhile)
     histories.share_histories(str(memory_workspace.root), limit=0)
     for name in ("short", "long"):
         assert folder_verification.verify(str(memory_workspace.folder(name))).checkpoint == find(

@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import sqlite3
+import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ def describe(command: str, folder: str) -> dict[str, str]:
     return {
         "command": f"`{command}`",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "adjourn": __version__,
+        "adjourn": f"{__version__}{_commit()}",
         "processor": f"{os.cpu_count()} CPUs, {_processor()}",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -33,6 +34,17 @@ def describe(command: str, folder: str) -> dict[str, str]:
         "files on": _file_system(folder),
         "load at the start": load(),
     }
+
+
+def _commit() -> str:
+    """The commit that is checked out, and whether files differ from it."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f", {done.stdout.strip()}"
 
 
 def load() -> str:

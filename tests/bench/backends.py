@@ -134,7 +134,7 @@ def _appends(sizes: Sizes, subjects: dict[str, Subject], entries: Sequence[Entry
                 found = median_ratio(zip(means[name], means[next(iter(subjects))], strict=True))
                 flush = "FULL" if durable else "NORMAL"
                 p50, p99 = percentile(times, 0.5), percentile(times, 0.99)
-                ratios = (found.median, found.spread) if found else (None, None)
+                ratios = (found.median, found.error) if found else (None, None)
                 table.add(name, flush, str(batch), median(means[name]), p50, p99, *ratios)
     return table
 
@@ -161,7 +161,7 @@ def _reads(sizes: Sizes, subjects: dict[str, Subject]) -> Table:
     rounds = take_turns(work, sizes.store_rounds, sizes.idle_seconds)
     for name in subjects:
         found = median_ratio(zip(rounds.of(name), rounds.of(next(iter(subjects))), strict=True))
-        ratios = (found.median, found.spread) if found else (None, None)
+        ratios = (found.median, found.error) if found else (None, None)
         table.add(name, 1 / median(rounds.of(name)), *ratios)
     return table
 

@@ -55,6 +55,8 @@ class Turn(NamedTuple):
     processor: float | None
 
 
+IN_FLIGHT = 64
+RATE = f"calls/s, {IN_FLIGHT} in flight"
 SUBJECTS = [Subject(relay, tool) for tool in TITLES for relay in RELAYS]
 
 
@@ -102,7 +104,7 @@ def _profiles(sizes: Sizes, folder: str) -> dict[Subject, Counted]:
             for tool in TITLES:
                 peer.sequential(tool, sizes.warm_up)
                 spans.append(_span(partial(peer.sequential, tool, sizes.profiled)))
-                spans.append(_span(partial(peer.pipelined, tool, sizes.profiled, sizes.in_flight)))
+                spans.append(_span(partial(peer.pipelined, tool, sizes.profiled, IN_FLIGHT)))
         profile = Profile(report, HERE, PACKAGE)
         entered = [profile.between(*span) for span in spans]
         for number, tool in enumerate(TITLES):
@@ -138,7 +140,7 @@ def _calls(sizes: Sizes, folder: str, counted: dict[Subject, Counted]) -> list[T
             sizes.idle_seconds,
         )
         for subject, peer in peers.items():
-            peer.pipelined(subject.tool, sizes.warm_up, sizes.in_flight)
+            peer.pipelined(subject.tool, sizes.warm_up, IN_FLIGHT)
         many = take_turns(
             {subject: partial(_rate, peer, subject.tool, sizes) for subject, peer in peers.items()},
             sizes.throughput_rounds,
@@ -156,7 +158,7 @@ def _turn(peer: Peer, tool: str, count: int) -> Turn:
 
 
 def _rate(peer: Peer, tool: str, sizes: Sizes) -> float:
-    return sizes.throughput / peer.pipelined(tool, sizes.throughput, sizes.in_flight)
+    return sizes.throughput / peer.pipelined(tool, sizes.throughput, IN_FLIGHT)
 
 
 class Measured(NamedTuple):
@@ -173,7 +175,7 @@ def _table(sizes: Sizes, tool: str, measured: Measured) -> Table:
     table = Table(
         TITLES[tool],
         ["", *RELAYS],
-        f"One at a time: {one.note} of {sizes.calls} calls. {sizes.in_flight} in flight: {many.note} of "
+        f"One at a time: {one.note} of {sizes.calls} calls. {IN_FLIGHT} in flight: {many.note} of "
         f"{sizes.throughput:,} calls. Python calls: of {sizes.profiled} calls each.",
     )
     subjects = {relay: Subject(relay, tool) for relay in RELAYS}
@@ -188,7 +190,7 @@ def _table(sizes: Sizes, tool: str, measured: Measured) -> Table:
     def add_ratio(figure: str, pairs: Callable[[str], Iterator[tuple[float, float]]]) -> None:
         found = [None if relay == DIRECT else median_ratio(pairs(relay)) for relay in RELAYS]
         table.add(figure, *(ratio and ratio.median for ratio in found))
-        table.add("  ± half between the quartiles", *(ratio and ratio.spread for ratio in found))
+        table.add("  ±", *(ratio and ratio.error for ratio in found))
 
     def count(of: Callable[[Counted], Cell]) -> Callable[[str], Cell]:
         return lambda relay: None if relay == DIRECT else of(counted[subjects[relay]])
@@ -199,7 +201,7 @@ def _table(sizes: Sizes, tool: str, measured: Measured) -> Table:
         )
 
     add("Python calls per tool call", count(lambda found: found.sequential_calls))
-    add(f"Python calls, {sizes.in_flight} in flight", count(lambda found: found.pipelined_calls))
+    add(f"Python calls, {IN_FLIGHT} in flight", count(lambda found: found.pipelined_calls))
     add("own functions on the path", count(lambda found: found.sequential.functions))
     add("files that they are in", count(lambda found: found.sequential.files))
     add("lines of these functions", count(lambda found: found.sequential.lines))
@@ -209,7 +211,7 @@ def _table(sizes: Sizes, tool: str, measured: Measured) -> Table:
     add("p99 over direct, µs", over_direct(0.99))
     for peer in (PASS_THROUGH, FLOOR):
         add_ratio(f"p50 over direct, {peer} = 1", lambda relay, peer=peer: _added(one, subjects, relay, peer))  # type: ignore[misc]
-    add(f"calls/s, {sizes.in_flight} in flight", lambda relay: median(many.of(subjects[relay])))
+    add(RATE, lambda relay: median(many.of(subjects[relay])))
     for peer in (PASS_THROUGH, FLOOR):
         add_ratio(f"calls/s, {peer} = 1", lambda relay, peer=peer: _shares(many, subjects, relay, peer))  # type: ignore[misc]
     add("CPU per call, µs", lambda relay: _median([turn.processor for turn in one.of(subjects[relay])]))
@@ -256,7 +258,7 @@ def _growth(sizes: Sizes, folder: str) -> Table:
         values: list[float | None] = []
         with _started(folder, f"grown {relay} {tool}", _command(relay)) as peer:
             for before, count in pairwise((0, *sizes.memory)):
-                peer.pipelined(tool, count - before, sizes.in_flight)
+                peer.pipelined(tool, count - before, IN_FLIGHT)
                 values.append(peer.memory("VmRSS"))
         early, late = values[-2:]
         grown = None if early is None or late is None else late - early

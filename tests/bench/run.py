@@ -1,9 +1,12 @@
 """The benchmarks: `make bench`, or
 
-    python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--write docs/benchmarks.md] [--folder DIR]
+    python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--idle SECONDS] [--folder DIR]
 
-Prints tables; nothing is asserted of a time. Every subject has a peer in the same run that does less, or nothing, and
-they take turns. Files are made in the temporary folder, or in DIR: on a file system in memory, durability is free.
+Prints tables. Every subject has peers in the same run that do less, or nothing, and they take turns. Files are made in the
+temporary folder, or in DIR: on a file system in memory, durability is free. `page.py` puts the figures of FILE into
+docs/benchmarks.md.
+
+Owns: the order of sections, options. Must never: judge a time.
 """
 
 from __future__ import annotations
@@ -46,14 +49,6 @@ SECTIONS: dict[str, Section] = {
     "decide": deciding.run,
     "code": code_index.run,
 }
-_HEAD = """\
-# Benchmarks
-
-Written by `tests/bench/run.py` (`make bench` prints the same tables); every number was measured in the run below. Each thing
-that is measured has peers in the same run that do less, or nothing, and they take turns: ratios hold where times do not.
-*Target* is what we first aimed at, [ADR 0015](adr/0015-what-a-journalled-call-costs.md) what is out of reach and held to
-instead; no test fails on a time. The disk decides what `synchronous=FULL` costs: `--folder DIR` measures on another.
-"""
 
 
 def main() -> None:
@@ -65,7 +60,6 @@ def main() -> None:
     size.add_argument("--tiny", action="store_const", const=TINY, dest="sizes", help="whether it runs at all")
     parser.add_argument("--only", choices=SECTIONS, action="append", metavar="NAME", help=", ".join(SECTIONS))
     parser.add_argument("--json", metavar="FILE", help="the values as measured")
-    parser.add_argument("--write", metavar="FILE", help="the tables as Markdown")
     parser.add_argument("--folder", metavar="DIR", help="where files are made; the disk matters")
     parser.add_argument(
         "--idle",
@@ -76,8 +70,6 @@ def main() -> None:
     )
     options = parser.parse_args()
     sizes = replace(options.sizes or FULL, idle_seconds=options.idle)
-    if options.write and options.only:
-        parser.error("--write is of all sections; leave --only out")
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     for tree in (PACKAGE, Path(__file__).parent):
         compileall.compile_dir(tree, quiet=2)
@@ -91,8 +83,6 @@ def main() -> None:
     if options.json:
         body = {"machine": about, "tables": [table.as_json() for table in tables]}
         Path(options.json).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
-    if options.write:
-        Path(options.write).write_text(_markdown(about, tables), encoding="utf-8")
 
 
 def _run(name: str, sizes: Sizes, folder: str) -> list[Table]:
@@ -104,12 +94,6 @@ def _run(name: str, sizes: Sizes, folder: str) -> list[Table]:
         print(table.text(), flush=True)
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return tables
-
-
-def _markdown(about: dict[str, str], tables: list[Table]) -> str:
-    rows = "\n".join(f"| {name} | {value} |" for name, value in about.items())
-    machine_ = f"| | |\n| --- | --- |\n{rows}\n"
-    return "\n".join([_HEAD, machine_, *(table.markdown() for table in tables)])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from sizes import Sizes
 from tables import Table, median
 from turns import median_ratio, take_turns
 
+TITLE = "Starts"
 POLICY = """\
 policy workspace v0
 
@@ -82,7 +83,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         start()
     rounds = take_turns(subjects, sizes.starts, sizes.idle_seconds)
     table = Table(
-        "Starts",
+        TITLE,
         ["", "best ms", "median ms", "floor = 1", "±", "CPU ms", "Python calls", "modules of adjourn"],
         f"{rounds.note}. CPU: median, of the process that is started.",
     )
@@ -99,7 +100,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
             min(walls),
             median(walls),
             ratio and ratio.median,
-            ratio and ratio.spread,
+            ratio and ratio.error,
             median([start.processor for start in starts]),
             *entered,
         )

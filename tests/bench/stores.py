@@ -36,6 +36,7 @@ from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks import Task
 from adjourn.verification.verify import verify_task
 
+TITLE = "Stores: operations beside their floors"
 RECORD_SIZES = {"10 KB": 30, "100 KB": 310}
 """Learnings in a record of that size."""
 RECORD = "record"
@@ -94,7 +95,7 @@ def _operations(sizes: Sizes, folder: str, stack: ExitStack) -> Iterator[Operati
 
 def _table(operations: list[Operation], rounds: Rounds[tuple[str, str], Turn]) -> Table:
     table = Table(
-        "Stores: operations beside their floors",
+        TITLE,
         ["", "Python calls", "µs", "floor, µs", "floor = 1", "±", "CPU, floor = 1"],
         f"{rounds.note}. Medians; of verifying, by event or version.",
     )
@@ -108,7 +109,7 @@ def _table(operations: list[Operation], rounds: Rounds[tuple[str, str], Turn]) -
             calls_of(operation.work) / operation.rows,
             *(median([time_ for turn in turns for time_ in turn.times]) for turns in (ours, floors)),
             ratio and ratio.median,
-            ratio and ratio.spread,
+            ratio and ratio.error,
             processor and processor.median,
         )
     return table

@@ -26,23 +26,23 @@ class Table:
 
     def text(self) -> str:
         """For a terminal."""
-        shown = [self.columns, *([_shown(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(row[i]) for row in shown) for i in range(len(self.columns))]
+        rows = [self.columns, *([shown(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         left = [self._is_text(i) for i in range(len(self.columns))]
         lines = [
             "  ".join(
                 cell.ljust(width) if to_left else cell.rjust(width)
                 for cell, width, to_left in zip(row, widths, left, strict=True)
             ).rstrip()
-            for row in shown
+            for row in rows
         ]
-        return "\n".join([self.title, "-" * len(self.title), *lines]) + "\n"
+        return "\n".join([self.title, "-" * len(self.title), *lines, self.note]) + "\n"
 
     def markdown(self) -> str:
+        """The table alone."""
         ruler = ["---" if self._is_text(i) else "---:" for i in range(len(self.columns))]
-        body = [self.columns, ruler, *([_shown(cell) for cell in row] for row in self.rows)]
-        table = "\n".join("| " + " | ".join(row) + " |" for row in body)
-        return "\n\n".join(part for part in (f"## {self.title}", self.note, table) if part) + "\n"
+        body = [self.columns, ruler, *([shown(cell) for cell in row] for row in self.rows)]
+        return "".join("| " + " | ".join(row) + " |\n" for row in body)
 
     def as_json(self) -> dict[str, Any]:
         """The values as measured, unrounded."""
@@ -52,7 +52,7 @@ class Table:
         return all(isinstance(row[column], str) or row[column] is None for row in self.rows)
 
 
-def _shown(cell: Cell) -> str:
+def shown(cell: Cell) -> str:
     """A value with about three digits that mean something."""
     if cell is None:
         return "-"

@@ -1,4 +1,4 @@
-"""The benchmarks run, and write what they measured. Times are nobody's business here."""
+"""The benchmarks run, and their figures reach the page. Times are nobody's business here."""
 
 from __future__ import annotations
 
@@ -7,67 +7,110 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
-RUN = Path(__file__).with_name("run.py")
+import page
+import pytest
+from tables import Table
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs/benchmarks.md"
 
 
-def test_every_section_runs_and_is_written_down(tmp_path: Path) -> None:
-    """All tables appear on the terminal, in the JSON and in the Markdown, with a value in every row."""
-    document, values = tmp_path / "benchmarks.md", tmp_path / "values.json"
-    command = [sys.executable, str(RUN), "--tiny", "--folder", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "--json", str(values), "--write", str(document)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+def _run(program: str, *words: str) -> str:
+    command = [sys.executable, str(HERE / program), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr
-    body = json.loads(values.read_text(encoding="utf-8"))
-    titles = [table["title"] for table in body["tables"]]
-    assert len(titles) == len(set(titles)) >= 10
-    written = document.read_text(encoding="utf-8")
-    for table in body["tables"]:
-        assert table["title"] in done.stdout
-        assert f"## {table['title']}\n" in written
-        assert table["rows"]
-        assert all(any(isinstance(cell, int | float) for cell in row) for row in table["rows"]), table[
-            "title"
-        ]
-    _check_relays(body["tables"])
-    _check_stores(next(table for table in body["tables"] if table["title"].startswith("Stores: operations")))
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a run of every section has left `stdout` and `run.json`."""
+    folder = tmp_path_factory.mktemp("bench")
+    printed = _run("run.py", "--tiny", "--folder", str(folder), "--json", str(folder / "run.json"))
+    (folder / "stdout").write_text(printed, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(folder: Path) -> dict[str, Table]:
+    body = json.loads((folder / "run.json").read_text("utf-8"))
     assert {"command", "date", "Python", "SQLite", "load at the start", "load at the end"} <= set(
         body["machine"]
     )
-    assert not list(tmp_path.glob("adjourn-bench-*"))
+    tables = {row["title"]: Table(**row) for row in body["tables"]}
+    assert len(tables) == len(body["tables"])
+    return tables
 
 
-def _check_relays(tables: list[dict[str, Any]]) -> None:
-    """A relay that does more calls more functions; percentiles are in order."""
-    found = [table for table in tables if table["title"].startswith("Relays: a ")]
-    assert len(found) == 2
-    for table in found:
-        assert table["columns"] == ["", "direct", "pass-through", "floor", "adjourn"]
-        rows = {row[0]: row[1:] for row in table["rows"]}
-        assert table["rows"][0][0] == "Python calls per tool call"
-        _, less, floor, most = rows["Python calls per tool call"]
-        assert 0 < less < floor < most
-        for p50, p90, p99 in zip(rows["p50, µs"], rows["p90, µs"], rows["p99, µs"], strict=True):
-            assert 0 < p50 <= p90 <= p99
+def test_every_section_prints_its_tables(folder: Path, tables: dict[str, Table]) -> None:
+    """All tables appear on the terminal and in the JSON, with a value in every row, and no file stays behind."""
+    printed = (folder / "stdout").read_text("utf-8")
+    for title, table in tables.items():
+        assert title in printed
+        assert table.rows, title
+        assert all(any(isinstance(cell, int | float) for cell in row) for row in table.rows), title
+    assert not list(folder.glob("adjourn-bench-*"))
 
 
-def _check_stores(table: dict[str, Any]) -> None:
+@pytest.mark.parametrize("title", ["Relays: a reading call", "Relays: a call with effects"])
+def test_relays_are_compared_with_their_peers(tables: dict[str, Table], title: str) -> None:
+    """A relay that does more calls more functions; percentiles are in order; every peer is 1 of itself."""
+    table = tables[title]
+    assert table.columns == ["", "direct", "pass-through", "floor", "adjourn"]
+    rows: dict[Any, list[Any]] = {row[0]: row[1:] for row in table.rows}
+    assert table.rows[0][0] == "Python calls per tool call"
+    _, less, floor, most = rows["Python calls per tool call"]
+    assert 0 < less < floor < most
+    for p50, p90, p99 in zip(rows["p50, µs"], rows["p90, µs"], rows["p99, µs"], strict=True):
+        assert 0 < p50 <= p90 <= p99
+    assert rows["calls/s, pass-through = 1"][1] == rows["calls/s, floor = 1"][2] == 1
+
+
+def test_store_operations_are_compared_with_their_floors(tables: dict[str, Table]) -> None:
     """Every operation calls something, takes time, and is beside a floor that takes time."""
-    assert len(table["rows"]) >= 8
-    for name, *cells in table["rows"]:
-        calls, ours, floor, ratio, spread, processor = cells
+    rows = tables["Stores: operations beside their floors"].rows
+    assert len(rows) >= 8
+    for name, *cells in rows:
+        calls, ours, floor, ratio, error, processor = (float(cell or 0) for cell in cells)
         assert min(calls, ours, floor, ratio, processor) > 0, name
-        assert spread >= 0, name
+        assert error >= 0, name
 
 
-def test_a_document_is_of_all_sections(tmp_path: Path) -> None:
-    """--write with --only would leave a document with holes: wrong usage."""
-    command = [sys.executable, str(RUN), "--only", "decide", "--write", str(tmp_path / "b.md")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert not list(tmp_path.iterdir())
+def test_starts_are_compared_with_python_s(tables: dict[str, Table]) -> None:
+    """The first row is the floor, and 1 of itself; commands that do more load more modules."""
+    first, *rows = tables["Starts"].rows
+    assert first[3] == 1
+    modules: dict[Any, Any] = {row[0]: row[-1] for row in rows}
+    version, hook, code = (
+        modules[f"`adjourn {name}"] for name in ("--version`", "hook`: a read", "code`, to `initialize`")
+    )
+    assert version < hook < code
+
+
+def test_a_run_fills_the_page_and_draws_the_plots(folder: Path, tables: dict[str, Table]) -> None:
+    """The page has a place for every table of a run; other lines stay; the plots are XML, and those that it shows."""
+    before = PAGE.read_text("utf-8")
+    copy = folder / "page.md"
+    copy.write_text(before, "utf-8")
+    _run("page.py", str(folder / "run.json"), "--page", str(copy), "--assets", str(folder))
+    after = copy.read_text("utf-8")
+    assert [line for line in before.splitlines() if line.startswith("#")] == [
+        line for line in after.splitlines() if line.startswith("#")
+    ]
+    for title, table in tables.items():
+        assert f"<!-- figures: {title} -->\n\n{table.markdown()}" in after
+    pictures = {path.name for path in folder.glob("*.svg")}
+    assert pictures == {part.partition(")")[0] for part in after.split("](assets/")[1:]}
+    for name in pictures:
+        ET.parse(folder / name)
+        assert (PAGE.parent / "assets" / name).exists()
+
+
+def test_figures_without_a_place_are_no_page() -> None:
+    """A table that the page does not name is refused; one that a run does not have stays as it is."""
+    text = "a\n<!-- figures: One -->\nold\n<!-- end of figures -->\n<!-- figures: Two -->\nkept\n<!-- end of figures -->\nb\n"
+    assert page.filled(text, {"One": "new\n"}) == text.replace("old\n", "\nnew\n\n")
+    with pytest.raises(SystemExit, match="Three"):
+        page.filled(text, {"Three": "new\n"})

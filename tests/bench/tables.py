@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -36,7 +37,7 @@ class Table:
             ).rstrip()
             for row in rows
         ]
-        return "\n".join([self.title, "-" * len(self.title), *lines, self.note]) + "\n"
+        return "\n".join([self.title, "-" * len(self.title), *lines, *textwrap.wrap(self.note, 118)]) + "\n"
 
     def markdown(self) -> str:
         """The table alone."""

@@ -72,8 +72,8 @@ def of(tables: Mapping[str, Table]) -> Iterator[tuple[str, str]]:
     if set(relays.TITLES.values()) <= set(tables):
         found = {tool: tables[title] for tool, title in relays.TITLES.items()}
         for name, title, row in (
-            ("python-calls", "Python calls per tool call", "Python calls per tool call"),
-            ("latency", "What a relay adds to a call: median, µs", "p50 over direct, µs"),
+            ("python-calls", "Python calls per tool call", relays.CALLS),
+            ("latency", "What a relay adds to a call: median, µs", relays.ADDED),
             ("throughput", "Calls per second, 64 in flight", relays.RATE),
         ):
             yield f"bench-{name}.svg", draw(title, list(_by_relay(found, row)))

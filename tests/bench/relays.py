@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import pairwise
@@ -22,7 +22,7 @@ from peer import ADJOURN, Peer, child_environment
 from profiling import SETTLED_SECONDS, Entered, Profile, profiled
 from sizes import Sizes
 from tables import Cell, Table, median, percentile
-from turns import Rounds, median_ratio, take_turns
+from turns import Ratio, Rounds, median_ratio, take_turns
 
 import adjourn
 
@@ -56,7 +56,18 @@ class Turn(NamedTuple):
 
 
 IN_FLIGHT = 64
+CALLS = "Python calls per tool call"
+ADDED = "p50 over direct, µs"
 RATE = f"calls/s, {IN_FLIGHT} in flight"
+
+
+class Rate(NamedTuple):
+    """Calls a second with many in flight, and what the relay's own process computed for one."""
+
+    calls: float
+    processor: float | None
+
+
 SUBJECTS = [Subject(relay, tool) for tool in TITLES for relay in RELAYS]
 
 
@@ -142,23 +153,33 @@ def _calls(sizes: Sizes, folder: str, counted: dict[Subject, Counted]) -> list[T
         for subject, peer in peers.items():
             peer.pipelined(subject.tool, sizes.warm_up, IN_FLIGHT)
         many = take_turns(
-            {subject: partial(_rate, peer, subject.tool, sizes) for subject, peer in peers.items()},
+            {
+                subject: partial(_rate, peer, subject.tool, sizes.throughput)
+                for subject, peer in peers.items()
+            },
             sizes.throughput_rounds,
             sizes.idle_seconds,
         )
         peaks = {subject: peer.memory("VmHWM") for subject, peer in peers.items()}
-    return [_table(sizes, tool, Measured(counted, one, many, peaks)) for tool in TITLES]
+    return [ToolTable(sizes, tool, Measured(counted, one, many, peaks)).table for tool in TITLES]
 
 
 def _turn(peer: Peer, tool: str, count: int) -> Turn:
     before = machine.processor_seconds(peer.process.pid)
     times = [seconds * 1e6 for seconds in peer.sequential(tool, count)]
+    return Turn(times, _since(before, peer, count))
+
+
+def _rate(peer: Peer, tool: str, count: int) -> Rate:
+    before = machine.processor_seconds(peer.process.pid)
+    seconds = peer.pipelined(tool, count, IN_FLIGHT)
+    return Rate(count / seconds, _since(before, peer, count))
+
+
+def _since(before: float | None, peer: Peer, count: int) -> float | None:
+    """Microseconds of a processor for one of so many calls."""
     after = machine.processor_seconds(peer.process.pid)
-    return Turn(times, None if before is None or after is None else (after - before) * 1e6 / count)
-
-
-def _rate(peer: Peer, tool: str, sizes: Sizes) -> float:
-    return sizes.throughput / peer.pipelined(tool, sizes.throughput, IN_FLIGHT)
+    return None if before is None or after is None else (after - before) * 1e6 / count
 
 
 class Measured(NamedTuple):
@@ -166,74 +187,87 @@ class Measured(NamedTuple):
 
     counted: dict[Subject, Counted]
     one: Rounds[Subject, Turn]
-    many: Rounds[Subject, float]
+    many: Rounds[Subject, Rate]
     peaks: dict[Subject, float | None]
 
 
-def _table(sizes: Sizes, tool: str, measured: Measured) -> Table:
-    counted, one, many, peaks = measured
-    table = Table(
-        TITLES[tool],
-        ["", *RELAYS],
-        f"One at a time: {one.note} of {sizes.calls} calls. {IN_FLIGHT} in flight: {many.note} of "
-        f"{sizes.throughput:,} calls. Python calls: of {sizes.profiled} calls each.",
-    )
-    subjects = {relay: Subject(relay, tool) for relay in RELAYS}
-    times = {
-        relay: sorted(time_ for turn in one.of(subject) for time_ in turn.times)
-        for relay, subject in subjects.items()
-    }
+class ToolTable:
+    """The table of one tool: a column for each relay."""
 
-    def add(figure: str, value: Callable[[str], Cell]) -> None:
-        table.add(figure, *map(value, RELAYS))
-
-    def add_ratio(figure: str, pairs: Callable[[str], Iterator[tuple[float, float]]]) -> None:
-        found = [None if relay == DIRECT else median_ratio(pairs(relay)) for relay in RELAYS]
-        table.add(figure, *(ratio and ratio.median for ratio in found))
-        table.add("  ±", *(ratio and ratio.error for ratio in found))
-
-    def count(of: Callable[[Counted], Cell]) -> Callable[[str], Cell]:
-        return lambda relay: None if relay == DIRECT else of(counted[subjects[relay]])
-
-    def over_direct(part: float) -> Callable[[str], Cell]:
-        return lambda relay: (
-            None if relay == DIRECT else percentile(times[relay], part) - percentile(times[DIRECT], part)
+    def __init__(self, sizes: Sizes, tool: str, measured: Measured) -> None:
+        self._subjects = {relay: Subject(relay, tool) for relay in RELAYS}
+        self._measured = measured
+        self.table = Table(
+            TITLES[tool],
+            ["", *RELAYS],
+            f"One at a time: {measured.one.note} of {sizes.calls} calls. {IN_FLIGHT} in flight: {measured.many.note} of "
+            f"{sizes.throughput:,} calls. Python calls: of {sizes.profiled} calls each.",
         )
+        self._add_counts()
+        self._add_latencies()
+        self._add_rates()
+        self._add_processor("CPU per call", measured.one)
+        self._add_processor(f"CPU per call, {IN_FLIGHT} in flight", measured.many)
+        self._add("peak RSS, MiB", lambda relay: measured.peaks[self._subjects[relay]])
 
-    add("Python calls per tool call", count(lambda found: found.sequential_calls))
-    add(f"Python calls, {IN_FLIGHT} in flight", count(lambda found: found.pipelined_calls))
-    add("own functions on the path", count(lambda found: found.sequential.functions))
-    add("files that they are in", count(lambda found: found.sequential.files))
-    add("lines of these functions", count(lambda found: found.sequential.lines))
-    for part in (0.5, 0.9, 0.99):
-        add(f"p{part * 100:.0f}, µs", lambda relay, part=part: percentile(times[relay], part))  # type: ignore[misc]
-    add("p50 over direct, µs", over_direct(0.5))
-    add("p99 over direct, µs", over_direct(0.99))
-    for peer in (PASS_THROUGH, FLOOR):
-        add_ratio(f"p50 over direct, {peer} = 1", lambda relay, peer=peer: _added(one, subjects, relay, peer))  # type: ignore[misc]
-    add(RATE, lambda relay: median(many.of(subjects[relay])))
-    for peer in (PASS_THROUGH, FLOOR):
-        add_ratio(f"calls/s, {peer} = 1", lambda relay, peer=peer: _shares(many, subjects, relay, peer))  # type: ignore[misc]
-    add("CPU per call, µs", lambda relay: _median([turn.processor for turn in one.of(subjects[relay])]))
-    add("peak RSS, MiB", lambda relay: peaks[subjects[relay]])
-    return table
+    def _add(self, figure: str, value: Callable[[str], Cell]) -> None:
+        self.table.add(figure, *map(value, RELAYS))
+
+    def _add_ratio(self, figure: str, values: Callable[[str], Iterable[float | None]], peer: str) -> None:
+        """`values`: of a relay, by round."""
+        found = [None if relay == DIRECT else _ratio(values(relay), values(peer)) for relay in RELAYS]
+        self.table.add(f"{figure}, {peer} = 1", *(ratio and ratio.median for ratio in found))
+        self.table.add("  ±", *(ratio and ratio.error for ratio in found))
+
+    def _add_counts(self) -> None:
+        rows: dict[str, Callable[[Counted], Cell]] = {
+            CALLS: lambda found: found.sequential_calls,
+            f"Python calls, {IN_FLIGHT} in flight": lambda found: found.pipelined_calls,
+            "own functions on the path": lambda found: found.sequential.functions,
+            "files that they are in": lambda found: found.sequential.files,
+            "lines of these functions": lambda found: found.sequential.lines,
+        }
+        found = {relay: self._measured.counted.get(subject) for relay, subject in self._subjects.items()}
+        for figure, of in rows.items():
+            self.table.add(figure, *((counted := found[relay]) and of(counted) for relay in RELAYS))
+
+    def _add_latencies(self) -> None:
+        turns = {relay: self._measured.one.of(subject) for relay, subject in self._subjects.items()}
+        times = {relay: [time_ for turn in turns[relay] for time_ in turn.times] for relay in RELAYS}
+        medians = {relay: [median(turn.times) for turn in turns[relay]] for relay in RELAYS}
+
+        def added(relay: str) -> Iterable[float]:
+            return (mine - direct for mine, direct in zip(medians[relay], medians[DIRECT], strict=True))
+
+        found = {part: [percentile(times[relay], part) for relay in RELAYS] for part in (0.5, 0.9, 0.99)}
+        for part, values in found.items():
+            self.table.add(f"p{part * 100:.0f}, µs", *values)
+        for part in (0.5, 0.99):
+            direct, *others = found[part]
+            self.table.add(f"p{part * 100:.0f} over direct, µs", None, *(value - direct for value in others))
+        for peer in (PASS_THROUGH, FLOOR):
+            self._add_ratio("p50 over direct", added, peer)
+
+    def _add_rates(self) -> None:
+        def rates(relay: str) -> list[float]:
+            return [rate.calls for rate in self._measured.many.of(self._subjects[relay])]
+
+        self._add(RATE, lambda relay: median(rates(relay)))
+        for peer in (PASS_THROUGH, FLOOR):
+            self._add_ratio("calls/s", rates, peer)
+
+    def _add_processor(self, figure: str, rounds: Rounds[Subject, Turn] | Rounds[Subject, Rate]) -> None:
+        def computed(relay: str) -> list[float | None]:
+            return [turn.processor for turn in rounds.of(self._subjects[relay])]
+
+        self._add(f"{figure}, µs", lambda relay: _median(computed(relay)))
+        self._add_ratio(figure, computed, FLOOR)
 
 
-def _added(
-    one: Rounds[Subject, Turn], subjects: dict[str, Subject], relay: str, peer: str
-) -> Iterator[tuple[float, float]]:
-    """By round: what a relay adds to the median, and what its peer adds."""
-    for turns in one.kept:
-        direct, mine, theirs = (median(turns[subjects[name]].times) for name in (DIRECT, relay, peer))
-        yield mine - direct, theirs - direct
-
-
-def _shares(
-    many: Rounds[Subject, float], subjects: dict[str, Subject], relay: str, peer: str
-) -> Iterator[tuple[float, float]]:
-    """By round: the calls a second of a relay, and of its peer."""
-    for rates in many.kept:
-        yield rates[subjects[relay]], rates[subjects[peer]]
+def _ratio(mine: Iterable[float | None], theirs: Iterable[float | None]) -> Ratio | None:
+    """By round; what the system does not tell is left out."""
+    pairs = zip(mine, theirs, strict=True)
+    return median_ratio((value, peer) for value, peer in pairs if value is not None and peer is not None)
 
 
 def _median(values: list[float | None]) -> float | None:

@@ -14,7 +14,7 @@ import starts
 import stores
 from tables import Table, shown
 
-WIDTH, LABELS, VALUES = 760, 250, 90
+WIDTH, LABELS, VALUES = 800, 290, 90
 """The picture, what is left of the bars, and what is right of the longest."""
 ROW, BAR, TOP = 26, 16, 44
 STYLE = """

@@ -99,7 +99,7 @@ def _by_relay(tables: Mapping[str, Table], row: str) -> Iterator[Bar]:
 def _ratios(table: Table) -> list[Bar]:
     ratio, spread = table.columns.index("floor = 1"), table.columns.index("±")
     return [
-        Bar(_plain(cells[0]), value, spread=_number(cells[spread]))
+        Bar(_plain(cells[0]), value, "floor" if cells[1] is None else "", _number(cells[spread]))
         for cells in table.rows
         if (value := _number(cells[ratio]))
     ]

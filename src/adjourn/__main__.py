@@ -1,5 +1,5 @@
-"""Entry point. `proxy` (started once a session) and `hook` (once a call) take a fast path; everything else goes to the
-command line proper.
+"""Entry point. `proxy` (started once a session), `hook` (once a call) and `status` (often in scripts and prompts) take a fast path;
+everything else goes to the command line proper.
 
 Owns: that choice, and turning errors into exit codes. Must never: import click for a fast path.
 """
@@ -25,6 +25,8 @@ def main(program: str = "adjourn") -> None:
     if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
         _leave(_hook(arguments[1:]))
     _leave_working_folder()
+    if arguments[:1] == ["status"] and program == "adjourn" and "_ADJOURN_COMPLETE" not in os.environ:
+        _status(arguments[1:])
     from adjourn.cli import main as run  # noqa: PLC0415  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":
@@ -59,20 +61,31 @@ def _hook(arguments: list[str]) -> int:
             except OSError:  # closed: no file of ours may take its place, and no answer be lost in silence
                 os.open(os.devnull, os.O_RDONLY)
         _leave_working_folder()
+        if "--stay" not in arguments:
+            return _answer_hook(arguments)
         from adjourn.hooks import standby  # noqa: PLC0415
 
-        stays = "--stay" in arguments
-        code = standby.ask(arguments) if stays else None
+        code = standby.ask(arguments)
         if code is None:
             code = _answer_hook(arguments)
-            if stays:
-                standby.start()
+            standby.start()
     except BaseException as error:
         from adjourn.hooks import tell  # noqa: PLC0415
 
         tell(error)
         return 2
     return code
+
+
+def _status(arguments: list[str]) -> None:
+    """Show the status and end the process, unless the arguments need the command line proper."""
+    gc.disable()  # as for a hook
+    _load_msgspec()
+    from adjourn.cli.working.status_view import run  # noqa: PLC0415  # without the framework
+
+    if (code := run(arguments)) is not None:
+        _leave(code)
+    gc.enable()
 
 
 def _answer_hook(arguments: list[str]) -> int:

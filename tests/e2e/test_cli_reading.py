@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -130,6 +131,33 @@ def test_another_folder_and_another_store_can_be_named(left: CommandLine, tmp_pa
 
 
 # --- what they say
+
+
+_FRAMEWORK = "import sys; from adjourn.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--json"], ["nowhere"], ["--store", "none.db"], ["--store", "mysql://host/x"], ["-C", ".aex"], ["-C", "x"], ["--bad"], ["--help"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_status_is_the_same_with_and_without_the_framework(left: CommandLine, arguments: list[str]) -> None:
+    """`adjourn status` prints the same, and ends with the same code, as the command of the framework."""
+    fast = left.run("status", *arguments)
+    whole = subprocess.run(
+        [sys.executable, "-c", _FRAMEWORK, "status", *arguments],
+        cwd=left.root,
+        env=left.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = [_without_times(text) for text in (fast.out, fast.err, whole.stdout, whole.stderr)]
+    assert (fast.code, *shown[:2]) == (whole.returncode, *shown[2:])
+
+
+def _without_times(text: str) -> str:
+    return re.sub(r"just now|\d+ (s|min) ago|\d+ (s|min|h) left", "at a time", text)
 
 
 def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLine, task: str) -> None:

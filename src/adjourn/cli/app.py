@@ -1,24 +1,17 @@
-"""The program `adjourn`, and the one place where errors become lines on stderr and exit codes.
+"""The program `adjourn`: its group of commands, and wrong usage as lines on stderr.
 
 Owns: `group`, `main`. Must never: import a command that was not asked for.
 """
 
 from __future__ import annotations
 
-import io
-import os
-import sys
-from typing import Any
-
 import click
 
-from adjourn import __version__, aex
+from adjourn import __version__
 from adjourn.cli.shared.commands import LazyGroup
 from adjourn.cli.shared.context import example
+from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import complain, safe
-from adjourn.errors import AdjournError, NotFoundError
-
-_LOOK = "check the path and its permissions"
 
 
 @click.group(
@@ -42,41 +35,18 @@ def group(ctx: click.Context, *, version: bool) -> None:
 
 def main(arguments: list[str], program: str = "adjourn", commands: click.Group = group) -> int:
     """Run one of `commands`; every failure is printed on stderr, with the next step. Returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        result: Any = commands.main(arguments, prog_name=program, standalone_mode=False)
-        sys.stdout.flush()
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        complain(
-            safe(error.format_message()),
-            f"`{context.command_path if context else program} --help` tells more",
-        )
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        complain("interrupted")
-        return 130
-    except AdjournError as error:
-        _explain(error)
-        return error.exit_code
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except OSError as error:
-        complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
-        return 1
-    return result if isinstance(result, int) else 0
 
+    def work() -> object:
+        try:
+            return commands.main(arguments, prog_name=program, standalone_mode=False)
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            complain(
+                safe(error.format_message()),
+                f"`{context.command_path if context else program} --help` tells more",
+            )
+            return 2
+        except click.Abort:
+            raise KeyboardInterrupt from None
 
-def _explain(error: AdjournError) -> None:
-    findings = getattr(error, "findings", None)
-    if findings:
-        texts: dict[str, str] = getattr(error, "texts", {})
-        for finding in findings:
-            click.echo(aex.render(finding, texts.get(finding.source, "")), err=True)
-    remedy = error.remedy or (
-        _LOOK if isinstance(error, NotFoundError) else ""
-    )  # a reader of files has no better one
-    complain(safe(error.message), safe(remedy))
+    return exit_code(work)

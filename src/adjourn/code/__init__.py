@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from adjourn.code.server.stdio_transport import serve_stdio
     from adjourn.code.server.tools import TOOLS
     from adjourn.code.sessions.checkpoint_file import list_all, summary
-    from adjourn.code.sessions.journal import last_step
+    from adjourn.code.sessions.last_step import last_step
     from adjourn.code.sessions.status import status
     from adjourn.code.workflow.worktree import Worktree
 
@@ -46,7 +46,7 @@ if not TYPE_CHECKING:
             "server.stdio_transport": ("serve_stdio",),
             "server.tools": ("TOOLS",),
             "sessions.checkpoint_file": ("list_all", "summary"),
-            "sessions.journal": ("last_step",),
+            "sessions.last_step": ("last_step",),
             "sessions.status": ("status",),
             "workflow.worktree": ("Worktree",),
         },

@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.runs.cancellation import Stop
-    from adjourn.runs.journal import name_of
+    from adjourn.runs.refs import name_of
     from adjourn.runs.runner import Options, Outcome, Run
     from adjourn.runs.start import resume_run, start_run
     from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
@@ -44,7 +44,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "cancellation": ("Stop",),
-            "journal": ("name_of",),
+            "refs": ("name_of",),
             "runner": ("Options", "Outcome", "Run"),
             "start": ("resume_run", "start_run"),
             "step_calls": ("AskPerson", "BlockedError", "Emit"),

@@ -16,6 +16,7 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import CallPaths, arguments_digest, encoded
+from adjourn.runs.refs import name_of
 from adjourn.tasks import SYSTEM, Admitted, Fact, Task, ToolRequest, following, idempotency
 from adjourn.text import preview
 
@@ -177,11 +178,6 @@ class Journal:
         """Write why the run does not go on for now."""
         finished = kinds.RunFinished(reason=reason, status="blocked", step=step)
         self.task.commit(lambda _: [Fact(finished, SYSTEM, self.session.id)])
-
-
-def name_of(task: str) -> str:
-    """The ref that names an unfinished run."""
-    return f"run/{task}"
 
 
 def value_of(task: Task, document: str) -> Any:

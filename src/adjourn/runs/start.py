@@ -18,7 +18,8 @@ from adjourn.host import group_of, ids, open_at, process
 from adjourn.log import digest, kinds, timestamp
 from adjourn.models import ModelError
 from adjourn.policy import BrokenContractError, Contract, encoded, read_contract
-from adjourn.runs.journal import History, name_of, value_of
+from adjourn.runs.journal import History, value_of
+from adjourn.runs.refs import name_of
 from adjourn.runs.runner import Options, Plan, Run
 from adjourn.runs.step_calls import MAX_NAME
 from adjourn.store import EMPTY, Store

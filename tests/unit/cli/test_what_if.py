@@ -127,7 +127,7 @@ def test_status_tells_budgets_and_rates(
     worked: Workspace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each budget beside calls with what is spent of it, and each rate that has counted in its last period."""
-    monkeypatch.setattr("adjourn.cli.shared.context.now", worked.clock)
+    monkeypatch.setattr("adjourn.cli.shared.store_context.now", worked.clock)
     lines = said(capfd, "status", "t").splitlines()
     assert "spent       4 of 90 minutes" in lines
     assert "spent       1,500 of 2,000 tokens" in lines

@@ -53,6 +53,7 @@ _SAME = "the module has the name of its function; a front door would give one or
 _CLASH = "another module of the package defines the name, too"
 _START = "on the path of every start, where a front door costs more than the module"
 EXCEPTIONS: Final = {
+    ("cli.working.status_view", "run"): _START,
     ("hooks.main", "run"): _START,
     ("hooks.options", "OPTIONS"): _START,
     ("hooks.options", "Option"): _START,

@@ -13,68 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from adjourn import host, log, tasks
-from adjourn.cli.shared.output import Spinner
-from adjourn.errors import NotFoundError
-from adjourn.host.clock import now
+from adjourn import log
+from adjourn.cli.shared.store_context import StoreContext
 from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument
 
 if TYPE_CHECKING:
     from adjourn.store.base import Store
-    from adjourn.tasks.task import Task
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_READING = "reading the history"
-_NO_STORE = "start a session behind `adjourn proxy` to create it, or name another with -C DIR or --store URL"
 
 
-class CommandContext:
-    """The workspace that a command was started in, and its store."""
-
-    def __init__(self, url: str = "") -> None:
-        self.root = os.getcwd()
-        self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
-        self.now = now()
-        self.clock = now
-        self._store: Store | None = None
-
-    @property
-    def store(self) -> Store:
-        """The store, which must be there. Raises `NotFoundError`."""
-        found = self.store_or_none()
-        if found is None:
-            raise NotFoundError(f"there is no store at {host.shown_store(self.url)}", _NO_STORE)
-        return found
-
-    def store_or_none(self) -> Store | None:
-        """The store, if there is one."""
-        return self.make_store() if self._store or host.has_store(self.root, self.url) else None
+class CommandContext(StoreContext):
+    """The workspace of a command of the framework, which closes the store when the command ends."""
 
     def make_store(self) -> Store:
-        """The store, made if need be: for commands that write into it."""
-        if self._store is None:
-            self._store = host.open_at(self.root, self.url)
-            if context := click.get_current_context(silent=True):
-                context.call_on_close(self._store.close)
-        return self._store
-
-    @property
-    def changes(self) -> tuple[str, ...]:
-        """The real paths of what a command here changes; a store that is no file is in no folder."""
-        return os.path.realpath(self.root), os.path.realpath(path) if (
-            path := host.store_file(self.root, self.url)
-        ) else self.url
-
-    def task(self, name: str) -> Task:
-        """A task for reading, by its id or a beginning that only it has."""
-        with Spinner(_READING):
-            return tasks.existing(self.store, name, clock=self.clock, secret=host.reading_secret())
-
-    def writable(self, task: str) -> Task:
-        """A task to add facts to."""
-        with Spinner(_READING):
-            return tasks.existing(self.store, task, clock=self.clock, secret=host.secret())
+        if self._store is None and (context := click.get_current_context(silent=True)):
+            context.call_on_close(self.close)
+        return super().make_store()
 
 
 def user() -> log.Actor:

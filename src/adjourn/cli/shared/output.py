@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -44,8 +43,16 @@ def described(description: str, signer: str, key: str) -> str:
 
 
 def width() -> int:
-    """Columns to write in: the terminal's, else 80."""
-    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    """Columns to write in: those of $COLUMNS or of the terminal, else 80."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return max(40, int(named))
+    try:
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH)
+    except (OSError, ValueError):  # a stream of another kind
+        return WIDTH
 
 
 def cells(text: str) -> int:

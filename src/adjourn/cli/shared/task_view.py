@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn import aex, code, runs, tasks
-from adjourn.cli.shared.context import CommandContext
+from adjourn.cli.shared.store_context import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import group_of, process, reading_secret
 from adjourn.log import decode, timestamp
@@ -39,7 +39,7 @@ class Holder(NamedTuple):
     alive: bool | None
 
 
-def holders(context: CommandContext, ledger: Ledger) -> list[Holder]:
+def holders(context: StoreContext, ledger: Ledger) -> list[Holder]:
     return [
         Holder(session, is_alive(context.store, ledger.task, session, context.now))
         for session in ledger.sessions.values()
@@ -59,7 +59,7 @@ def questions(ledger: Ledger, now: int) -> list[Approval]:
     return [asked for asked in ledger.approvals.values() if not asked.approved and asked.expires > stamp]
 
 
-def each_task(context: CommandContext) -> Iterator[tuple[str, Task | AdjournError]]:
+def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]]:
     """Every task, or why it cannot be read."""
     for name in tasks_of(context.store):
         try:
@@ -68,7 +68,7 @@ def each_task(context: CommandContext) -> Iterator[tuple[str, Task | AdjournErro
             yield name, error
 
 
-def as_told(context: CommandContext, ledger: Ledger) -> dict[str, Any]:
+def as_told(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
     sitting = holders(context, ledger)
     told: dict[str, Any] = {
@@ -145,7 +145,7 @@ def approval_json(asked: Approval, task: str) -> dict[str, Any]:
     }
 
 
-def current_task(context: CommandContext, name: str = "") -> Task:
+def current_task(context: StoreContext, name: str = "") -> Task:
     """The task meant: named, that of the client this command runs in, else the one touched last."""
     name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(context)
     if name:
@@ -158,7 +158,7 @@ def current_task(context: CommandContext, name: str = "") -> Task:
     return context.task(newest)
 
 
-def _of_client(context: CommandContext) -> str:
+def _of_client(context: StoreContext) -> str:
     """The task of an MCP client among the processes that this one descends from."""
     clients = context.store.refs("client/")
     if not clients:
@@ -195,7 +195,7 @@ def state(one: Holder) -> str:
     return "dead" if one.alive is False else "out of sight"
 
 
-def next_step(context: CommandContext, ledger: Ledger, sitting: list[Holder]) -> str:
+def next_step(context: StoreContext, ledger: Ledger, sitting: list[Holder]) -> str:
     """What a person would do now, in one line."""
     waiting = questions(ledger, context.now)
     if waiting:

@@ -6,7 +6,7 @@ decide what a phase permits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adjourn.aex import Policy
@@ -14,23 +14,21 @@ from adjourn.checkpoints import GuardedSession, checkpoint
 from adjourn.code.model import codec
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import SessionState
+from adjourn.code.sessions.last_step import tail
 from adjourn.code.workflow import phase_policy, phases
 from adjourn.host import group_of, keys, now, process
-from adjourn.log import canonical, decode, digest, kinds
-from adjourn.store import Head, Store
+from adjourn.log import canonical, digest, kinds
+from adjourn.store import Store
 from adjourn.tasks import (
     Block,
     Fact,
-    Ledger,
     SessionIdentity,
     Task,
     ToolRequest,
-    following,
     is_alive,
 )
 
 MAX_TEXT = 2_000
-_TAIL = 1_000
 _IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjourn.db*\n"
 
 
@@ -95,7 +93,7 @@ class SessionJournal:
     def tools_since_step(self) -> list[str]:
         """The tools called since the last step, without known failures: what a killed server had not saved."""
         called: dict[str, str] = {}
-        for data in _tail(self.task.store, self.task.refresh()):
+        for data in tail(self.task.store, self.task.refresh()):
             if isinstance(data, kinds.PhaseEntered):
                 called.clear()
             elif isinstance(data, kinds.ToolAllowed):
@@ -109,17 +107,6 @@ class SessionJournal:
 
     def close(self, reason: str) -> None:
         self.session.close(reason)
-
-
-def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
-    """The last step in a coding session's chain; None for another task."""
-    steps = [data for data in _tail(store, ledger) if isinstance(data, kinds.PhaseEntered)]
-    return steps[-1] if steps else None
-
-
-def _tail(store: Store, ledger: Ledger) -> Iterator[Any]:
-    for entry in following(store, ledger.task, ledger.seq - _TAIL, Head(ledger.seq, ledger.hash)):
-        yield kinds.data_of(decode(entry.data))
 
 
 def make_store_folder(root: str) -> None:

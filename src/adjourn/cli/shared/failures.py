@@ -1,0 +1,52 @@
+"""Failures of a command as lines on stderr and exit codes.
+
+Owns: that translation. Must never: import click, for some commands start without it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+
+from adjourn import aex
+from adjourn.cli.shared.output import complain, safe
+from adjourn.errors import AdjournError, NotFoundError
+
+_LOOK = "check the path and its permissions"
+
+
+def exit_code(work: Callable[[], object]) -> int:
+    """Run a command, and return its exit code; every failure is printed on stderr, with the next step."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        result = work()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except AdjournError as error:
+        _explain(error)
+        return error.exit_code
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as error:
+        complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: AdjournError) -> None:
+    findings = getattr(error, "findings", None)
+    if findings:
+        texts: dict[str, str] = getattr(error, "texts", {})
+        for finding in findings:
+            print(aex.render(finding, texts.get(finding.source, "")), file=sys.stderr)
+    remedy = error.remedy or (
+        _LOOK if isinstance(error, NotFoundError) else ""
+    )  # a reader of files has no better one
+    complain(safe(error.message), safe(remedy))

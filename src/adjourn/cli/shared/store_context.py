@@ -1,0 +1,73 @@
+"""The workspace of a command and its store, without the command-line framework: for commands that start fast.
+
+Owns: opening a store that exists (reading must never create one), and tasks by a beginning of their id. Must never: create a store
+unless the command writes one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from adjourn import host, tasks
+from adjourn.cli.shared.output import Spinner
+from adjourn.errors import NotFoundError
+from adjourn.host.clock import now
+
+if TYPE_CHECKING:
+    from adjourn.store.base import Store
+    from adjourn.tasks.task import Task
+
+_READING = "reading the history"
+_NO_STORE = "start a session behind `adjourn proxy` to create it, or name another with -C DIR or --store URL"
+
+
+class StoreContext:
+    """The workspace that a command was started in, and its store."""
+
+    def __init__(self, url: str = "") -> None:
+        self.root = os.getcwd()
+        self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
+        self.now = now()
+        self.clock = now
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store, which must be there. Raises `NotFoundError`."""
+        found = self.store_or_none()
+        if found is None:
+            raise NotFoundError(f"there is no store at {host.shown_store(self.url)}", _NO_STORE)
+        return found
+
+    def store_or_none(self) -> Store | None:
+        """The store, if there is one."""
+        return self.make_store() if self._store or host.has_store(self.root, self.url) else None
+
+    def make_store(self) -> Store:
+        """The store, made if need be: for commands that write into it."""
+        if self._store is None:
+            self._store = host.open_at(self.root, self.url)
+        return self._store
+
+    def close(self) -> None:
+        """Close the store, if it was opened."""
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The real paths of what a command here changes; a store that is no file is in no folder."""
+        return os.path.realpath(self.root), os.path.realpath(path) if (
+            path := host.store_file(self.root, self.url)
+        ) else self.url
+
+    def task(self, name: str) -> Task:
+        """A task for reading, by its id or a beginning that only it has."""
+        with Spinner(_READING):
+            return tasks.existing(self.store, name, clock=self.clock, secret=host.reading_secret())
+
+    def writable(self, task: str) -> Task:
+        """A task to add facts to."""
+        with Spinner(_READING):
+            return tasks.existing(self.store, task, clock=self.clock, secret=host.secret())

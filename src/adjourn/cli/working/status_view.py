@@ -1,0 +1,100 @@
+"""What `adjourn status` prints, and its start without the command-line framework.
+
+Owns: the lines of a task's status, and the plain arguments that need no framework. Must never: import click.
+"""
+
+from __future__ import annotations
+
+import os
+
+from adjourn.cli.shared import task_view
+from adjourn.cli.shared.failures import exit_code
+from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.times import ago, left, span
+from adjourn.host.python import leave_working_folder
+from adjourn.store.passwords import check_argument
+
+
+def run(arguments: list[str]) -> int | None:
+    """Run `adjourn status` and return its exit code; None if only the framework can read the arguments."""
+    values = _read(arguments)
+    if values is None:
+        return None
+    folder, url, task, as_json = values
+
+    def work() -> None:
+        if folder:
+            os.chdir(folder)
+            leave_working_folder()
+        context = StoreContext(check_argument(url))
+        try:
+            show(context, task, as_json=as_json)
+        finally:
+            context.close()
+
+    return exit_code(work)
+
+
+def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
+    """The folder, the store, the task, and whether to print JSON; None for anything unusual."""
+    values = {"-C": "", "--store": "", "": ""}
+    as_json = False
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--json":
+            as_json = True
+            continue
+        if not word.startswith("-"):
+            name, value = "", word
+        elif (name == "-C" and not equals and rest) or (name == "--store" and (equals or rest)):
+            value = value if equals else rest.pop(0)
+        else:
+            return None
+        if not value or value.startswith("-") or values[name]:
+            return None
+        values[name] = value
+    if values["-C"] and not (os.path.isdir(values["-C"]) and os.access(values["-C"], os.X_OK)):
+        return None
+    return values["-C"], values["--store"], values[""], as_json
+
+
+def show(context: StoreContext, task: str, *, as_json: bool) -> None:
+    """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
+    ledger = task_view.current_task(context, task).ledger
+    sitting = task_view.holders(context, ledger)
+    if as_json:
+        say_json(task_view.as_told(context, ledger) | {"next": task_view.next_step(context, ledger, sitting)})
+        return
+    unsure, waiting = task_view.doubts(ledger, sitting), task_view.questions(ledger, context.now)
+    rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
+    state = [f"{len(waiting)} waiting"] * bool(waiting) + [f"{len(unsure)} in doubt"] * bool(unsure)
+    say(
+        f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {', '.join(state) or 'nothing in doubt'}"
+    )
+    held = [
+        f"{task_view.who(one.session)}, since {ago(one.session.since, context.now)}"
+        + (f" ({how})" if (how := task_view.state(one)) else "")
+        for one in sitting
+    ]
+    since = ledger.calls_used - ledger.calls_at_checkpoint
+    point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
+    rows = [("goal", ledger.goal), ("touched", ago(ledger.touched, context.now))]
+    rows += [("held by", text) for text in held] or [("held by", "nobody")]
+    spent = task_view.budgets(context.store, ledger)
+    rows += [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in spent]
+    if ledger.tokens and not any(one.what == "tokens" for one in spent):
+        rows.append(("spent", f"{ledger.tokens:,} tokens"))
+    rows += [
+        ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {span(one.seconds)}")
+        for one in task_view.rates(ledger, context.now)
+    ]
+    rows += [("refused", str(ledger.calls_refused or "")), ("checkpoint", point)]
+    rows += [("in doubt", f"{one.call} {one.tool} {one.arguments}"[:300]) for one in unsure]
+    rows += [
+        ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, context.now)}")
+        for one in waiting
+    ]
+    say(facts([*rows, ("next", task_view.next_step(context, ledger, sitting))]))

@@ -1,0 +1,28 @@
+"""The last step of a coding session, as its chain tells it.
+
+Owns: reading the end of that chain. Must never: import the state of a session, for `adjourn status` starts with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from adjourn.log import decode, kinds
+from adjourn.store import Head, Store
+from adjourn.tasks import Ledger, following
+
+_TAIL = 1_000
+"""Events that are read."""
+
+
+def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
+    """The last step in a coding session's chain; None for another task."""
+    steps = [data for data in tail(store, ledger) if isinstance(data, kinds.PhaseEntered)]
+    return steps[-1] if steps else None
+
+
+def tail(store: Store, ledger: Ledger) -> Iterator[Any]:
+    """The facts at the end of a task's chain."""
+    for entry in following(store, ledger.task, ledger.seq - _TAIL, Head(ledger.seq, ledger.hash)):
+        yield kinds.data_of(decode(entry.data))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,16 @@ def test_closing_ends_the_work(many: Path) -> None:
     assert not _workers(os.getpid())
 
 
+def _is_watched(folder: Path) -> bool:
+    """Whether this process has an inotify watch on a folder."""
+    mark = f" ino:{folder.stat().st_ino:x} "
+    for handle in Path("/proc/self/fdinfo").iterdir():
+        with suppress(OSError):
+            if any(line.startswith("inotify ") and mark in line for line in handle.read_text().splitlines()):
+                return True
+    return False
+
+
 def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
     """New, changed and deleted files and a branch switch reach the index without anybody asking."""
     root = repository(tmp_path / "r", {"a.py": "def one(): pass\n", ".gitignore": "out/\n"})
@@ -139,8 +150,7 @@ def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
     git(root, "checkout", "--quiet", "main")
     with Codebase(str(root)) as codebase:
         codebase.start()
-        _until(codebase.complete)
-        time.sleep(0.3)  # the watcher needs a moment to be there
+        _until(lambda: codebase.complete() and _is_watched(root))
 
         def known(name: str) -> bool:
             assert codebase.index is not None

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -81,6 +82,18 @@ class Standing(ProxyWorkspace):
                 return found
             assert time.monotonic() < deadline, (found, sockets)
             time.sleep(0.02)
+
+    def forks(self, server: int, hook: subprocess.Popen[bytes]) -> set[int]:
+        """The processes that answer for a hook, once one of them has taken over its standard input."""
+        deadline = time.monotonic() + 30
+        theirs = os.readlink(f"/proc/{hook.pid}/fd/0")
+        while True:
+            found = set(self.standing()) - {server}
+            with suppress(FileNotFoundError):
+                if theirs in {os.readlink(f"/proc/{pid}/fd/0") for pid in found}:
+                    return found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.01)
 
     def wait_until_gone(self, pid: int) -> None:
         deadline = time.monotonic() + 30
@@ -158,11 +171,7 @@ def test_a_hook_whose_answer_dies_is_refused(work: Standing) -> None:
     work.ask()
     [server] = work.wait_for(1)
     hook = work.start()  # nothing is on its standard input yet
-    deadline = time.monotonic() + 30
-    while not (forks := set(work.standing()) - {server}):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(0.3)  # it has taken the call by now
+    forks = work.forks(server, hook)
     for pid in forks:
         os.kill(pid, signal.SIGKILL)
     _, err = hook.communicate(work.request(), timeout=60)
@@ -187,11 +196,7 @@ def test_a_fork_ends_with_its_hook(work: Standing) -> None:
     work.ask()
     [server] = work.wait_for(1)
     hook = work.start()
-    deadline = time.monotonic() + 30
-    while not (forks := set(work.standing()) - {server}):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(0.3)
+    forks = work.forks(server, hook)
     hook.send_signal(signal.SIGINT)
     assert hook.wait(timeout=30) == 2
     for pid in forks:
@@ -326,11 +331,7 @@ def test_a_stopped_answer_is_a_refusal(work: Standing) -> None:
     work.ask()
     [server] = work.wait_for(1)
     hook = work.start()
-    deadline = time.monotonic() + 30
-    while not (forks := set(work.standing()) - {server}):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(0.3)
+    forks = work.forks(server, hook)
     for pid in forks:
         os.kill(pid, signal.SIGSTOP)
     _, err = hook.communicate(work.request(), timeout=60)

@@ -240,10 +240,10 @@ def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
 ) -> None:
     """A command that times out is killed with its children, and its call is in doubt."""
     monkeypatch.setattr(tools, "TEST_SECONDS", 0.3)
-    (bench.root / "t.sh").write_text("(sleep 1; echo late > late.txt) & sleep 5")
+    (bench.root / "t.sh").write_text("(sleep 1; echo late > late.txt) & sleep 60")
     began = time.monotonic()
     assert "did not end within" in bench.blocked('do tests.run(cmd="sh t.sh")', "return 1", task="run-1")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     time.sleep(1)
     assert not (bench.root / "late.txt").exists()
     assert len(bench.ledger().doubts) == 1

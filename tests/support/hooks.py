@@ -23,6 +23,15 @@ class HookAnswer(NamedTuple):
     err: str
 
 
+HOOK_POLICY = (
+    "use file.*, shell.exec, todo.*",
+    "deny file.write:secrets/**",
+    "confirm before shell.exec",
+    "budget calls=3",
+)
+"""A policy that allows, denies and confirms tools of Claude Code, three calls in all."""
+
+
 class HookWorkspace(ProxyWorkspace):
     """A workspace whose client has hooks, and no proxy unless it is started."""
 

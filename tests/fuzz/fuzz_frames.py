@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(
     include=["adjourn.mcp.frames", "adjourn.text.strict_json", "adjourn.policy.protected"]
 ):
-    from adjourn.mcp.frames import FrameError, Message, decode_client_line
+    from adjourn.mcp.frames import FrameError, Message
     from adjourn.policy.calls import arguments_digest
     from adjourn.policy.protected.calls import protected_path
     from adjourn.policy.protected.places import places_of
@@ -32,7 +32,7 @@ def _strict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def one(data: bytes) -> None:
     line = data.replace(b"\n", b" ")
     try:
-        message = decode_client_line(line)
+        message = frames.read(line, Message)
     except FrameError:
         text = data.decode(errors="replace")
         for key in ("command", "patch", "sql", "input", "path"):

@@ -47,7 +47,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     require: Sequence[Rule] = ()
     goal: str = ""
     name: str = ""
-    _tools: dict[str, _Tool] = {}
+    _tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
         for name in (*_LOOKED_UP, "require"):
@@ -59,6 +59,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _sets(self) -> dict[str, RuleSet]:
         return {kind: RuleSet(tuple(getattr(self, kind)), refusal=kind != "allow") for kind in _LOOKED_UP}
+
+    @cached_property
+    def is_guarded(self) -> bool:
+        """Whether a scope or a condition of any rule looks at the arguments of calls."""
+        return any(self._sets[kind].guarded for kind in ("allow", "deny", "confirm"))
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether calls may spend something, so that each has to be written down before the next is decided on."""
+        return self.budget is not None or bool(self.budgets or self.limits or self.once or self.checkpoints)
 
     @property
     def signers(self) -> tuple[str, ...]:
@@ -99,7 +109,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Of several rules that ask, the first is given, with the shortest time, with `deny` if any of them says so, and
         with the first name that any of them gives.
         """
-        rules = self._tool(tool)
+        rules = self._tools.get(tool) or self._tool(tool)
         if not rules.guarded:
             return rules.strict_open if named_only else rules.strict
         judge = rules.judge_open if named_only else rules.judge
@@ -137,13 +147,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The first rule that asks for a checkpoint before a call of the tool."""
         return next((rule for rule, _ in self._sets["checkpoints"].naming(fold(tool))), None)
 
-    def _tool(self, name: str) -> _Tool:
+    def _tool(self, name: str) -> ToolRules:
         found = self._tools.get(name)
         if found is None:
             if len(self._tools) >= CACHE_MAX:
                 self._tools.clear()
             folded = fold(name)
-            found = _Tool(
+            found = ToolRules(
                 self._sets["deny"].naming(folded),
                 self._sets["allow"].naming(name),
                 self._sets["confirm"].naming(folded),
@@ -164,10 +174,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"<Policy {self.name or 'unnamed'}: {counts}, budget {self.budget}>"
 
 
-class _Tool:
+class ToolRules:
     """The rules that name one tool. `guarded`: the arguments of a call decide which of them apply."""
 
-    __slots__ = ("_open", "_strict", "allowed", "asked", "denied", "guarded")
+    __slots__ = ("allowed", "asked", "denied", "guarded", "strict", "strict_open")
 
     def __init__(self, denied: list[Named], allowed: list[Named], asked: list[Named]) -> None:
         self.denied = denied
@@ -175,22 +185,10 @@ class _Tool:
         self.allowed = plain or allowed  # an allow that needs no look makes the others superfluous
         self.asked = asked
         self.guarded = any(guard for _, guard in (*denied, *self.allowed, *asked))
-        self._strict: RuleVerdict | None = None
-        self._open: RuleVerdict | None = None
-
-    @property
-    def strict(self) -> RuleVerdict:
+        self.strict = self.judge(_NO_ARGUMENTS, (), glob_path)
         """The verdict on a call of which nothing is known."""
-        if self._strict is None:
-            self._strict = self.judge(_NO_ARGUMENTS, (), glob_path)
-        return self._strict
-
-    @property
-    def strict_open(self) -> RuleVerdict:
+        self.strict_open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
         """The same for a name that no rule need allow."""
-        if self._open is None:
-            self._open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
-        return self._open
 
     def judge(
         self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher

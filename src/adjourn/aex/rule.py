@@ -97,6 +97,11 @@ class RuleSet:
             tools.append((position, fold_pattern(tool) if refusal else tool))
         self._index = PatternIndex(tools)
 
+    @property
+    def guarded(self) -> bool:
+        """Whether a rule of them has a scope or a condition."""
+        return bool(self._guards)
+
     def naming(self, name: str) -> list[Named]:
         """The rules that name a tool, in their order; `name` is folded for refusals."""
         if not self._rules:

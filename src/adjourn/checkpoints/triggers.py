@@ -9,7 +9,7 @@ each: a later checkpoint takes the name of the earlier one, which stays in the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.aex import Policy
@@ -83,11 +83,12 @@ class _Watch:
         """`due_shares`, which is called only once a share can be due."""
         if not policy.budgets and ledger.calls_used < self._next:
             return []
-        due = due_shares(ledger, policy)
+        if due := due_shares(ledger, policy):
+            return due
         limit = policy.budget or 0
         reached = [share * limit / 100 for share in shares_of(policy, "calls")]
         self._next = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
-        return due
+        return []
 
 
 class GuardedSession(Session):
@@ -99,6 +100,26 @@ class GuardedSession(Session):
         """Open the session as `TaskLease.open` does. Raises `IntegrityError` where the history was cut."""
         anchors.check(self.task, self.identity.root)
         super().open(take_over=take_over, also=also)
+
+    def is_due_before(self, calls: Sequence[ToolRequest]) -> bool:
+        """Whether `checkpoint_before` would make a checkpoint, or read this session's rules, which it does once."""
+        watch, policy = self._watch, self.policy
+        if watch is None:
+            return True
+        if policy is not watch.policy:
+            watch.look(policy)
+        if watch.has_budgets and watch.shares(self.task.ledger, policy):
+            return True
+        return any((call.effectful or policy.checkpoints) and watch.label(call) for call in calls)
+
+    def is_due_after(self, facts: Iterable[kinds.ToolSettled]) -> bool:
+        """Whether `checkpoint_after` would make a checkpoint."""
+        watch = self._watch
+        if watch is None:
+            return False
+        if watch.guarded and any(fact.call in watch.guarded for fact in facts):
+            return True
+        return watch.has_budgets and bool(watch.shares(self.task.ledger, self.policy))
 
     def checkpoint_before(self, calls: Sequence[ToolRequest]) -> list[str]:
         """Make the checkpoints that are due before these calls are decided on. Returns notes on their pages, for the person.
@@ -121,9 +142,11 @@ class GuardedSession(Session):
                 watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
-    def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
+    def admit(
+        self, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
+    ) -> list[Admitted]:
         """Decide on calls as `Session.admit` does, and remember the allowed ones that have a checkpoint before them."""
-        decided = super().admit(calls)
+        decided = super().admit(calls, forward)
         watch = self._watch
         if watch is not None and watch.made:
             for call, one in zip(calls, decided, strict=True):

@@ -88,6 +88,8 @@ class ClientContext:
         self.contract = options.contract
         self._policy_file = _PolicyFile(options.root, options.contract)
         self._is_broken = False
+        self._broken: kinds.PolicyBroken | None = None
+        """That an edited policy is broken, as long as no session has it."""
         self._is_registered = False
         self._behind: set[GuardedSession] = set()
         """Sessions that still work under the policy as it was before it was edited."""
@@ -279,30 +281,66 @@ class ClientContext:
         if left is not None:
             left.close("moved", to)
 
-    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> tuple[GuardedSession, list[Admitted]]:
+    def admit(
+        self,
+        calls: Sequence[ToolRequest],
+        task: str = "",
+    ) -> tuple[GuardedSession, list[Admitted]]:
         """Decide on calls and write their intents, in the session of `task` (default: the client's task).
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
         """
-        broken = self._take_in_policy() if self._policy_file.changed() else None
+        self._look_at_policy()
         for _ in range(MAX_MOVES):
             session = self.session(task)
             try:
-                if broken is not None:
-                    session.note(broken)
-                    broken = None
-                if session in self._behind:
-                    self._bring_up(session)
-                if session not in self._compared:
-                    self._compare(session)
-                policy = session.policy
-                placed = [self._placed(policy, call) for call in calls]
+                placed = self._prepare(session, calls)
                 for note in session.checkpoint_before(placed):
                     self._on_event("page", note)
                 return session, session.admit(placed)
             except TaskSwitchedError:
                 continue
         raise ConflictError("the task switched repeatedly during this call", "retry")
+
+    def admit_quickly(
+        self,
+        calls: Sequence[ToolRequest],
+        task: str,
+        forward: Callable[[GuardedSession, list[Admitted]], None],
+    ) -> tuple[GuardedSession, list[Admitted]] | None:
+        """The same where nothing has to be done first that takes long: open a session, verify its history, make a checkpoint.
+        None where something has; nothing has happened then.
+
+        `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing.
+        """
+        self._look_at_policy()
+        session = self._sessions.get(task or self._task)
+        if session is None or session.task.ledger.moved:
+            return None
+        placed = self._prepare(session, calls)
+        if session.is_due_before(placed) or not session.is_verified_for(placed):
+            return None
+        try:
+            return session, session.admit(placed, lambda admitted: forward(session, admitted))
+        except TaskSwitchedError:
+            return None
+
+    def _look_at_policy(self) -> None:
+        """Take in a policy that was edited."""
+        if self._policy_file.changed() and (broken := self._take_in_policy()) is not None:
+            self._broken = broken
+
+    def _prepare(self, session: GuardedSession, calls: Sequence[ToolRequest]) -> Sequence[ToolRequest]:
+        """Write down what the session does not know yet. Returns the calls with the places that they lead to."""
+        if self._broken is not None:
+            session.note(self._broken)
+            self._broken = None
+        if session in self._behind:
+            self._bring_up(session)
+        if session not in self._compared:
+            self._compare(session)
+        policy = session.policy
+        return [self._placed(policy, call) for call in calls] if policy.is_guarded else calls
 
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools. What changed is written down now, or before the next call of a session."""
@@ -374,8 +412,8 @@ class ClientContext:
 
     @property
     def sessions(self) -> list[GuardedSession]:
-        with self._lock:
-            return list(self._sessions.values())
+        """The open sessions, without waiting for one that is being opened."""
+        return list(self._sessions.values())
 
     def close(self, reason: str) -> None:
         """End every session. Failures are left to the next session, which finds this process dead."""

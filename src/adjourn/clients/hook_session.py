@@ -47,7 +47,6 @@ from adjourn.tasks import (
     OnceClaim,
     OpenCall,
     RecordedAnswer,
-    SessionExpiredError,
     SessionIdentity,
     Task,
     ToolRequest,
@@ -107,11 +106,7 @@ class HookSession(GuardedSession):
         self.ensure_open()
         self.notes += self.checkpoint_before([call])
         self._call_name = name
-        try:
-            [admitted] = self._admit([call], partial(self._settle_asked, call))
-        except SessionExpiredError:  # between two looks
-            self.ensure_open()
-            [admitted] = self._admit([call], partial(self._settle_asked, call))
+        [admitted] = self._admit([call], prepare=partial(self._settle_asked, call))
         verdict = self.policy.judge_call(call.tool, call.given, call.paths, call.matcher)
         return Decided(admitted.decision, str(verdict.rule))
 

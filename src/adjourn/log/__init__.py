@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.log.canonical_json import MAX_DEPTH, MAX_SAFE_INTEGER, canonical, digest
+    from adjourn.log.canonical_json import MAX_DEPTH, MAX_SAFE_INTEGER, canonical, digest, is_plain_fraction
     from adjourn.log.chain import verify_chain
     from adjourn.log.event import (
         GENESIS,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from adjourn.log.kinds import CheckpointCreated, Data, data_of, prose_of
     from adjourn.log.merkle import (
+        MAX_LATE,
         Frontier,
         consistency_proof,
         inclusion_proof,
@@ -47,6 +48,7 @@ __all__ = [
     "GENESIS",
     "MAX_DEPTH",
     "MAX_EVENT_BYTES",
+    "MAX_LATE",
     "MAX_SAFE_INTEGER",
     "Actor",
     "CheckpointCreated",
@@ -68,6 +70,7 @@ __all__ = [
     "fingerprint",
     "holds",
     "inclusion_proof",
+    "is_plain_fraction",
     "milliseconds",
     "prose_of",
     "public_key",
@@ -84,7 +87,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "canonical_json": ("MAX_DEPTH", "MAX_SAFE_INTEGER", "canonical", "digest"),
+            "canonical_json": ("MAX_DEPTH", "MAX_SAFE_INTEGER", "canonical", "digest", "is_plain_fraction"),
             "chain": ("verify_chain",),
             "event": (
                 "Actor",
@@ -99,6 +102,7 @@ if not TYPE_CHECKING:
             ),
             "kinds": ("CheckpointCreated", "Data", "data_of", "prose_of"),
             "merkle": (
+                "MAX_LATE",
                 "Frontier",
                 "consistency_proof",
                 "inclusion_proof",

@@ -45,6 +45,11 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
+def is_plain_fraction(number: float) -> bool:
+    """Whether msgspec and RFC 8785 write a number alike: between these bounds both write the shortest digits that read back the same."""
+    return 1e-5 <= abs(number) < 1e16 and not number.is_integer()
+
+
 def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a JSON type, on the hot path
     """Whether msgspec's sorted encoding of a value is canonical. Every part is looked at, to find what is out of bounds."""
     if type(value) is dict:
@@ -65,8 +70,7 @@ def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a 
             if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:  # type: ignore[operator]  # kind is int
                 raise InvalidError("cannot be canonical JSON: an integer is beyond 2^53 - 1")
         elif kind is float:
-            # Between these bounds msgspec and RFC 8785 write a fraction alike, the shortest digits that read back the same.
-            plain = plain and 1e-5 <= abs(item) < 1e16 and not item.is_integer()  # type: ignore[arg-type, attr-defined]  # kind is float
+            plain = plain and is_plain_fraction(item)  # type: ignore[arg-type]  # kind is float
         elif kind is dict or kind is list or kind is tuple:
             if depth >= MAX_DEPTH - 1:
                 raise InvalidError(f"cannot be canonical JSON: nested deeper than {MAX_DEPTH}")

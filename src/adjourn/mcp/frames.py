@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.text import check_text, count_keys, fold_key
+from adjourn.text import check_text, fold_key, survey
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -82,26 +82,28 @@ class FrameError(Exception):
         self.id = id
 
 
-class Message:
-    """A decoded client message. `raw` is its line with the line feed; `body` the decoded object."""
+class Message(msgspec.Struct, eq=False):
+    """A decoded client message. `raw` is its line with the line feed, `body` the decoded object.
 
-    __slots__ = ("body", "id", "meta", "method", "modern", "params", "raw")
+    `modern`: it is of the stateless era (2026-07-28 and later). `plain`: msgspec's sorted encoding of any value in it is canonical.
+    """
 
-    def __init__(self, raw: bytes, body: dict[str, Any]) -> None:
-        self.raw = raw
-        self.body = body
-        self.id: str | int | None = body.get("id")
-        self.method: str = body.get("method", "")
-        params = body.get("params")
-        self.params: dict[str, Any] = params if type(params) is dict else {}
-        meta = self.params.get("_meta")
-        self.meta: dict[str, Any] = meta if type(meta) is dict else {}
-        self.modern = META_VERSION in self.meta
-        """Whether the message is of the stateless era (2026-07-28 and later)."""
+    raw: bytes
+    body: dict[str, Any]
+    id: str | int | None
+    method: str
+    params: dict[str, Any]
+    meta: dict[str, Any]
+    modern: bool
+    plain: bool
 
     @property
     def is_request(self) -> bool:
         return self.method != "" and self.id is not None
+
+
+_M = TypeVar("_M", bound=Message)
+_NO_MEMBERS: dict[str, Any] = {}
 
 
 def one_line(line: bytes) -> bytes:
@@ -111,8 +113,8 @@ def one_line(line: bytes) -> bytes:
     return line
 
 
-def decode_client_line(line: bytes) -> Message | list[bytes]:
-    """The message in a line, or for a batch the bytes of its elements. Raises `FrameError`."""
+def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:
+    """The message in a line, as a `kind` of message, or for a batch the bytes of its elements. Raises `FrameError`."""
     if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
         raise FrameError(PARSE_ERROR, "a carriage return inside the message")
     try:
@@ -128,8 +130,35 @@ def decode_client_line(line: bytes) -> Message | list[bytes]:
         return _batch(line, body)
     if type(body) is not dict:
         raise FrameError(INVALID_REQUEST, "a message must be an object")
-    _check(line, body)
-    return Message(line, body)
+    message_id = body.get("id")
+    if type(message_id) is not int and type(message_id) is not str and "id" in body:
+        if "method" in body or message_id is not None:
+            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
+        message_id = None
+    given = body.get("params")
+    params: dict[str, Any] = given if type(given) is dict else _NO_MEMBERS
+    if not (_WATCHED.issuperset(body) and _WATCHED.issuperset(params)):
+        check_keys([*body, *params], message_id)
+    try:
+        keys, plain = survey(body)
+        check_text(line, keys)
+    except InvalidError as error:
+        raise FrameError(INVALID_REQUEST, error.message, message_id) from None
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply", message_id) from None
+    method = body.get("method", "")
+    if method != "tools/call" and "method" in body:
+        _check_method(method, message_id)
+    if method:
+        if "result" in body or "error" in body:
+            raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
+        if "params" in body and params is not given:
+            raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
+    elif "result" not in body and "error" not in body:
+        raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+    meta = params.get("_meta")
+    meta = meta if type(meta) is dict else _NO_MEMBERS
+    return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain)
 
 
 def _batch(line: bytes, body: list[Any]) -> list[bytes]:
@@ -140,27 +169,6 @@ def _batch(line: bytes, body: list[Any]) -> list[bytes]:
     return [bytes(raw) for raw in _decode(line, type=list[msgspec.Raw])]
 
 
-def _check(line: bytes, body: dict[str, Any]) -> None:
-    message_id = body.get("id")
-    if "id" in body and not is_id(message_id):
-        if "method" in body or message_id is not None:
-            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
-        message_id = None
-    params = body.get("params")
-    if not (_WATCHED.issuperset(body) and (type(params) is not dict or _WATCHED.issuperset(params))):
-        check_keys([*body, *params] if type(params) is dict else body, message_id)
-    try:
-        check_text(line, count_keys(body))
-    except InvalidError as error:
-        raise FrameError(INVALID_REQUEST, error.message, message_id) from None
-    except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply", message_id) from None
-    if "method" in body:
-        _check_request(body, message_id)
-    elif "result" not in body and "error" not in body:
-        raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
-
-
 def check_keys(keys: Iterable[str], message_id: object) -> None:
     """Raises `FrameError` for a key that some peers read as another one."""
     for key in keys:
@@ -168,17 +176,13 @@ def check_keys(keys: Iterable[str], message_id: object) -> None:
             raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
 
 
-def _check_request(body: dict[str, Any], message_id: object) -> None:
-    if type(body["method"]) is not str or not body["method"]:
+def _check_method(method: object, message_id: object) -> None:
+    if type(method) is not str or not method:
         raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
-    if body["method"] != "tools/call" and body["method"].strip(_BLANKS).casefold() == "tools/call":
+    if method.strip(_BLANKS).casefold() == "tools/call":
         raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", message_id)
-    if not is_method(body["method"]):
+    if not is_method(method):
         raise FrameError(INVALID_REQUEST, "method could be read as another one", message_id)
-    if "result" in body or "error" in body:
-        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
-    if "params" in body and type(body["params"]) is not dict:
-        raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
 
 
 # --- answers

@@ -29,31 +29,39 @@ class LineReader:
         """Of a line that is too long, so far."""
 
     def read(self) -> list[bytes] | None:
-        """Wait for lines; None at the end. A last line without line feed is returned with one."""
-        while True:
-            try:
-                chunk = os.read(self._descriptor, CHUNK)
-            except BlockingIOError:
-                _wait(self._descriptor, writing=False)
-                continue
-            except OSError:  # the peer is gone in a way that read() reports as an error (EIO of a terminal)
-                chunk = b""
-            if not chunk:
-                return self._end()
-            end = chunk.rfind(b"\n") + 1
-            if not end:
-                self._keep(chunk)
-                continue
-            lines = self._complete(chunk if end == len(chunk) else chunk[:end])
-            if end < len(chunk):
-                self._keep(chunk[end:])
-            if lines:
-                return lines
+        """Wait for lines; None at the end."""
+        while not (lines := self.take()):
+            if lines is None:
+                return None
+            _wait(self._descriptor, writing=False)
+        return lines
+
+    def take(self) -> list[bytes] | None:
+        """The lines that one read of the descriptor completes; None at the end.
+
+        A last line without line feed is returned with one. Blocks while there is nothing to read, unless the descriptor does not.
+        """
+        try:
+            chunk = os.read(self._descriptor, CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:  # the peer is gone in a way that read() reports as an error (EIO of a terminal)
+            chunk = b""
+        if not chunk:
+            return self._end()
+        end = chunk.rfind(b"\n") + 1
+        if end == len(chunk) and not self._size:
+            return [chunk] if chunk.count(b"\n") == 1 else _split(chunk)
+        if not end:
+            self._keep(chunk)
+            return []
+        lines = self._complete(chunk[:end])
+        if end < len(chunk):
+            self._keep(chunk[end:])
+        return lines
 
     def _complete(self, data: bytes) -> list[bytes]:
-        if not self._partial and self._ends is None:
-            if data.count(b"\n") == 1:
-                return [data]
+        if not self._size:
             return _split(data)
         first, _, rest = data.partition(b"\n")
         self._keep(first + b"\n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -19,8 +20,8 @@ from adjourn.policy import meta_tool
 from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.pipes import Pending
-from adjourn.proxy.requests import ServerRequests
+from adjourn.proxy.request import Request
+from adjourn.proxy.server_requests import ServerRequests
 from adjourn.tasks import MAX_ANSWER
 from adjourn.text import beginning
 
@@ -46,147 +47,170 @@ class Settled(NamedTuple):
 
 
 class Answers:
-    """Handles the upstream's lines, in one thread."""
+    """Handles the server's lines. While it is `busy`, the worker makes a checkpoint: it is not to be given any."""
 
-    def __init__(self, connection: Connection, meta: MetaTools, requests: ServerRequests) -> None:
+    def __init__(self, connection: Connection, meta: MetaTools, server_requests: ServerRequests) -> None:
         self._connection = connection
-        self._wire = connection.wire
         self._context = connection.context
+        self._report = connection.report
         self._meta = meta
-        self._requests = requests
+        self._server_requests = server_requests
         self._not_json = 0
         self._listed: set[str] = set()
+        self._settled: dict[GuardedSession, Settled] = {}
+        """What is to be written before the lines that are being handled are handed over."""
+        self._later: list[tuple[Request, Reply]] = []
+        """Calls without effect, whose settlements are written with the next commit."""
+        self._now = 0
+        self.busy = False
 
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
         out: list[bytes] = []
-        settled: dict[GuardedSession, Settled] = {}
-        later: list[tuple[Pending, Reply]] = []
+        self._now = time.monotonic_ns()
         for line in lines:
             try:
-                out += self._line(line, settled, later)
+                out += self._line(line)
             except Exception as error:  # one odd message must not take others along
-                self._wire.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+                self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
+        settled, self._settled = self._settled, {}
+        later, self._later = self._later, []
+        facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
+        for request, _ in later:
+            if request.session is not None:
+                facts_of[request.session] = []
         for session, (facts, answers) in settled.items():
-            try:
-                session.settle(facts, answers=answers)
-            except AdjournError as error:
-                self._wire.report.event("store.error", str(error))
-                session.settle(facts, later=True)
-        now = time.monotonic_ns()
-        for session in {*settled, *(pending.session for pending, _ in later if pending.session)}:
-            self._make_checkpoints(session, settled[session].facts if session in settled else [])
-        if out:
-            self._wire.to_client(out[0] if len(out) == 1 else b"".join(out))
-        for pending, reply in later:
-            if pending.session is not None:
-                pending.session.settle([_settlement(pending, reply, now)], later=True)
+            facts_of[session] = facts
+            self._write(session, facts, answers)
+        due = [(session, facts) for session, facts in facts_of.items() if session.is_due_after(facts)]
+        data = out[0] if len(out) == 1 else b"".join(out)
+        if due:
+            self.busy = True
+            self._connection.loop.work(partial(self._make_checkpoints, due), lambda _: self._hand_over(data))
+        else:
+            self._hand_over(data)
+        for request, reply in later:  # not before the client has its answer
+            if request.session is not None:
+                request.session.settle((_settlement(request, reply, self._now),), later=True)
 
-    def _make_checkpoints(self, session: GuardedSession, facts: list[kinds.ToolSettled]) -> None:
+    def _write(
+        self, session: GuardedSession, facts: list[kinds.ToolSettled], answers: dict[str, bytes]
+    ) -> None:
         try:
-            for note in session.checkpoint_after(facts):
-                self._wire.report.event("page", note)
+            session.settle(facts, answers=answers)
         except AdjournError as error:
-            self._wire.report.event("checkpoint.failed", str(error))
+            self._report.event("store.error", str(error))
+            session.settle(facts, later=True)
 
-    def _line(
-        self,
-        line: bytes,
-        settled: dict[GuardedSession, Settled],
-        later: list[tuple[Pending, Reply]],
-    ) -> list[bytes]:
+    def _hand_over(self, data: bytes) -> None:
+        self.busy = False
+        if data:
+            self._connection.client.send(data)
+
+    def _make_checkpoints(self, due: list[tuple[GuardedSession, list[kinds.ToolSettled]]]) -> None:
+        """Make what checkpoints are due. In the worker."""
+        for session, facts in due:
+            try:
+                for note in session.checkpoint_after(facts):
+                    self._report.event("page", note)
+            except AdjournError as error:
+                self._report.event("checkpoint.failed", str(error))
+
+    def _line(self, line: bytes) -> Iterable[bytes]:
         try:
             line, reply = server_lines.read(line)
         except FrameError as error:
             elements = server_lines.elements(line)
             if elements:
-                return [out for element in elements for out in self._line(element, settled, later)]
-            return self._unread(line, error, settled)
+                return [out for element in elements for out in self._line(element)]
+            return self._unread(line, error)
         if reply.method is not UNSET:
-            return [line] if self._requests.pass_on(line, reply.method, reply.id) else []
-        pending = self._pop(reply.id)
-        if pending is None:
+            return (line,) if self._server_requests.pass_on(line, reply.method, reply.id) else ()
+        request = self._request(reply.id)
+        if request is None:
             return self._unasked(reply.id)
         try:
-            line = self._answered(pending, reply, line, settled, later)
+            line = self._answered(request, reply, line)
         except Exception as error:  # one odd answer must not leave its request without any
-            self._wire.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+            self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
             line = frames.error(reply.id, frames.INTERNAL_ERROR, "the upstream's answer could not be handled")
-        out = self._wire.reply(pending, line)
-        return [out] if out else []
+        return (self._connection.answer(request, line),)
 
-    def _answered(
-        self,
-        pending: Pending,
-        reply: Reply,
-        line: bytes,
-        settled: dict[GuardedSession, Settled],
-        later: list[tuple[Pending, Reply]],
-    ) -> bytes:
+    def _answered(self, request: Request, reply: Reply, line: bytes) -> bytes:
         """Take note of an answer. Returns what the client gets."""
         asks = _asks_for_input(reply) if b'"input_required"' in line or b"\\u" in line else None
-        if asks and (block := self._requests.in_answer(asks.inputRequests)):
-            if pending.session is not None and pending.call:
-                settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
-            is_call = pending.kind == "call"
-            return self._connection.refusal_of(reply.id, block, is_call=is_call, modern=pending.modern)
-        if pending.kind == "call" and pending.session is not None:
-            if pending.effectful or pending.kept or asks:  # the client may go on with it at once
-                facts, answers = settled.setdefault(pending.session, Settled([], {}))
-                facts.append(fact := _settlement(pending, reply, time.monotonic_ns()))
-                result = reply.result if pending.kept and fact.outcome == "ok" else UNSET
+        if asks and (block := self._server_requests.in_answer(asks.inputRequests)):
+            if request.session is not None and request.call_id:
+                self._settle(request, _lost(request, line))
+            return self._connection.refusal(request, block)
+        if request.kind == "call" and request.session is not None:
+            if request.effectful or request.kept or asks:  # the client may go on with it at once
+                fact = _settlement(request, reply, self._now)
+                self._settle(request, fact)
+                result = reply.result if request.kept and fact.outcome == "ok" else UNSET
                 if isinstance(result, msgspec.Raw) and len(result) <= MAX_ANSWER:
-                    answers[pending.call] = bytes(result)
+                    self._settled[request.session].answers[request.call_id] = bytes(result)
             else:
-                later.append((pending, reply))
+                self._later.append((request, reply))
+        elif request.kind == "withheld":
+            return b""
         elif reply.error is UNSET:
-            line = self._edited(pending, reply.id, line)
-        elif pending.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
+            line = self._edited(request, line)
+        elif request.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
             added = self._meta.listed()
             self._register(tool["name"] for tool in added)
-            line = frames.result(reply.id, own_list(added, modern=pending.modern))
+            line = frames.result(request.id, own_list(added, modern=request.modern))
         return line
 
-    def _pop(self, request_id: Any) -> Pending | None:
-        return self._wire.pending.pop(request_id, None) if frames.is_id(request_id) else None
+    def _settle(self, request: Request, fact: kinds.ToolSettled) -> None:
+        """Write a fact before anything is handed over."""
+        if request.session is not None:
+            self._settled.setdefault(request.session, Settled([], {})).facts.append(fact)
 
-    def _unasked(self, request_id: object) -> list[bytes]:
+    def _request(self, request_id: Any) -> Request | None:
+        """The open request that an answer of the server may be to."""
+        is_id = type(request_id) is int or type(request_id) is str
+        request = self._connection.requests.get(request_id) if is_id else None
+        return request if request is not None and request.is_sent else None
+
+    def _unasked(self, request_id: object) -> Iterable[bytes]:
         text = f"dropped an answer to a request that is not open: {str(request_id)[:40]}"
-        self._wire.report.event("answer.unasked", text)
-        return []
+        self._report.event("answer.unasked", text)
+        return ()
 
-    def _unread(self, line: bytes, error: FrameError, settled: dict[GuardedSession, Settled]) -> list[bytes]:
+    def _unread(self, line: bytes, error: FrameError) -> Iterable[bytes]:
         """A line that cannot be read in one way, and so reaches nobody. Whoever waits for it is told."""
         if line.isspace():
-            return []
+            return ()
         shown = beginning(line[:MAX_SAMPLED].decode(errors="replace"), MAX_LINE)
-        self._wire.report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {shown!r}")
+        self._report.event("upstream.non_jsonrpc", f"dropped: {error.reason}: {shown!r}")
         self._not_json += 1
         if is_noted(self._not_json):
             self._connection.note(kinds.UpstreamNonJson(line=shown))
         out = []
         for request_id in ids_in(line):
-            pending = self._pop(request_id)
-            if pending is None:
+            request = self._request(request_id)
+            if request is None:
                 self._unasked(request_id)
                 continue
-            if pending.session is not None and pending.call:
-                settled.setdefault(pending.session, Settled([], {})).facts.append(_lost(pending, line))
+            if request.session is not None and request.call_id:
+                self._settle(request, _lost(request, line))
             text = f"the upstream's answer cannot be read: {error.reason}"
-            out.append(self._wire.reply(pending, frames.error(request_id, frames.INTERNAL_ERROR, text)))
-        return [answer for answer in out if answer]
+            answer = frames.error(request_id, frames.INTERNAL_ERROR, text)
+            out.append(self._connection.answer(request, answer))
+        return out
 
-    def _edited(self, pending: Pending, request_id: object, line: bytes) -> bytes:
+    def _edited(self, request: Request, line: bytes) -> bytes:
         try:
-            if pending.kind == "list":
+            if request.kind == "list":
                 return self._edit_list(line)
-            if pending.kind in ("initialize", "discover"):
-                return self._greeting(pending, line)
+            if request.kind in ("initialize", "discover"):
+                return self._greeting(request, line)
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
-            self._wire.report.event("upstream.odd", f"the answer to {pending.kind} is malformed: {error}")
-            if pending.kind == "list":
+            self._report.event("upstream.odd", f"the answer to {request.kind} is malformed: {error}")
+            if request.kind == "list":
                 return frames.error(
-                    request_id, frames.INTERNAL_ERROR, "the upstream's list of tools is malformed"
+                    request.id, frames.INTERNAL_ERROR, "the upstream's list of tools is malformed"
                 )
         return line
 
@@ -203,18 +227,18 @@ class Answers:
         self._connection.upstream.listed(edit)
         for name in edit.removed:
             if shadowed(name):
-                self._wire.report.event(
+                self._report.event(
                     "tool.shadowed", f"the upstream has a tool named {name}, too; it is hidden"
                 )
         flat: dict[str, str] = {}
         for name in edit.names:
             other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)
             if other != name:
-                self._wire.report.event(
+                self._report.event(
                     "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
                 )
         self._register([*edit.names, *(tool["name"] for tool in added)])
-        self._wire.report.event(
+        self._report.event(
             "tools.filtered",
             total=len(edit.names) + len(edit.removed),
             allowed=len(edit.names),
@@ -232,12 +256,12 @@ class Answers:
         try:
             self._context.register(self._listed)
         except AdjournError as error:
-            self._wire.report.event(
+            self._report.event(
                 "store.error", f"{error}; the client's hooks decide on this server's tools, too"
             )
 
-    def _greeting(self, pending: Pending, line: bytes) -> bytes:
-        if pending.kind == "initialize":
+    def _greeting(self, request: Request, line: bytes) -> bytes:
+        if request.kind == "initialize":
             result = msgspec.json.decode(line)["result"]
             revision = result.get("protocolVersion") if isinstance(result, dict) else None
             self._connection.upstream.negotiated(revision if isinstance(revision, str) else "")
@@ -251,13 +275,13 @@ def _asks_for_input(reply: Reply) -> ResultHead | None:
     return head if head.resultType == "input_required" else None
 
 
-def _lost(pending: Pending, line: bytes) -> kinds.ToolSettled:
+def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
     """What becomes of a call whose answer is not handed over: an effect is in doubt, and a claim is only given up by an error
     that the upstream means.
     """
-    lost = pending.effectful or pending.kept
+    lost = request.effectful or request.kept
     outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
-    return kinds.ToolSettled(call=pending.call, outcome=outcome, answer=digest(line))
+    return kinds.ToolSettled(call=request.call_id, outcome=outcome, answer=digest(line))
 
 
 def _head(raw: bytes) -> ResultHead:
@@ -276,11 +300,14 @@ def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
     return isinstance(body, dict) and body.get("code") == frames.METHOD_NOT_FOUND
 
 
-def _settlement(pending: Pending, reply: Reply, now: int) -> kinds.ToolSettled:
-    milliseconds = (now - pending.started) // 1_000_000
+def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
+    milliseconds = (now - request.started) // 1_000_000
     if isinstance(reply.error, msgspec.Raw):
         return kinds.ToolSettled(
-            answer=digest(bytes(reply.error)), call=pending.call, milliseconds=milliseconds, outcome="error"
+            answer=digest(bytes(reply.error)),
+            call=request.call_id,
+            milliseconds=milliseconds,
+            outcome="error",
         )
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     outcome: Any = "ok"
@@ -293,5 +320,5 @@ def _settlement(pending: Pending, reply: Reply, now: int) -> kinds.ToolSettled:
         elif head.isError is True:
             outcome = "tool-error"
     return kinds.ToolSettled(
-        answer=digest(raw), call=pending.call, milliseconds=milliseconds, outcome=outcome, state=state
+        answer=digest(raw), call=request.call_id, milliseconds=milliseconds, outcome=outcome, state=state
     )

@@ -15,10 +15,8 @@ from __future__ import annotations
 import hmac
 import time
 from binascii import a2b_base64
-from collections.abc import Callable
 from os import urandom
-from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,11 +24,10 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log import Actor, encode_bytes, milliseconds, timestamp
 from adjourn.mcp import Message, frames
-from adjourn.proxy.calls import STATE_PREFIX, GatedCall, is_ours
+from adjourn.proxy.calls import STATE_PREFIX, is_ours
 from adjourn.proxy.connection import Connection
-from adjourn.proxy.forwarding import Forwarder
-from adjourn.proxy.pipes import NO_ANSWER
-from adjourn.tasks import Approval, Block, Continue, Forward, ToolRequest, answer
+from adjourn.proxy.request import Request
+from adjourn.tasks import Approval, Block, ToolRequest, answer
 from adjourn.text import visible_line, without_secrets
 
 CUT = "…"
@@ -53,12 +50,12 @@ class SealedState(msgspec.Struct, frozen=True):
 
 
 class HeldCall:
-    """A call that waits for a person, and what to do with it then."""
+    """A call that waits for a person: its request, the question, and until when it waits."""
 
-    __slots__ = ("approval", "deadline", "gated", "question", "seconds", "session")
+    __slots__ = ("approval", "deadline", "question", "request", "seconds", "session")
 
-    def __init__(self, gated: GatedCall, approval: Approval, session: GuardedSession, seconds: float) -> None:
-        self.gated = gated
+    def __init__(self, request: Request, approval: Approval, session: GuardedSession, seconds: float) -> None:
+        self.request = request
         self.approval = approval
         self.session = session
         self.question = ""
@@ -67,19 +64,20 @@ class HeldCall:
         self.deadline = time.monotonic() + seconds
 
 
-class Confirmations:
-    """Thread-safe. `seconds` is how long a call waits; `wake` has the main thread start to poll."""
+class Answered(NamedTuple):
+    """A call that is held no longer: it may be decided on once more, or is `refused`, which says why."""
 
-    def __init__(
-        self, connection: Connection, forwarder: Forwarder, *, seconds: int, wake: Callable[[], None]
-    ) -> None:
+    held: HeldCall
+    refused: str = ""
+
+
+class Confirmations:
+    """`seconds` is how long a call waits."""
+
+    def __init__(self, connection: Connection, *, seconds: int) -> None:
         self._connection = connection
-        self._wire = connection.wire
         self._context = connection.context
-        self._forwarder = forwarder
         self._seconds = seconds
-        self._wake = wake
-        self._lock = RLock()
         self._held: dict[Any, HeldCall] = {}
         self._questions: dict[str, HeldCall] = {}
         """What a yes is a yes to: the very call, as another may come to have its id."""
@@ -88,6 +86,7 @@ class Confirmations:
         self._count = 0
 
     def legacy_capabilities(self, capabilities: object) -> None:
+        """Take in what a client of the handshake revisions says that it can do."""
         self._elicits = isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
 
     def holds(self, request_id: object) -> bool:
@@ -100,21 +99,20 @@ class Confirmations:
     # --- asking
 
     def ask(
-        self, gated: GatedCall, approval: Approval, session: GuardedSession, within: int | None = None
+        self, request: Request, approval: Approval, session: GuardedSession, within: int | None = None
     ) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
         It is held as long as the rule says (`within`, milliseconds), else as long as this proxy was told.
         """
-        message = gated.message
-        self._wire.report.event(
+        self._connection.report.event(
             "confirm.required",
             f"{approval.tool} {approval.arguments} — approve with: adjourn approve {approval.id}",
             tool=approval.tool,
             approval=approval.id,
             cause=approval.cause,
         )
-        if message.modern and _declares_elicitation(message) and not approval.who:
+        if request.modern and _declares_elicitation(request) and not approval.who:
             result = {
                 "resultType": "input_required",
                 "inputRequests": {
@@ -122,37 +120,39 @@ class Confirmations:
                 },
                 "requestState": self._seal(approval, session.task.id),
             }
-            self._wire.to_client(self._wire.answer(gated.batch, frames.result(message.id, result)))
+            self._answer(request, frames.result(request.id, result))
             return
+        seconds = self._seconds if within is None else self._left(approval)
+        held = HeldCall(request, approval, session, seconds)
         if len(self._held) >= MAX_HELD:
-            self._refuse(gated, approval, session, "too many calls are waiting for a person")
+            block = self.refusal(held, "too many calls are waiting for a person")
+            self._answer(request, self._connection.refusal(request, block))
             return
-        with self._lock:
-            seconds = self._seconds if within is None else self._left(approval)
-            held = self._held[message.id] = HeldCall(gated, approval, session, seconds)
-            if self._elicits and not message.modern and not approval.who:
-                self._count += 1
-                held.question = f"{self._nonce}{self._count}"
-                self._questions[held.question] = held
-                form = _form(approval, session.task.id)
-                self._wire.to_client(frames.request(held.question, "elicitation/create", form))
-        self._wake()
+        self._held[request.id] = held
+        if self._elicits and not request.modern and not approval.who:
+            self._count += 1
+            held.question = f"{self._nonce}{self._count}"
+            self._questions[held.question] = held
+            form = _form(approval, session.task.id)
+            self._connection.client.send(frames.request(held.question, "elicitation/create", form))
 
-    def answered_by(self, message: Message) -> bool:
-        """Whether a client's answer was to one of our questions; if so, the held call goes on or is refused."""
-        with self._lock:
-            held = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
-            if held is None:
-                return isinstance(message.id, str) and message.id.startswith(self._nonce)
-            result = message.body.get("result")
-            if not isinstance(result, dict):
-                return True  # the client could not ask; a person at a terminal still can answer
-            yes, action = _consents(result)
-            self._record(held.session, held.approval, yes=yes, via=f"elicitation:{action}")
-            self._finish(held, "" if yes else f"the answer was {action}")
-            return True
+    def _answer(self, request: Request, line: bytes) -> None:
+        if out := self._connection.answer(request, line):
+            self._connection.client.send(out)
 
-    def take_answer(self, message: Message, call: ToolRequest) -> Block | None:
+    def answered_by(self, message: Message) -> list[Answered] | None:
+        """What a client's answer to one of our questions comes to; None for an answer to something else."""
+        held = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
+        if held is None:
+            return [] if isinstance(message.id, str) and message.id.startswith(self._nonce) else None
+        result = message.body.get("result")
+        if not isinstance(result, dict):
+            return []  # the client could not ask; a person at a terminal still can answer
+        yes, action = _consents(result)
+        self._record(held, yes=yes, via=f"elicitation:{action}")
+        return [self._let_go(held, "" if yes else f"the answer was {action}")]
+
+    def take_answer(self, message: Request, call: ToolRequest) -> Block | None:
         """Record the answer that a retried modern call brings. Returns why it is refused, if it is."""
         state = message.params.get("requestState")
         if not isinstance(state, str) or not is_ours(state):
@@ -198,98 +198,76 @@ class Confirmations:
     # --- waiting
 
     def cancelled(self, request_id: object) -> bool:
-        """The client gave up a held call; it will not be forwarded."""
-        with self._lock:
-            held = self._held.get(request_id) if frames.is_id(request_id) else None
-            if held is None:
-                return False
-            self._let_go(held)
-            self._record(held.session, held.approval, yes=False, via="cancelled")
-        if held.gated.batch is not None:
-            self._wire.to_client(self._wire.answer(held.gated.batch, NO_ANSWER))
+        """The client gave up a held call, if it is one; it will not be forwarded."""
+        held = self._held.get(request_id)
+        if held is None:
+            return False
+        self._let_go(held, "")
+        self._record(held, yes=False, via="cancelled")
+        self._answer(held.request, b"")
         return True
 
-    def poll(self) -> None:
+    def poll(self) -> list[Answered]:
         """Look for answers from elsewhere, and for calls that have waited long enough."""
-        with self._lock:
-            for held in list(self._held.values()):
-                try:
-                    approvals = held.session.task.refresh().approvals
-                except AdjournError as error:
-                    self._finish(held, f"the store failed: {error.message}")
-                    continue
-                asked = approvals.get(held.approval.id)
-                if asked is None:
-                    self._finish(held, "the question is not open any more")
-                elif asked.approved:
-                    self._finish(held, "")
-                elif asked.refused:
-                    self._finish(held, f"it was refused ({asked.refused})")
-                elif time.monotonic() >= held.deadline:
-                    self._silence(held)
+        found = (self._look(held) for held in list(self._held.values()))
+        return [one for one in found if one is not None]
 
-    def _silence(self, held: HeldCall) -> None:
+    def _look(self, held: HeldCall) -> Answered | None:
+        try:
+            asked = held.session.task.refresh().approvals.get(held.approval.id)
+        except AdjournError as error:
+            return self._let_go(held, f"the store failed: {error.message}")
+        if asked is None:
+            return self._let_go(held, "the question is not open any more")
+        if asked.approved:
+            return self._let_go(held, "")
+        if asked.refused:
+            return self._let_go(held, f"it was refused ({asked.refused})")
+        return self._silence(held) if time.monotonic() >= held.deadline else None
+
+    def _silence(self, held: HeldCall) -> Answered:
         """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
         nobody = f"nobody answered within {held.seconds:.0f} s"
         if held.approval.otherwise == "deny":
-            self._record(held.session, held.approval, yes=False, via="timeout")
-            self._finish(held, nobody)
-        elif self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
-            self._finish(held, f"{nobody}; it passes when it is repeated after {held.approval.expires}")
-        else:
-            self._finish(held, "")
+            self._record(held, yes=False, via="timeout")
+            return self._let_go(held, nobody)
+        if self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
+            return self._let_go(
+                held, f"{nobody}; it passes when it is repeated after {held.approval.expires}"
+            )
+        return self._let_go(held, "")
 
     def _left(self, approval: Approval) -> float:
         return max(0, milliseconds(approval.expires) - self._context.clock()) / 1000
 
-    def give_up(self, why: str) -> None:
-        """Refuse every held call: the session ends."""
-        with self._lock:
-            for held in list(self._held.values()):
-                self._finish(held, why)
+    def give_up(self, why: str) -> list[Answered]:
+        """Hold no call any longer: the session ends."""
+        return [self._let_go(held, why) for held in list(self._held.values())]
 
-    def _record(self, session: GuardedSession, approval: Approval, *, yes: bool, via: str) -> None:
+    def _record(self, held: HeldCall, *, yes: bool, via: str) -> None:
+        session = held.session
         try:
-            answer(session.task, approval.id, yes=yes, via=via, by=PERSON, session=session.id)
+            answer(session.task, held.approval.id, yes=yes, via=via, by=PERSON, session=session.id)
         except NotFoundError:
             pass  # answered elsewhere at the same time
         except AdjournError as error:
-            self._wire.report.event("store.error", str(error))
+            self._connection.report.event("store.error", str(error))
 
-    def _let_go(self, held: HeldCall) -> None:
+    def _let_go(self, held: HeldCall, refused: str) -> Answered:
         """It waits no more, and what is still said to its question goes nowhere."""
-        del self._held[held.gated.message.id]
+        del self._held[held.request.id]
         self._questions.pop(held.question, None)
+        return Answered(held, refused)
 
-    def _finish(self, held: HeldCall, refused: str) -> None:
-        self._let_go(held)
-        if refused or not held.session.is_open:
-            self._refuse(held.gated, held.approval, held.session, refused or "its session has ended")
-            return
-        try:  # as any other call: the policy may have been edited while it waited, or its tool changed
-            call = held.gated.call
-            if not call.named_only:
-                call = msgspec.structs.replace(call, definition=self._context.definitions.get(call.tool, ""))
-            session, (admitted,) = self._context.admit([call], held.session.task.id)
-        except AdjournError as error:
-            self._refuse(held.gated, held.approval, held.session, error.message)
-            return
-        if isinstance(admitted.decision, (Forward, Continue)):
-            self._wire.report.event("confirm.approved", tool=held.approval.tool, approval=held.approval.id)
-            self._forwarder.proceed(held.gated, admitted, session)
-        elif isinstance(admitted.decision, Block):
-            self._refuse(held.gated, held.approval, held.session, admitted.decision.message)
-        else:
-            self._refuse(held.gated, held.approval, held.session, "it was not confirmed")
-
-    def _refuse(self, gated: GatedCall, approval: Approval, session: GuardedSession, why: str) -> None:
-        self._wire.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
+    def refusal(self, held: HeldCall, why: str) -> Block:
+        """That a held call is refused, and why."""
+        approval = held.approval
+        self._connection.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._context.clock())
-        is_open = approval.id in session.task.ledger.approvals and not expired
+        is_open = approval.id in held.session.task.ledger.approvals and not expired
         remedy = _later(approval.id) if is_open else "repeat the call to ask again"
-        line = self._connection.refusal(gated.message, Block("confirm_required", message, remedy))
-        self._wire.to_client(self._wire.answer(gated.batch, line))
+        return Block("confirm_required", message, remedy)
 
     # --- sealed states
 
@@ -315,7 +293,7 @@ def _later(approval: str) -> str:
     return f"a person can still run `adjourn approve {approval}`; then repeat the very same call"
 
 
-def _declares_elicitation(message: Message) -> bool:
+def _declares_elicitation(message: Request) -> bool:
     capabilities = message.meta.get(frames.META_CAPABILITIES)
     return isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
 

@@ -1,6 +1,7 @@
 """From a request's params to the call that is decided on: its arguments, and the members that an approval is bound to as well.
 
-Owns: which members only say how a request travels. Must never: decide, or drop a member of a request.
+Owns: which members only say how a request travels, what is known of a tool's calls beforehand. Must never: decide, or drop a member
+of a request.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjourn.clients import ClientContext
+import msgspec
+
+from adjourn.aex import tool_name_ok
 from adjourn.log import digest
-from adjourn.mcp import Message, frames
-from adjourn.policy import READING_VERBS, arguments_digest
-from adjourn.proxy.connection import UpstreamFacts
-from adjourn.proxy.meta_definitions import DEFINITIONS
-from adjourn.proxy.pipes import Batch
+from adjourn.mcp import frames
+from adjourn.policy import READING_VERBS, arguments_digest, meta_tool
+from adjourn.policy.protected import only_reads
+from adjourn.proxy.connection import Connection
+from adjourn.proxy.request import Request
 from adjourn.tasks import ToolRequest
 from adjourn.text import preview
 
@@ -34,6 +37,7 @@ _OWN = frozenset(("name", "arguments", "_meta", *GIVEN_BACK))
 _BESIDE_THE_REQUEST = frozenset(("_meta", *GIVEN_BACK))
 STATE_PREFIX = "adjourn1."
 """How a requestState begins that this program has sealed."""
+MAX_PLANS = 1000
 
 
 def is_ours(state: str) -> bool:
@@ -41,11 +45,78 @@ def is_ours(state: str) -> bool:
     return state.startswith(STATE_PREFIX)
 
 
-def beside_call(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a tools/call beside tool, arguments and transport."""
-    if params.keys() <= _OWN:
-        return beside_request(params)
-    return {key: value for key, value in params.items() if key not in _OWN} | beside_request(params)
+class ToolPlan(msgspec.Struct, frozen=True):
+    """What all calls of one tool have in common until the server lists its tools again.
+
+    `tool` is its name as rules have it. `is_named_only`: no rule need allow it, since it is a meta-tool or a method of the protocol;
+    `is_vendors`: a method that the protocol does not have. `only_reads`: it may name all places but the private ones.
+    """
+
+    tool: str
+    is_named_only: bool = False
+    is_vendors: bool = False
+    effectful: bool = False
+    destructive: bool = False
+    only_reads: bool = False
+    definition: str = ""
+
+
+def plan_of(name: str, connection: Connection) -> ToolPlan | None:
+    """The plan of a tool by the name that a client gives, made once for each list of tools; None for what no tool may be named."""
+    plans = connection.upstream.plans
+    plan = plans.get(name)
+    if plan is None and tool_name_ok(name):
+        upstream = connection.upstream
+        own = meta_tool(name)
+        effectful = not own and not (upstream.read_only.get(name) or name in READING_VERBS)
+        plan = ToolPlan(
+            tool=own or name,
+            is_named_only=bool(own),
+            effectful=effectful,
+            destructive=name in upstream.destructive,
+            # a server's word that a tool only reads counts where its name says so, too
+            only_reads=name in READING_VERBS or (not effectful and only_reads(name)),
+            definition="" if own else connection.context.definitions.get(name, ""),
+        )
+        if len(plans) >= MAX_PLANS:
+            plans.clear()
+        plans[name] = plan
+    return plan
+
+
+def call_of(
+    plan: ToolPlan, request: Request, connection: Connection, arguments: dict[str, Any]
+) -> ToolRequest:
+    """The call that a request makes with these arguments."""
+    params = request.params
+    beside: dict[str, Any] = {}
+    if not params.keys() <= PLAIN:
+        beside = beside_request(params)
+        if not plan.is_named_only and not params.keys() <= _OWN:
+            beside |= {key: value for key, value in params.items() if key not in _OWN}
+    state = params.get("requestState", "" if "inputResponses" in params else None)
+    ours = isinstance(state, str) and is_ours(state)
+    shown = preview(arguments) if plan.effectful or plan.is_named_only or beside else ""
+    return ToolRequest(
+        tool=plan.tool,
+        digest=arguments_digest(arguments, is_plain=request.plain),
+        effectful=plan.effectful,
+        arguments=f"{shown} with {preview(beside)}" if beside else shown,
+        state=digest(state.encode()) if isinstance(state, str) and not ours else "",
+        named_only=plan.is_named_only,
+        vendor=plan.is_vendors,
+        destructive=plan.destructive,
+        params=arguments_digest(beside) if beside else "",
+        given_back="" if state is None or ours else given_back(params),
+        server=connection.context.options.server,
+        definition=plan.definition,
+        given=arguments,
+    )
+
+
+def arguments_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request other than tools/call passes to the server, beside what only says how it travels."""
+    return {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
 
 
 def beside_request(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,51 +132,3 @@ def given_back(params: Mapping[str, Any]) -> str:
     """The digest of what a client gives back to the server; "" for nothing."""
     found = {key: params[key] for key in GIVEN_BACK if key in params}
     return arguments_digest(found) if found else ""
-
-
-class GatedCall:
-    """A call on its way through the gate: its message, what is decided on, the batch it came in, the task it names."""
-
-    __slots__ = ("batch", "call", "message", "task")
-
-    def __init__(self, message: Message, call: ToolRequest, batch: Batch | None) -> None:
-        self.message = message
-        self.call = call
-        self.batch = batch
-        task = message.meta.get(TASK_META)
-        self.task = task if isinstance(task, str) else ""
-
-
-def call_of(
-    tool: str,
-    params: dict[str, Any],
-    context: ClientContext,
-    upstream: UpstreamFacts,
-    *,
-    named_only: bool = False,
-) -> ToolRequest:
-    """The call that a request makes. `named_only` is for a request other than tools/call, and for a meta-tool."""
-    arguments = params.get("arguments") or {}
-    if named_only and tool not in DEFINITIONS:
-        arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
-    beside: dict[str, Any] = {}
-    if not params.keys() <= PLAIN:
-        beside = beside_request(params) if named_only else beside_call(params)
-    state = params.get("requestState", "" if "inputResponses" in params else None)
-    ours = isinstance(state, str) and is_ours(state)
-    effectful = not named_only and not (upstream.read_only.get(tool) or tool in READING_VERBS)
-    shown = preview(arguments) if effectful or named_only or beside else ""
-    return ToolRequest(
-        tool=tool,
-        digest=arguments_digest(arguments),
-        effectful=effectful,
-        arguments=f"{shown} with {preview(beside)}" if beside else shown,
-        state=digest(state.encode()) if isinstance(state, str) and not ours else "",
-        named_only=named_only,
-        destructive=tool in upstream.destructive,
-        params=arguments_digest(beside) if beside else "",
-        given_back="" if state is None or ours else given_back(params),
-        server=context.options.server,
-        definition="" if named_only else context.definitions.get(tool, ""),
-        given=arguments,
-    )

@@ -1,24 +1,37 @@
 """One client connected to one MCP server: what all parts of a proxy share.
 
-Owns: the form of refusals, notes in the history that a failing store may lose. Must never: decide.
+Owns: the two pipes' writing ends, the table of open requests (no answer without its request), the form of refusals, notes in the
+history that a failing store may lose. Must never: decide.
 """
 
 from __future__ import annotations
 
-from adjourn.checkpoints import GuardedSession
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
-from adjourn.mcp import Message, frames
+from adjourn.mcp import frames
 from adjourn.proxy.lists import ListEdit
-from adjourn.proxy.pipes import Wire
+from adjourn.proxy.loop import Loop, PipeWriter, Unread
+from adjourn.proxy.request import Request
+from adjourn.proxy.stderr_log import StderrLog
 from adjourn.tasks import Block
 from adjourn.text import visible_lines
 
+if TYPE_CHECKING:
+    from adjourn.proxy.calls import ToolPlan
+
+CLIENT_OUT = 1
+MAX_GIVEN_UP = 1000
+MAX_WAITING = 1024 * 1024
+"""Bytes that may wait for one side to read before no more is read from the other."""
 MAX_NOTED = 100
 """Odd messages of one side that are noted in the history one by one."""
 MAX_SAMPLED = 1024
 """Bytes of an odd message that are searched for secrets before a part of it is shown."""
+UNREAD = "the MCP server no longer reads its input: it has exited, or it hangs"
 
 
 def is_noted(number: int) -> bool:
@@ -34,6 +47,8 @@ class UpstreamFacts:
         """As answered to `initialize`; empty in protocol revisions without it (2026-07-28 and later)."""
         self.read_only: dict[str, bool] = {}
         self.destructive: set[str] = set()
+        self.plans: dict[str, ToolPlan] = {}
+        """What the calls of each tool have in common, by the name that the client gives."""
 
     def negotiated(self, revision: str) -> None:
         """The server answered `initialize` with this protocol revision."""
@@ -44,34 +59,89 @@ class UpstreamFacts:
         self.read_only.update(edit.read_only)
         self.destructive.difference_update(edit.names)
         self.destructive |= edit.destructive
+        self.plans.clear()
 
 
 class Connection:
-    """The pipes, the client's store and sessions, and the server's facts. `errors` is the value of --errors."""
+    """The pipes, the open requests, the client's store and sessions, and the server's facts. `errors` is the value of --errors."""
 
-    def __init__(self, wire: Wire, context: ClientContext, *, errors: str) -> None:
-        self.wire = wire
+    def __init__(
+        self, loop: Loop, upstream_in: int, context: ClientContext, report: StderrLog, *, errors: str
+    ) -> None:
+        self.loop = loop
         self.context = context
-        self.report = wire.report
+        self.report = report
+        self.client = PipeWriter(loop, CLIENT_OUT, _nobody_reads)
+        self.server = PipeWriter(loop, upstream_in, self._not_read)
         self.upstream = UpstreamFacts()
+        self.requests: dict[Any, Request] = {}
+        """Requests of the client without an answer, by id."""
+        self._given_up: list[Any] = []
         self._errors = errors
 
-    def refusal(self, message: Message, block: Block) -> bytes:
-        """The answer to a refused request, in the form that --errors names. Requests other than tools/call get errors."""
-        is_call = message.method == "tools/call"
-        return self.refusal_of(message.id, block, is_call=is_call, modern=message.modern)
+    # --- answers
 
-    def refusal_of(self, request_id: object, block: Block, *, is_call: bool, modern: bool) -> bytes:
-        """The same for a request of which only the id is left."""
+    def answer(self, request: Request, line: bytes) -> bytes:
+        """What goes to the client for the answer to a request, which is over: the line, or nothing until its batch is whole."""
+        if self.requests.get(request.id) is request:
+            del self.requests[request.id]
+        batch, request.batch = request.batch, None
+        return line if batch is None else batch.add(line)
+
+    def refusal(self, request: Request, block: Block) -> bytes:
+        """The answer to a refused request, in the form that --errors names. Requests other than tools/call get errors."""
         text = (
             f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}."
             if block.remedy
             else block.message
         )
         text = visible_lines(text)
-        if self._errors == "jsonrpc" or not is_call:
-            return frames.error(request_id, frames.INVALID_REQUEST, text)
-        return frames.result(request_id, frames.tool_result(text, modern=modern, is_error=True))
+        if self._errors == "jsonrpc" or request.method != "tools/call":
+            return frames.error(request.id, frames.INVALID_REQUEST, text)
+        return frames.result(request.id, frames.tool_result(text, modern=request.modern, is_error=True))
+
+    def give_up(self, request: Request) -> None:
+        """The client does not wait for this request any more: its batch goes without it, and a late answer nowhere."""
+        request.cancelled = True
+        batch, request.batch = request.batch, None
+        if batch is not None and (line := batch.add(b"")):
+            self.client.send(line)
+        self._given_up.append(request.id)
+        if len(self._given_up) > MAX_GIVEN_UP:  # a server need not answer these, ever
+            forgotten = self._given_up.pop(0)
+            if (old := self.requests.get(forgotten)) is not None and old.cancelled:
+                del self.requests[forgotten]
+
+    def answer_server(self, line: bytes) -> None:
+        """Answer a request of the server, unless it does not read its answers."""
+        if self.server.size <= MAX_WAITING:
+            self.server.send(line)
+
+    def _not_read(self, unread: list[Unread]) -> None:
+        """The server takes nothing any more: answer the requests of which it has read a part at most."""
+        self.report.event("upstream.gone", UNREAD)
+        for about, begun in unread:
+            for request in about or ():
+                self.fail(request, UNREAD, "no-answer" if begun else "error")
+
+    def fail(self, request: Request, why: str, outcome: Literal["error", "no-answer"]) -> None:
+        """Answer a request with an error. `outcome` is what that says of its call."""
+        if request.cancelled:  # settled, and nobody waits
+            self.requests.pop(request.id, None)
+            return
+        self.settle(request, outcome)
+        if out := self.answer(request, frames.error(request.id, frames.UPSTREAM_GONE, why)):
+            self.client.send(out)
+
+    # --- the history
+
+    def settle(self, request: Request, outcome: Literal["error", "no-answer"]) -> None:
+        """Write what became of a request's call, if the history has it. A failing store is reported, not raised."""
+        if request.session is not None and request.call_id:
+            try:
+                request.session.settle([kinds.ToolSettled(call=request.call_id, outcome=outcome)])
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
 
     def note(self, data: kinds.Data) -> None:
         """Write an event into the client's session. A failing store is reported, not raised."""
@@ -80,9 +150,14 @@ class Connection:
         except AdjournError as error:
             self.report.event("store.error", str(error))
 
-    def settle(self, session: GuardedSession, settled: kinds.ToolSettled) -> None:
-        """Write what became of a call. A failing store is reported, not raised."""
-        try:
-            session.settle([settled])
-        except AdjournError as error:
-            self.report.event("store.error", str(error))
+
+def expect(request: Request, kind: str) -> None:
+    """Expect the server's answer to a request from now on."""
+    request.kind = kind
+    request.is_sent = True
+    request.started = time.monotonic_ns()
+
+
+def _nobody_reads(unread: list[Unread]) -> None:
+    """The client is gone, which the reading side notices. What it was told is in the history."""
+    del unread

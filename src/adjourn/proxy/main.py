@@ -1,10 +1,6 @@
 """A proxy's life: read the contract, relay until one side ends, settle what is open, end the upstream, exit.
 
-Two threads read with blocking calls (faster here than polling); the main thread keeps time: it writes deferred
-settlements, looks for answers to questions, renews leases, takes signals. Each of them may hang in a write to a pipe that
-nobody reads: a third waits for the client to go, and one more sees to it that an end comes.
-
-Owns: start, end, exit codes. Must never: outlive its client, or leave a request without an answer.
+Owns: start, end, exit codes, what is read when. Must never: outlive its client, or leave a request without an answer.
 """
 
 from __future__ import annotations
@@ -12,12 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import stat
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from select import poll
-from threading import Event, Thread
+from select import POLLIN, poll
+from threading import Thread
 from types import FrameType
 
 from adjourn import checkpoints
@@ -28,30 +24,34 @@ from adjourn.log import digest, kinds
 from adjourn.mcp import LineReader, frames
 from adjourn.policy import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
-from adjourn.proxy.approvals import POLL_SECONDS, Confirmations
-from adjourn.proxy.connection import Connection
-from adjourn.proxy.forwarding import Forwarder
+from adjourn.proxy.approvals import Confirmations
+from adjourn.proxy.connection import CLIENT_OUT, MAX_WAITING, Connection
 from adjourn.proxy.gate import Gate
+from adjourn.proxy.loop import NEVER, Loop
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import ProxyOptions
-from adjourn.proxy.pipes import Wire
-from adjourn.proxy.requests import ServerRequests
+from adjourn.proxy.server_requests import ServerRequests
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.proxy.upstream import Upstream
+from adjourn.proxy.upstream import GRACE_SECONDS, Upstream
 
 CLIENT_IN = 0
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
 SETTLE_SECONDS = 0.25
-"""How long a deferred settlement may wait for a call to take it along. A thread that wakes more often is felt: it makes
-one call in a hundred wait for a processor."""
+"""How long a deferred settlement may wait for a call to take it along."""
 HEARTBEAT_SECONDS = 20.0
-SAMPLING_SECONDS = 0.5
-"""How long a question for the client's model may wait."""
 REFUSE_SECONDS = 1.0
 GC_THRESHOLD = 10_000
 """Objects allocated and not yet freed before a collection. With the usual 700, collections take a measurable share of a call."""
+UNREAD_SECONDS = 300.0
+"""How long a server may take nothing from a full pipe: one that works on one call at a time does not read meanwhile."""
+CLOSE_SECONDS = 0.5
+"""How long a server that ends may take to read what waits for it."""
 LAST_LINES_SECONDS = 20.0
 """How long the last lines of a client that has gone may take."""
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a client that is not read has gone."""
+LOOK_AGAIN_SECONDS = 0.005
+"""How often a server that ends is looked at."""
 SHUT_DOWN_SECONDS = 15.0
 """How long the end may take. After a third of it the upstream is killed, if it is still there."""
 
@@ -71,33 +71,38 @@ class Proxy:
             server=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
-        self.wire = Wire(upstream.stdin, self.report)
+        self.loop = Loop()
         self.context = ClientContext(client_options, on_event=self._client_event)
-        self.connection = Connection(self.wire, self.context, errors=options["--errors"])
-        self._upstream_reader = Thread(target=self._read_upstream, daemon=True)
-        self._woken = Event()
-        self._over = Event()
-        self._ended = ""
-        meta = MetaTools(self.context, self.report, errors=options["--errors"], style=options["--tool-names"])
-        forwarder = Forwarder(self.connection, meta)
-        requests = ServerRequests(self.connection)
-        wake = self._woken.set
-        self.confirmations = Confirmations(
-            self.connection, forwarder, seconds=int(options["--confirm-timeout"]), wake=wake
+        self.connection = connection = Connection(
+            self.loop, upstream.stdin, self.context, self.report, errors=options["--errors"]
         )
-        self.gate = Gate(self.connection, meta, self.confirmations, forwarder, requests, wake=wake)
-        self.answers = Answers(self.connection, meta, requests)
+        meta = MetaTools(self.context, self.report, errors=options["--errors"], style=options["--tool-names"])
+        server_requests = ServerRequests(connection)
+        confirmations = Confirmations(connection, seconds=int(options["--confirm-timeout"]))
+        self.gate = Gate(connection, meta, confirmations, server_requests)
+        self.answers = Answers(connection, meta, server_requests)
+        self._client = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
+        self._server = LineReader(upstream.stdout, MAX_UPSTREAM_MESSAGE)
+        self._ended = ""
+        self._is_read = False
+        """Whether the upstream's output was read to its end."""
+        self._is_tidy_due = False
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._signalled)
-        Thread(target=self._read_client, daemon=True).start()
-        Thread(target=self._watch_client, daemon=True).start()
-        self._upstream_reader.start()
-        self._announce()
-        self._keep_time()
-        return self._shut_down()
+        blocked = _unblock(CLIENT_OUT)
+        try:
+            self._announce()
+            self.loop.watch(CLIENT_IN, POLLIN, self._read_client)
+            self.loop.watch(self.upstream.stdout, POLLIN, self._read_upstream)
+            self.loop.after(HEARTBEAT_SECONDS, self._beat)
+            self.loop.run()
+            return self._shut_down()
+        finally:
+            if blocked:  # whoever shares this end of the pipe goes on with it as it was
+                os.set_blocking(CLIENT_OUT, True)
 
     def _announce(self) -> None:
         contract = self.context.contract
@@ -125,63 +130,109 @@ class Proxy:
             )
 
     def _client_event(self, event: str, text: str) -> None:
+        """Of the worker, or of the loop."""
         self.report.event(event, text)
         if event == "policy.changed" and self.connection.upstream.revision:  # 2025-11-25 or earlier
-            self.wire.to_client(frames.notification("notifications/tools/list_changed"))
+            changed = frames.notification("notifications/tools/list_changed")
+            self.loop.soon(lambda: self.connection.client.send(changed))
 
     # --- the two directions
 
-    def _read_client(self) -> None:
-        reader = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
-        try:
-            while (lines := reader.read()) is not None:
-                try:
-                    self.gate.handle(lines)
-                except Exception as error:  # one odd message must not end the session
-                    self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-                    self.gate.give_up(lines)
-        finally:
+    def _read_client(self, events: int) -> None:
+        del events
+        if not self._may_read_client():
+            self.loop.pause(CLIENT_IN, POLLIN, self._may_read_client)
+            self.loop.after(LOOK_SECONDS, self._look_for_client)
+            return
+        lines = self._client.take()
+        if lines is None:
+            self.loop.unwatch(CLIENT_IN)
             self._end("client-eof")
+        elif lines:
+            self.gate.handle(lines)
+            if not self._is_tidy_due:
+                self._tidy_later()
 
-    def _read_upstream(self) -> None:
-        reader = LineReader(self.upstream.stdout, MAX_UPSTREAM_MESSAGE)
-        try:
-            while (lines := reader.read()) is not None:
-                try:
-                    self.answers.handle(lines)
-                except Exception as error:  # as above
-                    self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-                if not self._woken.is_set():
-                    self._woken.set()
-        finally:
+    def _may_read_client(self) -> bool:
+        connection = self.connection
+        return (
+            not self.gate.admission.busy
+            and max(connection.server.size, connection.client.size) <= MAX_WAITING
+        )
+
+    def _look_for_client(self) -> None:
+        """Whether a client that is not read has gone: its last lines may take a while, and no longer."""
+        if not self._may_read_client():
+            found = poll()
+            found.register(CLIENT_IN, 0)
+            if found.poll(0):
+                self.loop.after(LAST_LINES_SECONDS, self._miss_client)
+            else:
+                self.loop.after(LOOK_SECONDS, self._look_for_client)
+
+    def _miss_client(self) -> None:
+        self._end("client-eof")
+
+    def _read_upstream(self, events: int) -> None:
+        del events
+        if not self._may_read_upstream():
+            self.loop.pause(self.upstream.stdout, POLLIN, self._may_read_upstream)
+            return
+        lines = self._server.take()
+        if lines is None:
+            self.loop.unwatch(self.upstream.stdout)
+            self._is_read = True
             self._end("upstream-exit")
+        elif lines:
+            self.answers.handle(lines)
+            if not self._is_tidy_due:
+                self._tidy_later()
+
+    def _may_read_upstream(self) -> bool:
+        return not self.answers.busy and self.connection.client.size <= MAX_WAITING
+
+    # --- the time
+
+    def _tidy_later(self) -> None:
+        self._is_tidy_due = True
+        self.loop.after(SETTLE_SECONDS, self._tidy)
+
+    def _tidy(self) -> None:
+        """Write what waits to be written, and no call has taken along."""
+        self._is_tidy_due = False
+        for session in self.context.sessions:
+            try:
+                session.task.flush()
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
+        self.report.flush()
+
+    def _beat(self) -> None:
+        self.loop.after(HEARTBEAT_SECONDS, self._beat)
+        for session in self.context.sessions:
+            try:
+                session.heartbeat()
+            except AdjournError as error:
+                self.report.event("store.error", str(error))
+        if time.monotonic() - self.connection.server.since > UNREAD_SECONDS:
+            self.connection.server.lose()
+
+    # --- the end
+
+    def _signalled(self, signum: int, frame: FrameType | None) -> None:
+        del frame
+        self._end(f"signal-{signal.Signals(signum).name}")
 
     def _end(self, reason: str) -> None:
         if not self._ended:
             self._ended = reason
             Thread(target=self._insist, daemon=True).start()
-        self._over.set()
-        self._woken.set()
-
-    def _signalled(self, signum: int, frame: FrameType | None) -> None:
-        del frame
-        reason = f"signal-{signal.Signals(signum).name}"
-        # In a thread of its own: the signal may have come while this one holds the lock of `_woken`.
-        Thread(target=self._end, args=(reason,), daemon=True).start()
-
-    def _watch_client(self) -> None:
-        """The reading thread comes to the end of input once it has handled all before it; it can hang in that for ever."""
-        hung_up = poll()
-        hung_up.register(CLIENT_IN, 0)
-        hung_up.poll()
-        time.sleep(LAST_LINES_SECONDS)
-        self._end("client-eof")
+            self.loop.stop()
 
     def _insist(self) -> None:
-        """See to it that the process ends, though a pipe that nobody reads can block every other thread of it.
+        """See to it that the process ends, though a store or a disk that hangs can block the other threads.
 
-        An upstream that is killed lets go who writes to it. A client that lives cannot be made to read; what it was told
-        is in the store by then, and the next session finds this one dead.
+        What the client was told is in the store by then, and the next session finds this one dead.
         """
         time.sleep(SHUT_DOWN_SECONDS / 3)
         with suppress(ProcessLookupError):
@@ -189,86 +240,56 @@ class Proxy:
         time.sleep(SHUT_DOWN_SECONDS * 2 / 3)
         os._exit(1)
 
-    # --- the main thread
-
-    def _keep_time(self) -> None:
-        beat = time.monotonic() + HEARTBEAT_SECONDS
-        while True:
-            self._woken.wait(self._pace())
-            woken = self._woken.is_set()
-            self._woken.clear()  # before looking at what it stands for
-            if self._ended:
-                return
-            if woken:
-                seen = [session.task.oldest_deferred for session in self.context.sessions]
-                self._over.wait(SETTLE_SECONDS)
-                self._settle(seen)
-            self.report.flush()
-            if time.monotonic() >= beat:
-                beat = time.monotonic() + HEARTBEAT_SECONDS
-                self._beat()
-            if self.confirmations.waiting:
-                self.confirmations.poll()
-            if self.gate.sampling is not None:
-                self.gate.sampling.poll()
-
-    def _pace(self) -> float:
-        """How long to wait for something to do: no longer than what others write into the store may wait."""
-        if self.confirmations.waiting:
-            return POLL_SECONDS
-        return HEARTBEAT_SECONDS if self.gate.sampling is None else SAMPLING_SECONDS
-
-    def _settle(self, seen: Sequence[object]) -> None:
-        """Write deferred settlements that no call took along. While calls come in, each takes those before it."""
-        for session in self.context.sessions:
-            oldest = session.task.oldest_deferred
-            if oldest is None:
-                continue
-            if any(oldest is fact for fact in seen):
-                try:
-                    session.task.flush()
-                except AdjournError as error:
-                    self.report.event("store.error", str(error))
-            else:
-                self._woken.set()  # look again
-
-    def _beat(self) -> None:
-        for session in self.context.sessions:
-            try:
-                session.heartbeat()
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
-
     def _shut_down(self) -> int:
         reason = self._ended
         self.report.event("ending", reason)
         crashed = reason == "upstream-exit"
+        self._end_upstream()
         if crashed:
-            status = self.upstream.wait(1.0)
-            code, signum = _exit_of(status)
+            code, signum = _exit_of(self.upstream.wait(0))
             self.report.event("upstream.crashed", code=code, signal=signum)
-            self._unanswered("the upstream server ended")
+            self._leave_unanswered("the upstream server ended")
             self._note(kinds.UpstreamCrashed(code=code, signal=signum))
         else:
-            # what the upstream still answers while it ends is settled and handed over by the reading thread
-            self.wire.close_upstream()
-            self.upstream.end()
-            self._upstream_reader.join(REFUSE_SECONDS)
-            self._unanswered("the session ended")
+            self._leave_unanswered("the session ended")
         self._end_sessions(reason)
-        if self.gate.sampling is not None:
-            self.gate.sampling.close()
+        self.gate.close()
         self.context.close(reason)
         return 1 if crashed else 0
 
-    def _unanswered(self, why: str) -> None:
-        self.confirmations.give_up(why)
-        for pending in self.wire.fail_pending(f"{why}; whether the call had an effect is not known"):
-            if pending.session is not None and pending.call and not pending.cancelled:
-                try:
-                    pending.session.settle([kinds.ToolSettled(call=pending.call, outcome="no-answer")])
-                except AdjournError as error:
-                    self.report.event("store.error", str(error))
+    def _end_upstream(self) -> None:
+        """Have the upstream end, ever more firmly. What it answers meanwhile is settled and handed over."""
+        self.loop.unwatch(CLIENT_IN)
+        began, gone = time.monotonic(), NEVER
+        steps = [(GRACE_SECONDS, signal.SIGTERM), (2 * GRACE_SECONDS, signal.SIGKILL)]
+
+        def look() -> None:
+            nonlocal gone
+            now = time.monotonic()
+            if not self.connection.server.size or now > began + CLOSE_SECONDS:
+                self.connection.server.close()
+            if gone == NEVER and self.upstream.wait(0) is not None:
+                gone = now
+            while gone == NEVER and steps and now > began + steps[0][0]:
+                self.upstream.send(steps.pop(0)[1])
+            is_over = (self._is_read and gone < NEVER) or now > gone + REFUSE_SECONDS
+            if (is_over and not self.answers.busy and not self.gate.admission.busy) or (
+                now > began + SHUT_DOWN_SECONDS / 2
+            ):
+                self.loop.stop()
+            else:
+                self.loop.after(LOOK_AGAIN_SECONDS, look)
+
+        self.loop.after(0, look)
+        self.loop.run()
+
+    def _leave_unanswered(self, why: str) -> None:
+        """Refuse what is held, and answer all other open requests with an error."""
+        self.gate.refuse_held(why)
+        for request in list(self.connection.requests.values()):
+            text = f"{why}; whether the call had an effect is not known" if request.is_sent else why
+            self.connection.fail(request, text, "no-answer")
+        self.connection.client.drain(SHUT_DOWN_SECONDS / 3)
 
     def _end_sessions(self, reason: str) -> None:
         for session in self.context.sessions:
@@ -284,6 +305,15 @@ class Proxy:
                 session.note(data)
             except AdjournError as error:
                 self.report.event("store.error", str(error))
+
+
+def _unblock(descriptor: int) -> bool:
+    """Let no write to a pipe or socket wait. Returns whether that is news; a terminal or a file is left as it is."""
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not os.get_blocking(descriptor):
+        return False
+    os.set_blocking(descriptor, False)
+    return True
 
 
 def _exit_of(status: int | None) -> tuple[int, int]:
@@ -319,11 +349,11 @@ def refuse_all(message: str) -> None:
         while (lines := reader.read()) is not None:
             for line in lines:
                 try:
-                    decoded = frames.decode_client_line(line)
+                    read = frames.read(line, frames.Message)
                 except frames.FrameError:
                     continue
-                if isinstance(decoded, frames.Message) and decoded.is_request:
-                    os.write(1, frames.error(decoded.id, frames.UPSTREAM_GONE, message))
+                if isinstance(read, frames.Message) and read.is_request:
+                    os.write(CLIENT_OUT, frames.error(read.id, frames.UPSTREAM_GONE, message))
 
     thread = Thread(target=refuse, daemon=True)
     thread.start()

@@ -8,9 +8,7 @@ Owns: these requests and their answers. Must never: let a client's answer throug
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import urandom
-from threading import RLock
 from typing import Any
 
 import msgspec
@@ -21,19 +19,21 @@ from adjourn.models import SamplingAnswer, SamplingRequest, client_model
 from adjourn.proxy.connection import Connection
 
 MAX_OPEN = 8
+POLL_SECONDS = 0.5
+"""How long a question may wait."""
 MAX_ANSWER = 4_000_000
 """Characters of an answer."""
 _SHOWN = 300
 
 
 class ClientSampling:
-    """Thread-safe."""
+    """One per proxy whose client offers it."""
 
-    def __init__(self, connection: Connection, *, wake: Callable[[], None]) -> None:
-        self._wire = connection.wire
+    def __init__(self, connection: Connection) -> None:
+        self._client = connection.client
+        self._loop = connection.loop
+        self._report = connection.report
         self._context = connection.context
-        self._wake = wake
-        self._lock = RLock()
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
         self._begun = False
@@ -43,13 +43,13 @@ class ClientSampling:
 
     def begin(self) -> None:
         """The client may be asked from now on."""
-        self._begun = True
-        self._wake()
-
-    def poll(self) -> None:
-        """Put new questions to the client, take back those that nobody waits for."""
         if not self._begun:
-            return
+            self._begun = True
+            self._loop.after(0, self._poll)
+
+    def _poll(self) -> None:
+        """Put new questions to the client, take back those that nobody waits for."""
+        self._loop.after(POLL_SECONDS, self._poll)
         store, root, own = self._context.store, self._context.options.root, self._context.process
         try:
             if not self._offered:
@@ -57,20 +57,19 @@ class ClientSampling:
                     store, root, client_model.SamplingClient(own, self._context.group, self._context.client)
                 )
                 self._offered = True
-            with self._lock:
-                waiting = client_model.questions(store, root, own, self._context.clock())
-                for request_id, name in list(self._open.items()):
-                    if name not in waiting:
-                        del self._open[request_id]
-                        self._wire.to_client(
-                            frames.notification("notifications/cancelled", {"requestId": request_id})
-                        )
-                for name in [name for name in waiting if name not in self._open.values()][
-                    : MAX_OPEN - len(self._open)
-                ]:
-                    self._put(name)
+            waiting = client_model.questions(store, root, own, self._context.clock())
+            for request_id, name in list(self._open.items()):
+                if name not in waiting:
+                    del self._open[request_id]
+                    self._client.send(
+                        frames.notification("notifications/cancelled", {"requestId": request_id})
+                    )
+            for name in [name for name in waiting if name not in self._open.values()][
+                : MAX_OPEN - len(self._open)
+            ]:
+                self._put(name)
         except AdjournError as error:
-            self._wire.report.event("store.error", str(error))
+            self._report.event("store.error", str(error))
 
     def _put(self, name: str) -> None:
         request = client_model.take(self._context.store, name)
@@ -80,25 +79,24 @@ class ClientSampling:
         self._count += 1
         request_id = f"{self._nonce}{self._count}"
         self._open[request_id] = name
-        self._wire.report.event("sampling.asked", "a run asks the client's model")
-        self._wire.to_client(frames.request(request_id, "sampling/createMessage", _params(request)))
+        self._report.event("sampling.asked", "a run asks the client's model")
+        self._client.send(frames.request(request_id, "sampling/createMessage", _params(request)))
 
     def answered_by(self, message: Message) -> bool:
         """Whether a client's answer was to one of these questions."""
         if not isinstance(message.id, str) or not message.id.startswith(self._nonce):
             return False
-        with self._lock:  # held until the answer is there: else the question would be put again
-            name = self._open.pop(message.id, "")
-            if name:
-                self._reply(name, _answer(message.body))
+        name = self._open.pop(message.id, "")
+        if name:
+            self._reply(name, _answer(message.body))
         return True
 
     def _reply(self, name: str, answer: SamplingAnswer) -> None:
-        self._wire.report.event("sampling.answered", answer.error or "the client's model has answered")
+        self._report.event("sampling.answered", answer.error or "the client's model has answered")
         try:
             client_model.reply(self._context.store, name, answer)
         except AdjournError as error:
-            self._wire.report.event("store.error", str(error))
+            self._report.event("store.error", str(error))
 
     def close(self) -> None:
         """The client goes: it cannot be asked any more."""
@@ -106,7 +104,7 @@ class ClientSampling:
             try:
                 client_model.withdraw(self._context.store, self._context.options.root, self._context.process)
             except AdjournError as error:
-                self._wire.report.event("store.error", str(error))
+                self._report.event("store.error", str(error))
 
 
 def _params(request: SamplingRequest) -> dict[str, Any]:

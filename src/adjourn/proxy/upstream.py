@@ -70,6 +70,11 @@ class Upstream:
                 time.sleep(0.005)
         return self._status
 
+    def send(self, signum: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.wait(0) is None:
+            os.kill(self.pid, signum)
+
     def kill(self) -> None:
         """Kill it now, while another thread may wait for it. Raises `ProcessLookupError` when that has just seen its end."""
         if self._status is None:

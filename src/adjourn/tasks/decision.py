@@ -133,6 +133,7 @@ class RecordedAnswer(msgspec.Struct, frozen=True):
     answer: str
 
 
+FORWARD = Forward()
 Decision = Forward | Continue | Block | Ask | RecordedAnswer
 
 _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
@@ -157,14 +158,18 @@ def decide(
     """
     is_open = call.named_only and not call.vendor
     verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher, named_only=is_open)
-    refused = _refusal(policy, ledger, call, verdict, claim)
-    if refused is None and not call.named_only:
+    refused = None
+    if verdict.effect != "allow" or call.state or claim is not None:
+        refused = _refusal(policy, ledger, call, verdict, claim)
+    if refused is None and policy.counts and not call.named_only:
         refused = _budget_spent(policy, ledger, spent) or _rate_spent(
             policy, ledger, call, now=now, spent=spent, counted=counted
         )
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
         return refused
-    found = _asked(ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
+    found: Forward | Ask = FORWARD
+    if verdict.confirm is not None or (call.effectful and ledger.doubts) or claim is not None:
+        found = _asked(ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
     if isinstance(found, Ask):
         if found.doubt or not policy.observe:
             return found
@@ -181,15 +186,8 @@ def _refusal(
     policy: Policy, ledger: Ledger, call: ToolRequest, verdict: RuleVerdict, claim: OnceClaim | None
 ) -> Block | RecordedAnswer | Continue | None:
     """What needs neither room nor a person: no rule permits it, it goes on, or what it is for happened already."""
-    if verdict.effect == "deny":
-        return Block(
-            "deny_list",
-            f'tool "{call.tool}" is denied by policy: {verdict.rule}',
-            "use another tool, or ask a person to change the rule",
-            str(verdict.rule),
-        )
     if verdict.effect != "allow":
-        return _not_allowed(policy, call)
+        return _not_allowed(policy, call, verdict)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
     if paused is not None and (paused.tool, paused.params) == (call.tool, call.params):
         return _continued(policy, paused)
@@ -249,7 +247,15 @@ def _asked(
     )
 
 
-def _not_allowed(policy: Policy, call: ToolRequest) -> Block:
+def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Block:
+    """Why the rules refuse a call."""
+    if verdict.effect == "deny":
+        return Block(
+            "deny_list",
+            f'tool "{call.tool}" is denied by policy: {verdict.rule}',
+            "use another tool, or ask a person to change the rule",
+            str(verdict.rule),
+        )
     if call.vendor:
         return Block(
             "not_allowed",

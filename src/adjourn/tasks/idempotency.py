@@ -44,7 +44,7 @@ def look_up(
 
     `changes` are refs about to be written.
     """
-    if not (policy.once or ledger.beside) or call.named_only:
+    if call.named_only:
         return None
     found: OnceClaim | None = None
     keys: list[str] = []

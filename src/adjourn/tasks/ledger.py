@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, Envelope, Frontier, kinds, milliseconds
+from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, kinds, milliseconds
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -131,7 +131,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
                 f"event {event.seq} of {event.task} does not follow event {self.seq} of {self.task}",
                 "run `adjourn verify`",
             )
-        self.tree.append(bytes.fromhex(event_hash))
+        self.tree.late.append(bytes.fromhex(event_hash))
+        if len(self.tree.late) > MAX_LATE:
+            self.tree.settle()
         self.seq = event.seq
         self.hash = event_hash
         if event.timestamp != self.touched:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
@@ -39,7 +38,7 @@ MAX_SHOWN_TOOL = 200
 CHANGED = "its description or schema changed since it was last confirmed or first used"
 
 
-class Admitted(NamedTuple):
+class Admitted(msgspec.Struct, frozen=True):
     """The decision on one call. `call` is its id when it goes forward, `approval` the question when a person is asked."""
 
     decision: Decision
@@ -50,14 +49,16 @@ class Admitted(NamedTuple):
 class Batch(msgspec.Struct):
     """Calls that are decided on together, at `ledger`: the facts and refs that are to be written of them.
 
-    `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
+    `decided` are the decisions so far, `is_sent` that the calls were forwarded before they are written. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
     `taken` the approvals and paused calls that they use up.
     """
 
     ledger: Ledger
     now: int
-    refs: dict[str, str | None]
+    refs: dict[str, str | None] = {}
     facts: list[Fact] = []
+    decided: list[Admitted] = []
+    is_sent: bool = False
     asked: list[Approval] = []
     spent: int = 0
     counted: dict[str, int] = {}
@@ -85,76 +86,100 @@ class Session(TaskLease):
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
         self.policy = policy
 
-    def admit(self, calls: Sequence[ToolRequest]) -> list[Admitted]:
+    def is_verified_for(self, calls: Sequence[ToolRequest]) -> bool:
+        """Whether calls can be decided on without verifying the history first."""
+        return self.task.is_verified or not any(call.effectful for call in calls)
+
+    def admit(
+        self, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
+    ) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
-        Raises `HeldError` when another client took over, `StoreError` when nothing can be written, `IntegrityError` when the
-        history was changed; then nothing may be forwarded.
+        `forward` is called before that where every call passes, has no effect, and counts for nothing that others must see first;
+        what is forwarded so stays allowed while this session holds the task. Raises `HeldError` when another client took over,
+        `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
-        if any(call.effectful for call in calls):
+        if not self.is_verified_for(calls):
             self.task.check_history()
         with self._lock:
             if self._fenced:
                 raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
             if not self.is_open:
                 raise RefusedError(f"session {self.id} is not open", "start a new session")
-            try:
-                return self._admit(calls)
-            except SessionExpiredError:
-                self.open()
-                return self._admit(calls)
+            return self._admit(calls, forward=forward)
 
     def _admit(
-        self, calls: Sequence[ToolRequest], prepare: Callable[[Batch], None] | None = None
+        self,
+        calls: Sequence[ToolRequest],
+        *,
+        prepare: Callable[[Batch], None] | None = None,
+        forward: Callable[[list[Admitted]], None] | None = None,
     ) -> list[Admitted]:
         """Decide on calls at one ledger and write what that comes to. `prepare` may add to a batch before its first call."""
-        result: list[Admitted] = []
-        changes: dict[str, str | None] = {}
+        batch = Batch(ledger=self.task.ledger, now=0)
         first = self._calls
+        durable = any([call.effectful for call in calls])
+        is_early = not (durable or self.policy.counts)
 
         def build(ledger: Ledger) -> list[Fact]:
+            nonlocal batch
             self.check_held(ledger)
-            result.clear()
-            changes.clear()
+            if batch.is_sent:
+                return batch.facts
             self._calls = first
-            batch = Batch(ledger=ledger, now=self.task.clock(), refs=changes)
+            batch = Batch(ledger=ledger, now=self.task.clock())
             if prepare is not None:
                 prepare(batch)
             for call in calls:
-                claim = idempotency.look_up(self.task, self.policy, ledger, call, changes)
-                decision = decide(
-                    self.policy,
-                    ledger,
-                    call,
-                    now=batch.now,
-                    spent=batch.spent,
-                    counted=batch.counted,
-                    auto_confirm=self._auto_confirm,
-                    claim=claim,
-                )
-                goes_on = decision.call if isinstance(decision, Continue) else ""
-                used = decision.approval if isinstance(decision, Forward) else goes_on
-                if used and used in batch.taken:
-                    decision = _busy(call)
-                batch.taken.add(used)
-                if isinstance(decision, Forward):
-                    admitted = self._forward(batch, call, decision, claim)
-                    batch.spent += not call.named_only
-                    for limit in decision.limits:
-                        batch.counted[limit] = batch.counted.get(limit, 0) + 1
-                elif isinstance(decision, Continue):
-                    admitted = Admitted(decision, decision.call)
-                    self._continue(batch, call, decision)
-                elif isinstance(decision, Ask):
-                    admitted = self._ask(batch, call, decision, claim)
-                else:
-                    admitted = Admitted(decision)
-                    self._refuse(batch, call, decision)
-                result.append(admitted)
+                self._decide(batch, call)
+            # each is to be forwarded, and nothing else is to be written
+            if forward is not None and is_early and len(batch.facts) == len(calls) == self._calls - first:
+                batch.is_sent = True
+                forward(batch.decided)
             return batch.facts
 
-        self.task.commit(build, durable=any(call.effectful for call in calls), refs=lambda _: changes)
-        return result
+        try:
+            self.task.commit(build, durable=durable, refs=lambda _: batch.refs)
+        except SessionExpiredError:
+            self.open()
+            self.task.commit(build, durable=durable, refs=lambda _: batch.refs)
+        return batch.decided
+
+    def _decide(self, batch: Batch, call: ToolRequest) -> None:
+        """Decide on one call of a batch, after those before it."""
+        policy, ledger = self.policy, batch.ledger
+        claim = None
+        if policy.once or ledger.beside:
+            claim = idempotency.look_up(self.task, policy, ledger, call, batch.refs)
+        decision = decide(
+            policy,
+            ledger,
+            call,
+            now=batch.now,
+            spent=batch.spent,
+            counted=batch.counted,
+            auto_confirm=self._auto_confirm,
+            claim=claim,
+        )
+        goes_on = decision.call if isinstance(decision, Continue) else ""
+        used = decision.approval if isinstance(decision, Forward) else goes_on
+        if used and used in batch.taken:
+            decision = _busy(call)
+        batch.taken.add(used)
+        if isinstance(decision, Forward):
+            admitted = self._forward(batch, call, decision, claim)
+            batch.spent += not call.named_only
+            for limit in decision.limits:
+                batch.counted[limit] = batch.counted.get(limit, 0) + 1
+        elif isinstance(decision, Continue):
+            admitted = Admitted(decision, decision.call)
+            self._continue(batch, call, decision)
+        elif isinstance(decision, Ask):
+            admitted = self._ask(batch, call, decision, claim)
+        else:
+            admitted = Admitted(decision)
+            self._refuse(batch, call, decision)
+        batch.decided.append(admitted)
 
     def _learn(self, batch: Batch, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""

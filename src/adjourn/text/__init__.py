@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from adjourn.text.fitting import fit_items, fit_text
     from adjourn.text.quoting import clean, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
-    from adjourn.text.strict_json import check_text, count_keys, fold_key
+    from adjourn.text.strict_json import check_text, count_keys, fold_key, survey
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "preview",
     "quoted",
     "redact_json",
+    "survey",
     "visible_json",
     "visible_line",
     "visible_lines",
@@ -37,7 +38,7 @@ if not TYPE_CHECKING:
             "fitting": ("fit_items", "fit_text"),
             "quoting": ("clean", "one_line", "quoted"),
             "redact": ("beginning", "preview", "redact_json", "without_secrets"),
-            "strict_json": ("check_text", "count_keys", "fold_key"),
+            "strict_json": ("check_text", "count_keys", "fold_key", "survey"),
             "terminal": ("is_seen", "visible_json", "visible_line", "visible_lines"),
         },
     )

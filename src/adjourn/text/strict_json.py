@@ -9,11 +9,12 @@ Owns: which keys are one, and finding two of them in a value or in its text. Mus
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from adjourn.errors import InvalidError
-from adjourn.log import MAX_DEPTH
+from adjourn.log import MAX_DEPTH, MAX_SAFE_INTEGER, is_plain_fraction
 
 _MAX_SHOWN = 100
 _MAX_KEPT = 1000
@@ -35,33 +36,55 @@ def fold_key(key: str) -> str:
     ).strip()
 
 
-def count_keys(value: object) -> int:
-    """The number of keys of all objects in a decoded value.
+def survey(value: object) -> tuple[int, bool]:  # noqa: C901, PLR0912  # one branch a JSON type, on the hot path
+    """The number of keys of all objects in a decoded value, and whether its sorted encoding is canonical for certain.
 
     Raises `InvalidError` for an object with two keys that are one to some reader, and RecursionError for nesting of more than
     `MAX_DEPTH` levels.
     """
     keys: list[str] = []
+    plain = True
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for item in level:
+            values: Iterable[Any] = ()
             if type(item) is dict:
                 keys += item
-                inner += [one for one in item.values() if type(one) is dict or type(one) is list]
+                values = item.values()
             elif type(item) is list:
-                inner += [one for one in item if type(one) is dict or type(one) is list]
+                values = item
+            for one in values:
+                kind = type(one)
+                if kind is str or kind is bool or one is None:
+                    continue
+                if kind is dict or kind is list:
+                    inner.append(one)
+                elif plain:
+                    plain = (
+                        -MAX_SAFE_INTEGER <= one <= MAX_SAFE_INTEGER
+                        if kind is int
+                        else is_plain_fraction(one)
+                    )
         if not inner:
             break
         level = inner
     else:
         raise RecursionError("nested too deeply")
     text = "".join(keys)
-    if text.isascii() and text.islower() and text.isprintable() and " " not in text:
-        return len(keys)
+    if text.isascii():
+        if text.islower() and text.isprintable() and " " not in text:
+            return len(keys), plain
+    else:
+        plain = False
     if (_may_clash_again if len(text) <= _MAX_KEPT else _may_clash)(tuple(keys)):
         _check_objects(value)
-    return len(keys)
+    return len(keys), plain
+
+
+def count_keys(value: object) -> int:
+    """The number of keys of all objects in a decoded value. Raises what `survey` raises."""
+    return survey(value)[0]
 
 
 def _may_clash(keys: tuple[str, ...]) -> bool:

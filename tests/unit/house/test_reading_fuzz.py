@@ -18,7 +18,7 @@ import pytest
 
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import MAX_SAFE_INTEGER
-from adjourn.mcp.frames import FrameError, Message, decode_client_line
+from adjourn.mcp.frames import FrameError, Message
 from adjourn.policy import call_paths
 from adjourn.policy.arguments import paths_of
 from adjourn.policy.calls import arguments_digest
@@ -160,7 +160,7 @@ def gate_of(folder: Path) -> tuple[Gate, Kept]:
 def check_forwarded(line: bytes) -> str:
     """Hold a forwarded line against every reader; returns the tool that it calls, if it calls one."""
     assert b"\r" not in line.rstrip(b"\r\n ")
-    message = decode_client_line(line)
+    message = frames.read(line, Message)
     assert isinstance(message, Message)
     strict = read(line, _strict)
     assert strict == message.body
@@ -203,7 +203,7 @@ def test_lines_are_decoded_or_refused() -> None:
     for _ in range(LINES // 10):
         line = hostile.client_line()
         try:
-            message = decode_client_line(line)
+            message = frames.read(line, Message)
         except FrameError:
             continue
         if isinstance(message, Message):
@@ -222,7 +222,7 @@ def _objects(count: int) -> list[bytes]:
             text = f'{{"b":{text},"a":{hostile.value()},"more":[{hostile.value()},{hostile.arguments()}]}}'
         line = f'{{"id":1,"method":"tools/call","params":{{"name":"t","arguments":{text}}}}}'
         try:
-            decode_client_line(line.encode("utf-8", "surrogatepass"))
+            frames.read(line.encode("utf-8", "surrogatepass"), Message)
         except FrameError:
             continue
         found.append(text.encode())
@@ -251,7 +251,7 @@ def _agree(texts: list[bytes], others: list[Any]) -> int:
     """Hold our reading of each text against another one; returns how many have the same digest."""
     same = 0
     for text, other in zip(texts, others, strict=True):
-        message = decode_client_line(b'{"id":1,"method":"x","params":' + text + b"}")
+        message = frames.read(b'{"id":1,"method":"x","params":' + text + b"}", Message)
         assert isinstance(message, Message)
         exact = _is_exact(message.params)
         for mine, theirs in zip(_judged(message.params), _judged(other), strict=True):

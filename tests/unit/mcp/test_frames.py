@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adjourn.log import MAX_DEPTH
 from adjourn.mcp import frames
-from adjourn.mcp.frames import FrameError, Message, decode_client_line, without_params
+from adjourn.mcp.frames import FrameError, Message, without_params
 
 KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "c", ":", '"', "a:", "é", ""])
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -22,14 +22,14 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 def decode(text: str) -> Message:
-    message = decode_client_line(text.encode() + b"\n")
+    message = frames.read(text.encode() + b"\n", Message)
     assert isinstance(message, Message)
     return message
 
 
 def refusal(line: str | bytes) -> FrameError:
     with pytest.raises(FrameError) as caught:
-        decode_client_line(line.encode() + b"\n" if isinstance(line, str) else line)
+        frames.read(line.encode() + b"\n" if isinstance(line, str) else line, Message)
     return caught.value
 
 
@@ -178,7 +178,7 @@ def test_values_that_readers_read_differently_are_refused(value: str) -> None:
 def test_an_element_of_a_batch_is_held_to_the_same() -> None:
     """What is refused alone is refused in a batch."""
     element = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1,"A":2}}}'
-    (raw,) = decode_client_line(f"[{element}]\n".encode())  # type: ignore[misc]
+    (raw,) = frames.read(f"[{element}]\n".encode(), Message)  # type: ignore[misc]
     assert "the same to some readers" in refusal(bytes(raw)).reason
 
 
@@ -208,7 +208,7 @@ def test_a_carriage_return_inside_is_refused(line: bytes) -> None:
 
 
 def test_a_carriage_return_at_the_end_is_white_space() -> None:
-    message = decode_client_line(b'{"id":1,"method":"ping"}\r\n')
+    message = frames.read(b'{"id":1,"method":"ping"}\r\n', Message)
     assert isinstance(message, Message)
 
 
@@ -228,7 +228,7 @@ def test_the_id_of_a_refused_message_is_told_where_it_is_known() -> None:
 
 
 def test_a_batch_is_its_elements_bytes() -> None:
-    assert decode_client_line(b'[ {"a": 1.0} , 5,[1]]\n') == [b'{"a": 1.0}', b"5", b"[1]"]
+    assert frames.read(b'[ {"a": 1.0} , 5,[1]]\n', Message) == [b'{"a": 1.0}', b"5", b"[1]"]
     assert refusal("[]").code == frames.INVALID_REQUEST
 
 

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from adjourn.mcp.frames import FrameError, decode_client_line
+from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.server_lines import HEAD_BYTES, elements, ids_in, read
 from adjourn.mcp.stdio import Oversize
 
@@ -129,7 +129,7 @@ def test_a_client_s_line_is_one_line_for_every_server() -> None:
         {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": f"\u2028{hidden}\u2029\x85"}},
         ensure_ascii=False,
     )
-    message = decode_client_line(sent.encode() + b"\n")
+    message = frames.read(sent.encode() + b"\n", Message)
     assert not isinstance(message, list)
     assert len(message.raw.decode().splitlines()) == 1
     assert json.loads(message.raw)["params"] == {"a": f"\u2028{hidden}\u2029\x85"}

@@ -1,6 +1,6 @@
 """What a server asks of its client: passed on, or refused by the policy, in both eras.
 
-In the handshake era these are requests and notifications of the server, in the stateless one members of an answer that asks for
+In the handshake revisions these are requests and notifications of the server, in the stateless one members of an answer that asks for
 input. Nobody is asked about them: a rule that wants one confirmed refuses it.
 
 Owns: what becomes of them, and which requests are open. Must never: answer for the client.
@@ -30,11 +30,10 @@ class _Cancel(msgspec.Struct):
 
 
 class ServerRequests:
-    """One per proxy. `pass_on` and `in_answer` are for the thread that reads the server, `may_answer` for the client's."""
+    """One per proxy."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._wire = connection.wire
         self._context = connection.context
         self._open: dict[Any, None] = {}
         self._answered: dict[Any, None] = {}
@@ -62,7 +61,7 @@ class ServerRequests:
             if len(self._answered) > MAX_OPEN:
                 del self._answered[next(iter(self._answered))]
             text = f"{block.message}; {block.remedy}"
-            self._wire.answer_upstream(frames.error(request_id, frames.INVALID_REQUEST, text))
+            self._connection.answer_server(frames.error(request_id, frames.INVALID_REQUEST, text))
         return False
 
     def may_answer(self, request_id: object) -> bool:
@@ -122,7 +121,7 @@ class ServerRequests:
         self._refusals += 1
         if not is_noted(self._refusals):
             return
-        self._wire.report.event("upstream.refused", block.message)
+        self._connection.report.event("upstream.refused", block.message)
         self._connection.note(
             kinds.UpstreamRefused(method=method[:MAX_SHOWN_TOOL], reason=block.reason, rule=block.rule)
         )

@@ -1,0 +1,343 @@
+"""Calls of the client on their way to a decision, and what becomes of them: forwarded, answered here, refused, or held for a person.
+
+Owns: the order in which lines reach the server. Must never: let through what it could not decide on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from adjourn.aex import Policy
+from adjourn.checkpoints import GuardedSession
+from adjourn.errors import AdjournError, StoreError
+from adjourn.log import kinds
+from adjourn.mcp import frames
+from adjourn.policy import judge
+from adjourn.proxy.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
+from adjourn.proxy.calls import GIVEN_BACK, is_ours
+from adjourn.proxy.connection import Connection, expect
+from adjourn.proxy.loop import Outcome
+from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.meta_definitions import DEFINITIONS
+from adjourn.proxy.request import Request
+from adjourn.tasks import Admitted, Ask, Block, Continue, Forward, RecordedAnswer, ToolRequest
+
+_T = TypeVar("_T")
+
+
+class Admission:
+    """One per proxy. While it is `busy`, a decision is being made in the worker: nothing may be given to it. `resume` is called when
+    it no longer is.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        meta: MetaTools,
+        confirmations: Confirmations,
+        resume: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._context = connection.context
+        self._meta = meta
+        self._confirmations = confirmations
+        self._resume = resume
+        self._calls: list[tuple[Request, int]] = []
+        """Calls to be decided on together, with their places among the lines."""
+        self._lines: list[bytes] = []
+        self._tracked: list[Request] = []
+        """Requests among the lines, whose answers are expected."""
+        self._answers: list[bytes] = []
+        self._answered: deque[Answered] = deque()
+        self.busy = False
+
+    # --- what the gate gives
+
+    def pass_on(self, line: bytes) -> None:
+        """Send a line to the server, after those before it."""
+        self._lines.append(line)
+
+    def track(self, request: Request, kind: str) -> None:
+        """Send a request to the server, and expect its answer."""
+        expect(request, kind)
+        self._tracked.append(request)
+        self._lines.append(request.raw)
+        request.forget_line()
+
+    def answer(self, request: Request, line: bytes) -> None:
+        """Answer a request without the server."""
+        if out := self._connection.answer(request, line):
+            self._answers.append(out)
+
+    def say(self, line: bytes) -> None:
+        """Tell the client something, after the answers before it."""
+        self._answers.append(line)
+
+    def refuse(self, request: Request, block: Block) -> None:
+        """Refuse a request."""
+        self.answer(request, self._connection.refusal(request, block))
+
+    def queue(self, request: Request) -> None:
+        """Decide on a request's call with the next `flush`."""
+        self._calls.append((request, len(self._lines)))
+        self._lines.append(b"")  # its place among the lines that pass, to keep their order
+
+    def call_meta_tool(self, request: Request, name: str) -> None:
+        """Carry out a meta-tool that needs no decision. It sees what came before it as done."""
+        self._work(lambda: self._meta.handle(request, name), lambda line: self.answer(request, line))
+
+    def flush(self) -> None:
+        """Decide on what is queued, and send all. May be busy when it returns; then it goes on by itself."""
+        if self._calls:
+            calls, self._calls = self._calls, []
+            self._decide(calls)
+            if self.busy:
+                return
+        self._send()
+
+    def _send(self) -> None:
+        lines, tracked, answers = self._lines, self._tracked, self._answers
+        if lines:
+            self._lines, self._tracked = [], []
+            if data := lines[0] if len(lines) == 1 else b"".join(lines):
+                self._connection.server.send(data, tracked)
+        if answers:
+            self._answers = []
+            self._connection.client.send(b"".join(answers))
+
+    def give_up(self) -> None:
+        """After a failure of ours: nothing of what waits is forwarded, and every request among it is answered."""
+        self._calls, self._lines, self._tracked, self._answers = [], [], [], []
+        for request in list(self._connection.requests.values()):
+            if not request.is_sent and not self._confirmations.holds(request.id):
+                error = frames.error(request.id, frames.INTERNAL_ERROR, "adjourn failed on this message")
+                self.answer(request, error)
+        self._send()
+
+    # --- deciding
+
+    def _decide(self, calls: list[tuple[Request, int]]) -> None:
+        wanted = [request.call for request, _ in calls if request.call is not None]
+        task = calls[0][0].task
+
+        def forward(session: GuardedSession, admitted: list[Admitted]) -> None:
+            """Readings that nothing counts go to the server before they are written down."""
+            for (request, place), one in zip(calls, admitted, strict=True):
+                self._forward(request, place, one, session)
+            self._send()
+
+        try:
+            decided = self._context.admit_quickly(wanted, task, forward)
+        except AdjournError as error:
+            self._undecided(calls, error)
+            return
+        if decided is not None:
+            self._decided(calls, *decided)
+        else:
+            self._work(lambda: self._admit(calls, task), lambda then: then())
+
+    def _admit(self, calls: list[tuple[Request, int]], task: str) -> Callable[[], None]:
+        """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
+        try:
+            session, admitted = self._context.admit(
+                [request.call for request, _ in calls if request.call], task
+            )
+        except AdjournError as error:
+            return partial(self._undecided, calls, error)
+        return partial(self._decided, calls, session, admitted)
+
+    def _decided(
+        self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
+    ) -> None:
+        for (request, place), one in zip(calls, admitted, strict=True):
+            if request.is_sent or request.call is None:
+                continue  # forwarded early
+            decision = one.decision
+            if isinstance(decision, (Forward, Continue)):
+                self._go_on(request, place, one, session)
+            elif isinstance(decision, Block):
+                self._connection.report.event("tool.denied", decision.message)
+                self.refuse(request, decision)
+            elif isinstance(decision, RecordedAnswer):
+                self.answer(request, self._recorded(request, decision, session))
+            elif isinstance(decision, Ask) and one.approval is not None:
+                self._confirmations.ask(request, one.approval, session, decision.within)
+                if self._confirmations.waiting:
+                    self._connection.loop.after(POLL_SECONDS, self.poll)
+
+    def _undecided(self, calls: list[tuple[Request, int]], error: AdjournError) -> None:
+        """No decision could be written down. Only what has no effect, and costs no budget, may pass without a store."""
+        is_store = isinstance(error, StoreError)
+        if is_store:
+            self._connection.report.event("store.error", str(error))
+        for request, place in calls:
+            if request.is_sent:
+                if is_store:  # it may pass, as it has
+                    request.kind, request.session = "other", None
+                else:
+                    self._withhold(request, error)
+            elif is_store:
+                self._without_store(request, place, error)
+            else:
+                self.refuse(request, Block("held", error.message, error.remedy))
+
+    def _withhold(self, request: Request, error: AdjournError) -> None:
+        """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer goes nowhere."""
+        line = self._connection.refusal(request, Block("held", error.message, error.remedy))
+        request.kind, request.session = "withheld", None
+        batch, request.batch = request.batch, None
+        if out := line if batch is None else batch.add(line):
+            self._answers.append(out)
+
+    def _without_store(self, request: Request, place: int, error: AdjournError) -> None:
+        call, policy = request.call, self._context.policy
+        assert call is not None
+        verdict = judge(policy, call.tool, call.given, self._context.options.root)
+        harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
+        if harmless and verdict.effect == "allow" and verdict.confirm is None:
+            expect(request, "other")
+            self._lines[place] = request.raw
+            self._tracked.append(request)
+            request.forget_line()
+        else:
+            reason = f'tool "{call.tool}" was not called, since it could not be recorded: {error.message}'
+            self.refuse(request, Block("store", reason, error.remedy))
+
+    def _forward(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
+        """Put the line of an admitted call in its place. Its answer is expected from now on."""
+        call = request.call
+        assert call is not None
+        line = request.raw
+        if "requestState" in request.params and not isinstance(admitted.decision, Continue):
+            state = request.params["requestState"]
+            if isinstance(state, str) and is_ours(state):
+                line = frames.without_params(line, GIVEN_BACK)
+        opened = session.task.ledger.open_calls.get(admitted.call)
+        request.session, request.call_id = session, admitted.call
+        request.effectful = call.effectful
+        request.kept = opened is not None and opened.once != ""
+        expect(request, "other" if call.named_only and opened is None else "call")
+        self._lines[place] = line
+        self._tracked.append(request)
+        self._connection.report.routine("tool.allowed", tool=call.tool, call=admitted.call)
+        request.forget_line()
+
+    def _go_on(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
+        """Do what was admitted."""
+        if request.call is not None and request.call.tool in DEFINITIONS:
+            self._answer_meta_tool(request, admitted, session)
+        else:
+            self._forward(request, place, admitted, session)
+
+    def _answer_meta_tool(self, request: Request, admitted: Admitted, session: GuardedSession) -> None:
+        name = request.call.tool if request.call is not None else ""
+
+        def carry_out() -> bytes:
+            line = self._meta.handle(request, name)
+            if admitted.call in session.task.ledger.open_calls:
+                session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+            return line
+
+        self._work(carry_out, lambda line: self.answer(request, line))
+
+    def _recorded(self, request: Request, replay: RecordedAnswer, session: GuardedSession) -> bytes:
+        """The recorded answer to a call whose effect may happen only once."""
+        tool = request.call.tool if request.call is not None else ""
+        kept = session.task.store.get_blob(replay.answer)
+        self._connection.report.event("tool.replayed", f"{tool}: the answer of call {replay.call}")
+        if kept is None:
+            reason = f"call {replay.call} already had this effect, and its answer was not kept"
+            block = Block("once_done", reason, "continue without repeating the call")
+            return self._connection.refusal(request, block)
+        if (
+            request.modern and kept[:1] == b"{"
+        ):  # the first answer may have been in an earlier protocol revision
+            fields = msgspec.json.decode(kept, type=dict[str, msgspec.Raw])
+            kept = msgspec.json.encode({"resultType": "complete"} | fields)
+        return frames.result(request.id, msgspec.Raw(kept))
+
+    # --- the worker
+
+    def _work(self, job: Callable[[], _T], then: Callable[[_T], None]) -> None:
+        """Do something that may take long; no line of the client is read meanwhile."""
+
+        def done(outcome: Outcome[_T]) -> None:
+            self.busy = False
+            try:
+                then(outcome.get())
+                self._send()
+                self._go_on_with_held()
+            except Exception as error:  # one odd message must not end the session
+                self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+                self.give_up()
+            self._resume()
+
+        self.busy = True
+        self._connection.loop.work(job, done)
+
+    # --- held calls
+
+    def answered(self, answered: Iterable[Answered]) -> None:
+        """Go on with calls that a person was asked about, or refuse them."""
+        self._answered.extend(answered)
+        self._go_on_with_held()
+
+    def poll(self) -> None:
+        """Look for answers from elsewhere to what is held."""
+        if not self.busy:
+            self.answered(self._confirmations.poll())
+        if self._confirmations.waiting:
+            self._connection.loop.after(POLL_SECONDS, self.poll)
+
+    def _go_on_with_held(self) -> None:
+        while self._answered and not self.busy:
+            held, refused = self._answered.popleft()
+            if refused or not held.session.is_open:
+                self._refuse_held(held, refused or "its session has ended")
+                continue
+            call = held.request.call
+            assert call is not None
+            if (
+                not call.named_only
+            ):  # as any other call: its tool, or the policy, may have changed while it waited
+                definition = self._context.definitions.get(call.tool, "")
+                call = held.request.call = msgspec.structs.replace(call, definition=definition)
+            self._work(partial(self._admit_held, held, call), lambda then: then())
+
+    def _admit_held(self, held: HeldCall, call: ToolRequest) -> Callable[[], None]:
+        """Decide on a held call once more. In the worker; what is returned is for the thread of the loop."""
+        try:
+            session, (admitted,) = self._context.admit([call], held.session.task.id)
+        except AdjournError as error:
+            return partial(self._refuse_held, held, error.message)
+        decision = admitted.decision
+        if isinstance(decision, (Forward, Continue)):
+            return partial(self._go_on_held, held, admitted, session)
+        why = decision.message if isinstance(decision, Block) else "it was not confirmed"
+        return partial(self._refuse_held, held, why)
+
+    def _go_on_held(self, held: HeldCall, admitted: Admitted, session: GuardedSession) -> None:
+        approval = held.approval
+        self._connection.report.event("confirm.approved", tool=approval.tool, approval=approval.id)
+        self._lines.append(b"")
+        self._go_on(held.request, len(self._lines) - 1, admitted, session)
+
+    def _refuse_held(self, held: HeldCall, why: str) -> None:
+        self.refuse(held.request, self._confirmations.refusal(held, why))
+        self._send()
+
+
+def is_counted(policy: Policy, tool: str) -> bool:
+    """Whether a call of the tool has to be written down to be counted, or something has to be before it."""
+    return bool(
+        policy.budget is not None
+        or policy.budgets
+        or policy.limits_of(tool)
+        or policy.once_of(tool)
+        or policy.checkpoint_before(tool)
+    )

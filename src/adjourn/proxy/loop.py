@@ -1,0 +1,247 @@
+"""The one thread of a proxy: it polls both pipes, writes to them without ever waiting, and keeps the time.
+
+What may take long (writing a checkpoint, opening the session of a large task) runs in one worker thread, whose results are handled
+here as well: only this thread touches pipes and open requests.
+
+Owns: polling, timers, the worker, bytes that a pipe has no room for yet. Must never: look into a line.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from select import POLLIN, POLLOUT, poll
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+NEVER = float("inf")
+
+_T = TypeVar("_T")
+
+
+class Outcome(Generic[_T]):
+    """What a piece of work came to. `get` returns its result, or raises what it raised."""
+
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, work: Callable[[], _T]) -> None:
+        self._error: Exception | None = None
+        try:
+            self._value = work()
+        except Exception as error:  # whoever asked for it handles it
+            self._error = error
+
+    def get(self) -> _T:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Loop:
+    """Calls what is registered with it, one at a time, in the thread that runs it. `soon` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._poll = poll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._paused: dict[int, tuple[int, Callable[[int], None], Callable[[], bool]]] = {}
+        self._timers: dict[Callable[[], None], float] = {}
+        self._next = NEVER
+        self._soon: deque[Callable[[], None]] = deque()
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        self._work: SimpleQueue[Callable[[], None]] | None = None
+        self._stopped = False
+        self.watch(self._woken, POLLIN, self._take_soon)
+
+    def watch(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
+        """Call `handler` with what `poll` reports of a descriptor, from now on."""
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, events)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Look at a descriptor no more."""
+        self._paused.pop(descriptor, None)
+        if self._handlers.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def pause(self, descriptor: int, events: int, until: Callable[[], bool]) -> None:
+        """Look at a descriptor no more until `until()`, which is asked after each thing that happens."""
+        self._paused[descriptor] = events, self._handlers.pop(descriptor), until
+        self._poll.unregister(descriptor)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` once, in so many seconds. Replaces an earlier time of the same action."""
+        due = self._timers[action] = time.monotonic() + seconds
+        self._next = min(self._next, due)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Call `action` in the thread of the loop. For other threads, and for signal handlers."""
+        self._soon.append(action)
+        with suppress(BlockingIOError):  # full of wakes that were not looked at: one is enough
+            os.write(self._wake, b"\0")
+
+    def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None]) -> None:
+        """Run `job` in the worker, after those that were given to it before; then call `then` in the thread of the loop."""
+        if self._work is None:
+            from queue import SimpleQueue  # noqa: PLC0415  # not before the first call
+
+            self._work = SimpleQueue()
+            Thread(target=self._run_worker, args=(self._work,), daemon=True).start()
+
+        def run() -> None:
+            outcome = Outcome(job)
+            self.soon(lambda: then(outcome))
+
+        self._work.put(run)
+
+    def stop(self) -> None:
+        """Have `run` return once what is going on has been handled."""
+        self._stopped = True
+        self.soon(_nothing)
+
+    def run(self) -> None:
+        """Poll and handle until `stop`."""
+        ready, handlers = self._poll.poll, self._handlers
+        monotonic = time.monotonic
+        while not self._stopped:
+            if self._paused:
+                self._resume()
+            wait = None if self._next == NEVER else max(0.0, self._next - monotonic()) * 1000
+            for descriptor, events in ready(wait):
+                if (handler := handlers.get(descriptor)) is not None:  # one before it may have taken it away
+                    handler(events)
+            if monotonic() >= self._next:
+                self._run_timers()
+        self._stopped = False
+
+    def _resume(self) -> None:
+        for descriptor, (events, handler, until) in list(self._paused.items()):
+            if until():
+                del self._paused[descriptor]
+                self.watch(descriptor, events, handler)
+
+    def _run_timers(self) -> None:
+        now = time.monotonic()
+        due = [action for action, at in self._timers.items() if at <= now]
+        for action in due:
+            del self._timers[action]
+        self._next = min(self._timers.values(), default=NEVER)
+        for action in due:
+            action()
+
+    def _take_soon(self, events: int) -> None:
+        del events
+        with suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+        while self._soon:
+            self._soon.popleft()()
+
+    def _run_worker(self, work: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            work.get()()
+
+
+def _nothing() -> None:
+    """To be called by who only has to be woken."""
+
+
+class Unread(NamedTuple):
+    """What its reader has not taken whole: `about` is what the writer was told of it, `begun` that a part of it was taken."""
+
+    about: Any
+    begun: bool
+
+
+class PipeWriter:
+    """Writes to a non-blocking pipe. What it has no room for waits here, in order; see `size`.
+
+    `on_lost` is called with what was not read once the reader is gone, and with all that comes after it.
+    """
+
+    def __init__(self, loop: Loop, descriptor: int, on_lost: Callable[[list[Unread]], None]) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._on_lost = on_lost
+        self._waiting: deque[tuple[memoryview, Unread]] = deque()
+        self._is_lost = False
+        self.size = 0
+        """Bytes that wait."""
+        self.since = NEVER
+        """When the reader last took something (`time.monotonic`), while bytes wait."""
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        """Write, or keep what there is no room for. `about` is for `on_lost`."""
+        written = 0
+        if self._is_lost:
+            self._on_lost([Unread(about, False)])
+            return
+        if not self._waiting:
+            try:
+                written = os.write(self._descriptor, data)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.lose()
+                self._on_lost([Unread(about, False)])
+                return
+            if written == len(data):
+                return
+            self.since = time.monotonic()
+            self._loop.watch(self._descriptor, POLLOUT, self._flush)
+        self._waiting.append((memoryview(data)[written:], Unread(about, written > 0)))
+        self.size += len(data) - written
+
+    def _flush(self, events: int) -> None:
+        del events
+        while self._waiting:
+            data, unread = self._waiting[0]
+            try:
+                written = os.write(self._descriptor, data)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.lose()
+                return
+            self.size -= written
+            self.since = time.monotonic()
+            if written < len(data):
+                self._waiting[0] = data[written:], unread._replace(begun=True)
+                return
+            self._waiting.popleft()
+        self.since = NEVER
+        self._loop.unwatch(self._descriptor)
+
+    def lose(self) -> None:
+        """Write nothing any more: the reader is gone, or takes nothing."""
+        self._is_lost = True
+        self._loop.unwatch(self._descriptor)
+        unread = [one for _, one in self._waiting]
+        self._waiting.clear()
+        self.size, self.since = 0, NEVER
+        if unread:
+            self._on_lost(unread)
+
+    def drain(self, seconds: float) -> None:
+        """Wait until all is written, or nobody reads, or the time is over."""
+        end = time.monotonic() + seconds
+        room = poll()
+        room.register(self._descriptor, POLLOUT)
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            room.poll(left * 1000)
+            self._flush(POLLOUT)
+
+    def close(self) -> None:
+        """Close the pipe. What waits is lost."""
+        if self._descriptor >= 0:
+            self.lose()
+            # INVARIANT: a closed descriptor is never used again; its number may soon be that of another file.
+            closing, self._descriptor = self._descriptor, -1
+            with suppress(OSError):
+                os.close(closing)

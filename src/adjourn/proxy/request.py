@@ -1,0 +1,61 @@
+"""A client's request on its way: from its line to the answer.
+
+Owns: what is kept of a request meanwhile, and the answers to a JSON-RPC batch until all are there. Must never: decide.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjourn.checkpoints import GuardedSession
+from adjourn.mcp import Message
+from adjourn.tasks import ToolRequest
+
+
+class BatchAnswers:
+    """The answers to one JSON-RPC batch, sent as one line when the last is there."""
+
+    __slots__ = ("due", "parts")
+
+    def __init__(self, due: int) -> None:
+        self.due = due
+        """How many of its requests have no answer yet."""
+        self.parts: list[bytes] = []
+
+    def add(self, line: bytes) -> bytes:
+        """Take an answer, or nothing in its place. Returns all answers as one line when this was the last, else nothing."""
+        if line:
+            self.parts.append(line.rstrip(b"\n"))
+        self.due -= 1
+        return b"[" + b",".join(self.parts) + b"]\n" if self.due == 0 and self.parts else b""
+
+
+class Request(Message, eq=False):
+    """A message of the client, and what becomes of it if it is a request.
+
+    `kind` says what its answer is looked at for: `call`, `list`, `initialize`, `discover`, or `other`. `call` is what is decided
+    on, `task` the task it names. Once it is admitted, `session` and `call_id` say where the history has it. `kept`: the answer
+    is stored, since the effect may happen only once. `is_sent`: the server may answer it. `cancelled`: the client does not wait
+    for it; an answer may still arrive, and then says what became of the call. `started` is when it was sent, in nanoseconds.
+    """
+
+    batch: BatchAnswers | None = None
+    kind: str = "other"
+    call: ToolRequest | None = None
+    task: str = ""
+    session: GuardedSession | None = None
+    call_id: str = ""
+    effectful: bool = False
+    kept: bool = False
+    is_sent: bool = False
+    cancelled: bool = False
+    started: int = 0
+
+    def forget_line(self) -> None:
+        """Keep nothing of its text any longer: an answer may be long in coming."""
+        self.raw = b""
+        self.body = self.params = self.meta = _NOTHING
+        self.call = None
+
+
+_NOTHING: dict[str, Any] = {}

@@ -15,6 +15,7 @@ import atheris
 with atheris.instrument_imports(
     include=["adjourn.mcp.frames", "adjourn.text.strict_json", "adjourn.policy.protected"]
 ):
+    from adjourn.mcp import frames
     from adjourn.mcp.frames import FrameError, Message
     from adjourn.policy.calls import arguments_digest
     from adjourn.policy.protected.calls import protected_path

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from adjourn.errors import InvalidError
+from adjourn.mcp.stdio import Oversize
 from adjourn.text import check_text, fold_key, survey
 
 PARSE_ERROR = -32700
@@ -115,17 +116,7 @@ def one_line(line: bytes) -> bytes:
 
 def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:
     """The message in a line, as a `kind` of message, or for a batch the bytes of its elements. Raises `FrameError`."""
-    if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
-        raise FrameError(PARSE_ERROR, "a carriage return inside the message")
-    try:
-        if not line.isascii():
-            line.decode()
-            line = one_line(line)
-        body = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
-    except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+    line, body = _decoded(line)
     if type(body) is list:
         return _batch(line, body)
     if type(body) is not dict:
@@ -147,18 +138,28 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:
     except RecursionError:
         raise FrameError(PARSE_ERROR, "nested too deeply", message_id) from None
     method = body.get("method", "")
-    if method != "tools/call" and "method" in body:
-        _check_method(method, message_id)
-    if method:
-        if "result" in body or "error" in body:
-            raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
-        if "params" in body and params is not given:
-            raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
-    elif "result" not in body and "error" not in body:
-        raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+    if method != "tools/call" or "result" in body or "error" in body or params is not given:
+        _check_members(body, message_id)
     meta = params.get("_meta")
     meta = meta if type(meta) is dict else _NO_MEMBERS
     return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain)
+
+
+def _decoded(line: bytes) -> tuple[bytes, Any]:
+    """The line as one to every reader, and what it says."""
+    if type(line) is Oversize:
+        raise FrameError(PARSE_ERROR, "a message longer than the limit")
+    if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
+        raise FrameError(PARSE_ERROR, "a carriage return inside the message")
+    try:
+        if not line.isascii():
+            line.decode()
+            line = one_line(line)
+        return line, _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
+    except RecursionError:
+        raise FrameError(PARSE_ERROR, "nested too deeply") from None
 
 
 def _batch(line: bytes, body: list[Any]) -> list[bytes]:
@@ -176,13 +177,23 @@ def check_keys(keys: Iterable[str], message_id: object) -> None:
             raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
 
 
-def _check_method(method: object, message_id: object) -> None:
+def _check_members(body: dict[str, Any], message_id: object) -> None:
+    """Whether a message is one of a request and an answer, and its method is one to every reader."""
+    if "method" not in body:
+        if "result" not in body and "error" not in body:
+            raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+        return
+    method = body["method"]
     if type(method) is not str or not method:
         raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
-    if method.strip(_BLANKS).casefold() == "tools/call":
+    if method != "tools/call" and method.strip(_BLANKS).casefold() == "tools/call":
         raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", message_id)
     if not is_method(method):
         raise FrameError(INVALID_REQUEST, "method could be read as another one", message_id)
+    if "result" in body or "error" in body:
+        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
+    if "params" in body and type(body["params"]) is not dict:
+        raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
 
 
 # --- answers

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from adjourn.log import kinds
-from adjourn.mcp import FrameError, Oversize, frames
+from adjourn.mcp import FrameError, frames
 from adjourn.policy.protected import protected_path, reason_for
 from adjourn.proxy.admission import Admission
 from adjourn.proxy.approvals import Confirmations
@@ -83,8 +83,6 @@ class Gate:
 
     def _line(self, line: bytes, batch: BatchAnswers | None) -> None:
         try:
-            if type(line) is Oversize:
-                raise FrameError(frames.PARSE_ERROR, "a message longer than the limit")
             request = frames.read(line, Request)
             if isinstance(request, list):
                 self._begin_batch(request, batch)

@@ -32,7 +32,7 @@ from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import ProxyOptions
 from adjourn.proxy.server_requests import ServerRequests
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.proxy.upstream import GRACE_SECONDS, Upstream
+from adjourn.proxy.upstream import Upstream
 
 CLIENT_IN = 0
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
@@ -261,17 +261,14 @@ class Proxy:
         """Have the upstream end, ever more firmly. What it answers meanwhile is settled and handed over."""
         self.loop.unwatch(CLIENT_IN)
         began, gone = time.monotonic(), NEVER
-        steps = [(GRACE_SECONDS, signal.SIGTERM), (2 * GRACE_SECONDS, signal.SIGKILL)]
 
         def look() -> None:
             nonlocal gone
             now = time.monotonic()
             if not self.connection.server.size or now > began + CLOSE_SECONDS:
                 self.connection.server.close()
-            if gone == NEVER and self.upstream.wait(0) is not None:
+            if gone == NEVER and self.upstream.press(now - began):
                 gone = now
-            while gone == NEVER and steps and now > began + steps[0][0]:
-                self.upstream.send(steps.pop(0)[1])
             is_over = (self._is_read and gone < NEVER) or now > gone + REFUSE_SECONDS
             if (is_over and not self.answers.busy and not self.gate.admission.busy) or (
                 now > began + SHUT_DOWN_SECONDS / 2

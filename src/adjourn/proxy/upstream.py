@@ -53,6 +53,7 @@ class Upstream:
             os.close(their_out)
         os.set_blocking(self.stdin, False)  # a write to one that does not read must have an end
         self._status: int | None = None
+        self._pressed = 0
 
     def wait(self, seconds: float) -> int | None:
         """Its wait status, once it has ended; None if it has not within `seconds`."""
@@ -70,21 +71,22 @@ class Upstream:
                 time.sleep(0.005)
         return self._status
 
-    def send(self, signum: int) -> None:
-        """Send it a signal, unless it has ended."""
-        if self.wait(0) is None:
-            os.kill(self.pid, signum)
-
     def kill(self) -> None:
         """Kill it now, while another thread may wait for it. Raises `ProcessLookupError` when that has just seen its end."""
         if self._status is None:
             os.kill(self.pid, SIGKILL)
 
-    def end(self) -> int:
-        """Let it end, now that its input is closed, then ask it by SIGTERM, then kill it. Returns its wait status."""
-        for wait, signum in ((GRACE_SECONDS, SIGTERM), (GRACE_SECONDS, SIGKILL)):
-            status = self.wait(wait)
-            if status is not None:
-                return status
-            os.kill(self.pid, signum)
-        return self.wait(GRACE_SECONDS) or 0
+    def press(self, seconds: float) -> bool:
+        """Ask it by SIGTERM, then kill it, if `seconds` since its input was closed are too many. Returns whether it has ended."""
+        if self.wait(0) is not None:
+            return True
+        if seconds > GRACE_SECONDS * (1 + self._pressed):
+            os.kill(self.pid, SIGKILL if self._pressed else SIGTERM)
+            self._pressed += 1
+        return False
+
+    def end(self) -> None:
+        """Let it end, now that its input is closed."""
+        began = time.monotonic()
+        while not self.press(passed := time.monotonic() - began) and passed < 3 * GRACE_SECONDS:
+            time.sleep(0.005)

@@ -118,7 +118,7 @@ class Session(TaskLease):
         """Decide on calls at one ledger and write what that comes to. `prepare` may add to a batch before its first call."""
         batch = Batch(ledger=self.task.ledger, now=0)
         first = self._calls
-        durable = any([call.effectful for call in calls])
+        durable = any(call.effectful for call in calls)
         is_early = not (durable or self.policy.counts)
 
         def build(ledger: Ledger) -> list[Fact]:

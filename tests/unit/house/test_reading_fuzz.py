@@ -18,6 +18,7 @@ import pytest
 
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import MAX_SAFE_INTEGER
+from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
 from adjourn.policy import call_paths
 from adjourn.policy.arguments import paths_of
@@ -27,11 +28,10 @@ from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
 from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.connection import Connection
-from adjourn.proxy.forwarding import Forwarder
 from adjourn.proxy.gate import Gate
+from adjourn.proxy.loop import Loop, PipeWriter
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.pipes import Wire
-from adjourn.proxy.requests import ServerRequests
+from adjourn.proxy.server_requests import ServerRequests
 from adjourn.tasks.decision import Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
@@ -106,20 +106,16 @@ def folded(value: Any, fold: Callable[[str], str]) -> Any:
 # --- the gate, without its processes
 
 
-class Kept(Wire):
-    """A wire that keeps what is written to it."""
+class Kept(PipeWriter):
+    """A pipe that keeps what is written to it."""
 
-    def __init__(self, report: Any) -> None:
-        super().__init__(-1, report)
-        self.forwarded: list[bytes] = []
-        self.answered: list[bytes] = []
+    def __init__(self) -> None:
+        super().__init__(Loop(), -1, lambda _unread: None)
+        self.lines: list[bytes] = []
 
-    def to_upstream(self, data: bytes) -> Any:
-        self.forwarded += [line + b"\n" for line in data.split(b"\n")[:-1]]
-        return "all"
-
-    def to_client(self, data: bytes) -> None:
-        self.answered.append(data)
+    def send(self, data: bytes, about: Any = None) -> None:
+        del about
+        self.lines += [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
 class Decided(ClientContext):
@@ -142,19 +138,22 @@ class Decided(ClientContext):
             admitted.append(Admitted(decision, "c1" if isinstance(decision, Forward) else ""))
         return self.session(), admitted
 
+    def admit_quickly(self, calls: Sequence[ToolRequest], task: str, forward: Any) -> Any:
+        del forward
+        return self.admit(calls, task)
 
-def gate_of(folder: Path) -> tuple[Gate, Kept]:
+
+def gate_of(folder: Path) -> tuple[Gate, Connection]:
     (folder / ".aex").mkdir()
     (folder / ".aex" / "policy.aex").write_text("\n".join(("policy p v1", 'goal "a test"', *RULES, "")))
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
-    wire, context = Kept(report), Decided(ClientOptions(root=root, contract=read_contract(root)))
-    connection = Connection(wire, context, errors="tool")
+    context = Decided(ClientOptions(root=root, contract=read_contract(root)))
+    connection = Connection(Loop(), -1, context, report, errors="tool")
+    connection.server, connection.client = Kept(), Kept()
     meta = MetaTools(context, report, errors="tool", style="dotted")
-    forwarder = Forwarder(connection, meta)
-    confirmations = Confirmations(connection, forwarder, seconds=0, wake=lambda: None)
-    gate = Gate(connection, meta, confirmations, forwarder, ServerRequests(connection), wake=lambda: None)
-    return gate, wire
+    confirmations = Confirmations(connection, seconds=0)
+    return Gate(connection, meta, confirmations, ServerRequests(connection)), connection
 
 
 def check_forwarded(line: bytes) -> str:
@@ -180,18 +179,18 @@ def check_forwarded(line: bytes) -> str:
 def test_what_is_forwarded_is_the_same_to_every_reader(tmp_path: Path) -> None:
     """The gate never fails, and each line that it forwards is one allowed call that every JSON reader reads alike."""
     hostile = Hostile(seed=11 + SEED)
-    gate, wire = gate_of(tmp_path)
+    gate, connection = gate_of(tmp_path)
+    forwarded_lines = connection.server.lines  # type: ignore[attr-defined]  # kept
     forwarded = calls = 0
     for _ in range(LINES // CHUNK):
         lines = [hostile.client_line() + b"\n" for _ in range(CHUNK)]
         gate.handle([line for line in lines if line.count(b"\n") == 1])
-        for line in wire.forwarded:
+        for line in forwarded_lines:
             tool = check_forwarded(line)
             forwarded, calls = forwarded + 1, calls + bool(tool)
             assert tool in ("", "echo") or tool.startswith("file."), line
-        wire.forwarded.clear()
-        wire.answered.clear()
-        wire.pending.clear()
+        forwarded_lines.clear()
+        connection.requests.clear()
     assert calls > LINES / 20, "too few calls got through to say anything"
     print(f"{LINES} lines, {forwarded} forwarded, {calls} of them calls")
 
@@ -254,6 +253,8 @@ def _agree(texts: list[bytes], others: list[Any]) -> int:
         message = frames.read(b'{"id":1,"method":"x","params":' + text + b"}", Message)
         assert isinstance(message, Message)
         exact = _is_exact(message.params)
+        if message.plain:
+            assert arguments_digest(message.params, is_plain=True) == arguments_digest(message.params), text
         for mine, theirs in zip(_judged(message.params), _judged(other), strict=True):
             assert mine == theirs or (mine == "" and not exact), text  # a number that names no effect for us
         if exact:

@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.server_lines import HEAD_BYTES, elements, ids_in, read
 from adjourn.mcp.stdio import Oversize

@@ -102,8 +102,8 @@ if not TYPE_CHECKING:
             ),
             "kinds": ("CheckpointCreated", "Data", "data_of", "prose_of"),
             "merkle": (
-                "MAX_LATE",
                 "Frontier",
+                "MAX_LATE",
                 "consistency_proof",
                 "inclusion_proof",
                 "root",

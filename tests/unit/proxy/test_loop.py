@@ -40,7 +40,8 @@ def _fill(writing: int) -> int:
 def test_what_a_full_pipe_has_no_room_for_is_written_in_order_when_it_is_read(pipe: tuple[int, int]) -> None:
     """The writer never waits, and the reader gets every byte once."""
     reading, writing = pipe
-    loop, lost = Loop(), []
+    loop = Loop()
+    lost: list[Unread] = []
     writer = PipeWriter(loop, writing, lost.extend)
     sent = [bytes([65 + n]) * MIB + b"\n" for n in range(3)]
     for data in sent:

@@ -33,7 +33,7 @@ from adjourn.code.server.server import (
     listed_tools,
 )
 from adjourn.code.sessions.connection import ClientConnection
-from adjourn.mcp import FrameError, LineReader, Message, Oversize, frames, write_all
+from adjourn.mcp import FrameError, LineReader, Message, frames, write_all
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -329,9 +329,7 @@ def _claim_stdio() -> tuple[int, int]:
 
 def _decode(line: bytes) -> Message:
     """The message in a line. Raises `FrameError`."""
-    if type(line) is Oversize:
-        raise FrameError(frames.PARSE_ERROR, f"longer than {frames.MAX_MESSAGE_BYTES:,} bytes")
-    message = frames.decode_client_line(line)
+    message = frames.read(line, frames.Message)
     if isinstance(message, list):
         raise FrameError(frames.INVALID_REQUEST, "batches are not supported; send one message per line")
     if message.body.get("jsonrpc") != "2.0":

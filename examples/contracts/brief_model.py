@@ -1,9 +1,9 @@
-"""Stands in for a model, so that the example runs without one: a sentence and a source for each fact of the prompt."""
+"""Imitates a model, so that the example needs none: returns one sentence with a source for each fact of the prompt."""
 
 import json
 
 
 def answer(system: str, prompt: str) -> str:
-    del system  # which says how to answer
+    del system  # it says how to answer
     facts = json.loads(prompt.partition("<facts>")[2].partition("</facts>")[0])
     return " ".join(f"{fact} [{number}]" for number, fact in enumerate(facts, 1))

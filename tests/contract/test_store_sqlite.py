@@ -131,6 +131,17 @@ def test_changed_blobs_and_missing_entries_are_integrity_errors(store: SqliteSto
     assert len(list(store.read("s", 0, 4))) == 4
 
 
+def test_a_missing_entry_is_found_in_a_page_that_its_bytes_end(store: SqliteStore) -> None:
+    """Entries so large that a page ends before its number of entries are read whole, and a gap among them is an error."""
+    bodies = [bytes([number]) * 300_000 for number in range(40)]
+    entries = [Entry(hashlib.sha256(body).hexdigest(), body) for body in bodies]
+    store.append("t", entries, expect=EMPTY)
+    assert list(store.read("t")) == entries
+    store._reader.execute("DELETE FROM event WHERE hash = ?", (entries[5].hash,))
+    with pytest.raises(IntegrityError, match="lacks entries"):
+        list(store.read("t"))
+
+
 def test_the_log_stays_short_while_appends_never_pause(store: SqliteStore, path: Path) -> None:
     """Copied in the background, the log does not grow with the history, and nothing is lost on the way."""
     head, made = EMPTY, []

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from adjourn.errors import IntegrityError
@@ -40,7 +40,8 @@ _INSERT = "INSERT INTO event VALUES (?, ?, ?)"
 _STREAM = "SELECT id FROM stream WHERE name = ?"
 _NEW_STREAM = "INSERT INTO stream (name) VALUES (?)"
 _HEAD = "SELECT position, hash FROM event WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT 1"
-_READ = "SELECT hash, data, position FROM event WHERE position >= ? AND position < ? ORDER BY position"
+_READ = "SELECT hash, data FROM event WHERE position >= ? AND position < ? ORDER BY position"
+_COUNT = "SELECT count(*) FROM event WHERE position >= ? AND position < ?"
 _STREAMS = """
 SELECT name, position & 1099511627775, hash FROM stream JOIN event ON position =
     (SELECT max(position) FROM event AS other WHERE position BETWEEN id << 40 AND id << 40 | 1099511627775)
@@ -61,6 +62,7 @@ _FETCH = 64
 _CUT_ATTEMPTS = 3
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
+_new_entry = partial(_new_tuple, Entry)
 _identity = sqlite_file.identity
 _is_digest, _MAX_ENTRY = checks.is_digest, checks.MAX_ENTRY
 
@@ -331,7 +333,7 @@ class SqliteStore:
 
     def _page(self, stream: str, start: int, stop: int) -> list[Entry]:
         """Some entries from the position `start` on, at least one, read in a transaction that ends here."""
-        rows: list[tuple[str, bytes, int]] = []
+        rows: list[tuple[str, bytes]] = []
         size = 0
         try:
             with self._read_lock:
@@ -339,18 +341,20 @@ class SqliteStore:
                 try:
                     while size <= checks.PAGE_BYTES and (some := cursor.fetchmany(_FETCH)):
                         rows += some
-                        size += sum([len(data) for _, data, _ in some])
+                        size += sum([len(data) for _, data in some])
                 finally:
                     cursor.close()
+                # Positions are unique and in order, so none is missing where there are as many rows as positions.
+                end = stop if size <= checks.PAGE_BYTES else start + len(rows)
+                found = len(rows) if end == stop else self._reader.execute(_COUNT, (start, end)).fetchone()[0]
         except sqlite3.Error as error:
             raise sqlite_file.failure(self.path, error) from error
-        # Positions are unique and in order, so none is missing where the last one is as far on as there are rows.
-        if not rows or rows[-1][2] != start + len(rows) - 1:
+        if not rows or found != end - start:
             raise IntegrityError(
                 f"stream {stream!r} in {self.path} lacks entries between {start & _MAX_SEQ} and {(stop - 1) & _MAX_SEQ}",
                 "restore a backup or a checkpoint: something else changed the file",
             )
-        return [_new_tuple(Entry, row[:2]) for row in rows]
+        return list(map(_new_entry, rows))
 
     def _one(self, sql: str, parameters: tuple[str | int, ...]) -> Any:
         try:

@@ -12,6 +12,7 @@ Owns: these rules. Must never: write, or trust a cache.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import islice
 from typing import Literal
 
@@ -27,7 +28,7 @@ from adjourn.checkpoints import (
 )
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log import CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
+from adjourn.log import GENESIS, CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
 from adjourn.store import Entry, Store
 from adjourn.tasks import Ledger
 from adjourn.verification.report import (
@@ -40,11 +41,12 @@ from adjourn.verification.report import (
     unknown_signer,
 )
 
-CHUNK = 4096
+CHUNK = 512
 
 Progress = Callable[[int, int], None]
 """Called with the number of events that were checked, and with their total."""
 
+_LINK_BYTES = len('{"after":""') + len(GENESIS)
 _RECREATED = "it is a cache: the next checkpoint recreates it"
 
 
@@ -105,24 +107,21 @@ class TaskCheck:
     def _take(self, chunk: list[Entry]) -> bool:
         """Check the next entries. False: one of them is invalid, and the rest is not checked."""
         report = self.report
-        odd: int | None = None
-        try:
-            result = verify_chain(chunk, after=report.head)
-        except TypeError:  # not bytes, but another type that SQLite takes in any column
-            odd = next(i for i, entry in enumerate(chunk) if not _is_bytes(entry.data))
-            result = verify_chain(chunk[:odd], after=report.head)
+        checked, head, reason, odd = len(chunk), chunk[-1].hash, None, -1
+        if not is_chain(chunk, report.head):
+            odd = next((i for i, entry in enumerate(chunk) if type(entry.data) is not bytes), -1)
+            checked, head, _, reason = verify_chain(chunk if odd < 0 else chunk[:odd], after=report.head)
         if self._folding:
-            for entry in chunk[: result.checked]:
+            for entry in chunk[:checked]:
                 if not self._look(entry):
                     break
-        report.events += result.checked
-        report.head = result.head
-        if result.reason is not None:
-            bad = chunk[result.checked]
-            self._add(result.reason, CODES[result.reason], seq=report.events, hash=bad.hash)
-        elif odd is not None:
+        report.events += checked
+        report.head = head
+        if reason is not None:
+            self._add(reason, CODES[reason], seq=report.events, hash=chunk[checked].hash)
+        elif odd >= 0:  # another type, which SQLite takes in any column
             self._add("hash-mismatch", CODES["hash-mismatch"], seq=report.events, hash=str(chunk[odd].hash))
-        return result.valid and odd is None
+        return reason is None and odd < 0
 
     def _find_gap(self) -> None:
         """After a page that could not be read: continue event by event up to the missing one."""
@@ -261,5 +260,13 @@ class TaskCheck:
             return False
 
 
-def _is_bytes(data: object) -> bool:
-    return isinstance(data, bytes)
+def is_chain(chunk: list[Entry], after: str) -> bool:
+    """Whether `verify_chain` accepts all entries: its rules for all of them at once, at half the cost."""
+    try:
+        hashes = [sha256(data).hexdigest() for _, data in chunk]
+    except TypeError:  # not bytes
+        return False
+    if hashes != [stored for stored, _ in chunk]:
+        return False
+    links = '{"after":"' + '"{"after":"'.join([after, *hashes[:-1]]) + '"'
+    return b"".join([data[:_LINK_BYTES] for _, data in chunk]) == links.encode()

@@ -203,7 +203,7 @@ def test_a_signal_stops_cleanly(work: RunWorkspace, number: signal.Signals) -> N
     while not (work.root / "effects").exists() and time.monotonic() < end:
         time.sleep(0.02)
     running.send_signal(number)
-    _, errors = running.communicate(timeout=5)
+    _, errors = running.communicate(timeout=20)
     assert running.returncode == 130
     assert "resume it: adjourn run --resume --task stop" in errors
     status = json.loads(work.adjourn("status", "stop", "--json").stdout)
@@ -226,7 +226,7 @@ def test_a_signal_while_a_person_is_waited_for(work: RunWorkspace) -> None:
     running = work.start("run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"))
     question = work.waiting()
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=5)
+    running.communicate(timeout=20)
     assert running.returncode == 130
     assert work.adjourn("approve", question).returncode == 0
     assert work.adjourn("run", "--resume").returncode == 0

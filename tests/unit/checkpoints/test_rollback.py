@@ -175,7 +175,7 @@ def test_what_takes_too_long_is_given_up(repository: Path) -> None:
     began = time.monotonic()
     with pytest.raises(StoreError, match="timed out"):
         keep(str(repository), "t", 1, hurried)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4  # of the 5 s that are given otherwise
     assert everything(repository) == before
 
 

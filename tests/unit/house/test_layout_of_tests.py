@@ -1,4 +1,4 @@
-"""The layout of the tests: who imports what."""
+"""The layout of the tests: who imports what, what each test says, how long a module is."""
 
 from __future__ import annotations
 
@@ -29,6 +29,43 @@ def test_every_shared_strategy_is_in_one_file() -> None:
         if any(name.split(".")[0] == "hypothesis" for name in _imported(node))
     }
     assert found == {"strategies.py"}
+
+
+WITHOUT_YET = (
+    "e2e/test_proxy_*.py",
+    "unit/clients/*.py",
+    "unit/mcp/*.py",
+    "unit/proxy/*.py",
+    "unit/tasks/*.py",
+)
+"""Modules some of whose tests say nothing yet. A pattern goes once its modules are done."""
+
+
+def test_every_test_says_what_it_holds() -> None:
+    """Each test has a docstring: the behaviour as a sentence, which is more than its name."""
+    found = [
+        f"{path.relative_to(TESTS)}: {node.name}"
+        for path in TESTS.rglob("test_*.py")
+        if not any(path.relative_to(TESTS).match(pattern) for pattern in WITHOUT_YET)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if " " not in (ast.get_docstring(node) or "").strip()
+    ]
+    assert found == []
+
+
+LONGEST = 500
+
+
+def test_a_test_module_has_one_subject() -> None:
+    """No test module has more than 500 lines: a longer one is split by subject."""
+    found = {
+        str(path.relative_to(TESTS)): lines
+        for path in TESTS.rglob("test_*.py")
+        if not any(path.relative_to(TESTS).match(pattern) for pattern in WITHOUT_YET)
+        if (lines := path.read_text(encoding="utf-8").count("\n")) > LONGEST
+    }
+    assert found == {}
 
 
 def _imported(node: ast.AST) -> list[str]:

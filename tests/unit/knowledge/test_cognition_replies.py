@@ -143,7 +143,7 @@ def test_a_reply_is_bounded() -> None:
     many = parse_reply("\n".join(f"FACT: {number} " + "x" * 5_000 for number in range(1_000)))
     assert len(many) == MAX_STATEMENTS
     assert max(len(said.text) for said in many) == MAX_STATEMENT
-    started = time.monotonic()
+    started = time.process_time()
     for hard in (
         "*" * 200_000,
         "- " * 100_000,
@@ -153,7 +153,7 @@ def test_a_reply_is_bounded() -> None:
         "FACT:" + " " * 200_000,
     ):
         parse_reply(hard)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_an_echo_of_the_brief_states_nothing() -> None:

@@ -132,9 +132,9 @@ def test_texts_are_found_where_they_stand(value: Any, part: str) -> None:
 def test_citations_are_looked_for_in_linear_time() -> None:
     """Text that nearly has one, all over, costs no more than its length."""
     for text in ("[" * 200_000, "[a](" * 100_000, "[1" * 100_000, "http://" * 100_000, "[" + "1" * 200_000):
-        began = time.monotonic()
+        began = time.process_time()
         condition_holds("x has citations", x=text)
-        assert time.monotonic() - began < 2
+        assert time.process_time() - began < 2
 
 
 def test_a_patch_is_read_by_the_function_that_is_handed_in() -> None:

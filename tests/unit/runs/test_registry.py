@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if self.path == "/hangs":
-            time.sleep(2)
+            time.sleep(60)
         status, body = self.server.answers.get(self.path, (404, b""))
         self.send_response(status)
         if status == 302:
@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             for byte in body:
                 self.wfile.write(bytes([byte]))
                 self.wfile.flush()
-                time.sleep(0.1)
+                time.sleep(0.3)
         else:
             self.wfile.write(body)
 
@@ -120,7 +120,7 @@ def test_a_tool_without_side_effect_is_not_in_doubt(bench: Bench, server: Server
         ("/e", (200, b"x" * 200), "more than 100 bytes", False),
         ("/cut", (200, b"{}"), "cut off", False),
         ("/hangs", (200, b"{}"), "gave no answer", False),
-        ("/trickles", (200, b" " * 90), "gave no answer", False),
+        ("/trickles", (200, b" " * 99), "gave no answer", False),
     ],
 )
 def test_bad_answers(  # noqa: PLR0917  # a table's columns
@@ -140,7 +140,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
     with pytest.raises(ToolError, match=reason) as raised:
         tool.run({})
     assert raised.value.answered is answered
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 15  # the answers take at least 29
 
 
 def test_a_server_that_is_not_there_is_not_in_doubt(server: Server) -> None:

@@ -129,7 +129,7 @@ def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completi
         )
     answer = outcome[0]
     if isinstance(answer, BaseException):
-        raise _told(answer, who) from answer
+        raise _model_error(answer, who) from answer
     return checked(answer, who)
 
 
@@ -142,7 +142,7 @@ def checked(answer: Completion, who: str) -> Completion:
     return answer
 
 
-def _told(error: BaseException, who: str) -> ModelError:
+def _model_error(error: BaseException, who: str) -> ModelError:
     if isinstance(error, ModelError):
         return error
     message = str(getattr(error, "message", "") or error)[:_SHOWN]

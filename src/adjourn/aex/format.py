@@ -1,4 +1,4 @@
-"""The layout of a document: `formatted` writes the text anew, and changes nothing but where things stand.
+"""The layout of a document: `formatted` writes the text again, and changes only its layout.
 
 Owns: order of declarations, blank lines, indentation, comments, and the proof that the text still says the same.
 Must never: drop or invent a comment, write what does not say the same, do I/O, take more than linear time.

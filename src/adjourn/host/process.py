@@ -125,7 +125,7 @@ def lives(process: Process) -> bool | None:
     if here[0] != there[0] or len(there) != len(here):
         return None
     if here[1] != there[1]:
-        return False  # the machine was started anew since
+        return False  # the machine has restarted since
     if here[2] != there[2]:
         return None
     return started(process.pid) == process.started

@@ -41,7 +41,7 @@ class History:
     def __init__(self, task: Task) -> None:
         self.task = task
         self._next = 0
-        self._sittings: set[str] = set()
+        self._sessions: set[str] = set()
         self.started: kinds.RunStarted | None = None
         self.finished: kinds.RunFinished | None = None
         self.results: dict[str, Result] = {}
@@ -56,8 +56,8 @@ class History:
             event = decode(entry.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.RunStarted | kinds.RunResumed):
-                self._sittings.add(event.session)
-            if isinstance(data, kinds.EffectSettled) or event.session in self._sittings:
+                self._sessions.add(event.session)
+            if isinstance(data, kinds.EffectSettled) or event.session in self._sessions:
                 self._take(data)
         self._next = head.seq + 1
 
@@ -95,7 +95,7 @@ class Journal:
     # --- steps with a call
 
     def result(self, step: str) -> Result | None:
-        """What a step came to in an earlier sitting."""
+        """What a step came to in an earlier session."""
         return self.history.results.get(step)
 
     def value(self, result: str) -> Any:
@@ -154,7 +154,7 @@ class Journal:
     # --- steps without
 
     def note(self, outcome: Outcome) -> bool:
-        """Write down how a step without a call went; False when an earlier sitting has done so."""
+        """Write down how a step without a call went; False when an earlier session has done so."""
         if outcome.step in self.history.passed:
             return False
         self.task.defer(Fact(outcome, SYSTEM, self.session.id))

@@ -1,4 +1,4 @@
-"""One sitting of a run: sitting down, going through the steps, writing down how it ended, a last checkpoint, getting up.
+"""One session of a run: opening it, going through the steps, recording how it ended, a last checkpoint, getting up.
 
 Owns: `Run`. Must never: let a failure of a step end the process without its being written, or one of the last checkpoint hide how it
 ended.
@@ -222,7 +222,7 @@ class Run:
         )
 
     def _ended_before(self) -> Outcome:
-        """What a run came to that has succeeded in an earlier sitting: it is not run again."""
+        """What a run came to that has succeeded in an earlier session: it is not run again."""
         assert self.over is not None  # else there is a session
         task = Task(self._context.store, self.task, clock=self._options.clock, secret=self._context.secret)
         try:

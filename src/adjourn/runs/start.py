@@ -1,4 +1,4 @@
-"""Starting a run, and going on with one: what it is pinned to, under which permissions, with which tools.
+"""Starting a run, and resuming one: what it is pinned to, under which permissions, with which tools.
 
 A run is a task. The document and the inputs that it was started with are kept beside its history, and a resumed run works
 from them; the policy is the one in force now, so that a person can raise a budget. Owns: finding runs, reading and checking

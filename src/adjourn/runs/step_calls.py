@@ -34,7 +34,7 @@ MAX_NAME = 200
 Emit = Callable[[str, dict[str, Any]], None]
 """Takes each event that happens now, by its published name and data."""
 AskPerson = Callable[[Task, Approval], None]
-"""Asks a person. Returns when the question was answered or settled, or will not be any more in this sitting."""
+"""Asks a person. Returns when the question was answered or settled, or will not be any more in this session."""
 
 
 class BlockedError(AdjournError):
@@ -74,7 +74,7 @@ class Caller:
         self._means = means
 
     def do(self, name: str, arguments: dict[str, Any], bind: str, at: str) -> Any:
-        """What a tool answers; from an earlier sitting, if it was called there. Raises `BlockedError`."""
+        """What a tool answers; from an earlier session, if it was called there. Raises `BlockedError`."""
         if (kept := self._journal.result(at)) is not None:
             return self._journal.value(kept.result)
         tool = self._means.tools.get(name)
@@ -91,7 +91,7 @@ class Caller:
         return value
 
     def make(self, make: MakeRequest, at: str) -> Any:
-        """What a model makes; from an earlier sitting, if it did so there. Raises `BlockedError`."""
+        """What a model makes; from an earlier session, if it did so there. Raises `BlockedError`."""
         if (kept := self._journal.result(at)) is not None:
             return self._journal.value(kept.result)
         if self._means.model is None:

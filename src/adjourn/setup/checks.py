@@ -23,7 +23,7 @@ from adjourn.setup.planning import SetupPlan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "look whether a person wanted it: an agent can write in a workspace"
-_SAFE_START = "`adjourn init` writes the command anew; PATH must name no folder of the workspace"
+_SAFE_START = "write the command again with `adjourn init`; PATH must name no folder of the workspace"
 
 
 def findings(root: str, home: Home) -> Iterator[Finding]:

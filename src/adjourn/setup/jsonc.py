@@ -3,7 +3,7 @@
 A document is read into nodes that know where they stand in the text. An edit is a piece of text at such a place; what comes of it
 is read again, and must hold exactly what was meant (`edited`).
 
-Owns: reading, setting a member, appending to a list. Must never: lay out anew what it did not write.
+Owns: reading, setting a member, appending to a list. Must never: reformat what it did not write.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The standard library reads TOML and does not write it. So an edit is a piece of text, and what comes of it is read again, and must
 hold exactly what was meant; where it does not (a table in an unusual spelling), nothing is changed.
 
-Owns: that. Must never: lay out anew what it did not write.
+Owns: that. Must never: reformat what it did not write.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _AUTOCHECKPOINT_PAGES = 8192
 _CACHE_KIB = 512
 # Prepared statements kept: an insert of a hundred entries takes some 50 KiB, and there is one for each number of entries.
 _STATEMENTS = 16
-# What stays of the log file once it was copied and begun anew. Kept, not truncated: writing over a file that
+# What stays of the log file once it was copied and restarted. Kept, not truncated: writing over a file that
 # has its size already is a third cheaper when synced than growing it.
 _WAL_BYTES_KEPT = 8 * 1024 * 1024
 

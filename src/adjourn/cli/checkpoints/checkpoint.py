@@ -148,7 +148,7 @@ def show(page: str, *, as_json: bool) -> None:
     found = page_files.search(root)
     chosen = _chosen(root, found, page)
     if as_json:
-        say_json(_told(chosen, now(), whole=True))
+        say_json(_to_json(chosen, now(), whole=True))
     else:
         say(f"{safe(chosen.path)}: {summary(chosen, now())}")
         say(safe_lines(chosen.text.rstrip("\n")))
@@ -199,7 +199,7 @@ def summary(found: FoundPage, now: int) -> str:
     return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - found.at) // 1000)} ago"
 
 
-def _told(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
+def _to_json(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
     told = {
         "path": found.path,
         "id": found.id,
@@ -215,7 +215,7 @@ def _told(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
 def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
     if as_json:
         broken = [{"path": path, "reason": reason} for path, reason in found.broken]
-        say_json({"pages": [_told(one, now) for one in found.pages], "broken": broken})
+        say_json({"pages": [_to_json(one, now) for one in found.pages], "broken": broken})
         return
     if found.pages:
         rows = [(one.path, str(one.machine.get("trigger", "")), summary(one, now)) for one in found.pages]

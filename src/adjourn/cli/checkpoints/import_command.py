@@ -58,7 +58,7 @@ def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
         made, note = handover.import_folder(context.make_store(), verified, vouched=True)
     if note:
         complain(note)
-    return _told(made, verified.trusted_as, kind="history")
+    return _to_json(made, verified.trusted_as, kind="history")
 
 
 def _published(context: CommandContext, directory: str, name: str) -> dict[str, Any]:
@@ -75,10 +75,10 @@ def _published(context: CommandContext, directory: str, name: str) -> dict[str, 
     folder.write(store, made, context.root)
     if here:
         complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
-    return _told(made, "default", kind="published")
+    return _to_json(made, "default", kind="published")
 
 
-def _told(made: TaskCheckpoint, signer: str, *, kind: str) -> dict[str, Any]:
+def _to_json(made: TaskCheckpoint, signer: str, *, kind: str) -> dict[str, Any]:
     return {
         "name": made.data.name,
         "task": made.event.task,

@@ -35,14 +35,14 @@ def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
         for name, picture in reflect.draw(found).items():
             write_file(svg, name, picture.encode())
     if as_json:
-        say_json(_told(found, changed=changed))
+        say_json(_to_json(found, changed=changed))
     else:
         _print(found, changed=changed)
     for reason in found.broken:
         complain(safe(reason))
 
 
-def _told(found: reflect.Reflection, *, changed: bool) -> dict[str, object]:
+def _to_json(found: reflect.Reflection, *, changed: bool) -> dict[str, object]:
     return {
         "tasks": len(found.chains),
         "checkpoints": sum(len(chain) for chain in found.chains),

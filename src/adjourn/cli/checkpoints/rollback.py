@@ -38,7 +38,7 @@ def rollback(
     made = engine.plan(task, context.root, target, files=files or both)
     done = engine.carry_out(task, context.root, made, state=state or both, by=user()) if yes else None
     if as_json:
-        say_json(_told(made, done))
+        say_json(_to_json(made, done))
         return
     to = f"{safe(str(target.machine.get('name', '')))} ({safe(target.path)})"
     if done is None:
@@ -57,7 +57,7 @@ def rollback(
         complain(f"the files as they were until now are in commit {done.undo[:12]}")
 
 
-def _told(made: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:
+def _to_json(made: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:
     return {
         "done": done is not None,
         "target": made.target.path,

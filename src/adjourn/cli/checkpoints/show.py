@@ -30,7 +30,7 @@ def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> 
     folder has is verified and shown.
     """
     found: FoundCheckpoint = find(context, name)
-    told = _told(context, found) | {"signer": trusted_signer(found.checkpoint)}
+    told = _to_json(context, found) | {"signer": trusted_signer(found.checkpoint)}
     texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
     if as_json:
         say_json(told | {f"{key}Text": text for key, text in texts.items()})
@@ -48,7 +48,7 @@ def _text(found: Any, text_digest: str) -> str | None:
     return None if stored is None else stored.decode(errors="replace")
 
 
-def _told(context: CommandContext, found: Any) -> dict[str, Any]:
+def _to_json(context: CommandContext, found: Any) -> dict[str, Any]:
     event, event_hash, data = found.checkpoint
     stored = found.store.get_blob(data.document)
     if stored is not None:

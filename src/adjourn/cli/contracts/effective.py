@@ -161,7 +161,7 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
     unlooked = not arguments and permissions.looks_at_arguments(tool)
     allowed = explanation.answer != "no" or permissions.observe
     if as_json:
-        say_json(_told(explanation, tool, permissions))
+        say_json(_to_json(explanation, tool, permissions))
         return 0 if allowed else 3
     say(f"{explanation.answer}: {safe(tool)} {explanation.why}", _COLOURS[explanation.answer])
     if permissions.observe and explanation.answer != "yes":
@@ -188,7 +188,7 @@ def _decoded(arguments: str) -> Mapping[str, object]:
         raise click.UsageError(f"--args is not a JSON object: {error}") from error
 
 
-def _told(explanation: Explanation, tool: str, permissions: Policy) -> dict[str, Any]:
+def _to_json(explanation: Explanation, tool: str, permissions: Policy) -> dict[str, Any]:
     rules = [
         {"kind": part.rule.kind} | _rule(part.rule) | {"decides": part.decides, "why": part.why}
         for part in explanation.parts

@@ -33,7 +33,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
 
-    rows = [_told(name, public) for name, public in keys.trusted().items()]
+    rows = [_to_json(name, public) for name, public in keys.trusted().items()]
     if as_json:
         say_json({"folder": keys.folder(), "keys": rows})
         return
@@ -52,7 +52,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
 @for_machines
 def show(*, as_json: bool) -> None:
     """Print your public key, to give to others. Makes the key when there is none."""
-    told = _told("default", keys.own_public_key())
+    told = _to_json("default", keys.own_public_key())
     if as_json:
         say_json(told)
     else:
@@ -70,7 +70,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
     """
     public = _public(key)
     keys.trust(name, public)
-    told = _told(name, public)
+    told = _to_json(name, public)
     if as_json:
         say_json(told)
     else:
@@ -89,7 +89,7 @@ def distrust(name: str, *, as_json: bool) -> None:
         say(f"no longer trusted: {safe(name)}")
 
 
-def _told(name: str, public: bytes) -> dict[str, Any]:
+def _to_json(name: str, public: bytes) -> dict[str, Any]:
     return {
         "name": name,
         "key": fingerprint(public),

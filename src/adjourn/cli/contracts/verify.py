@@ -95,7 +95,7 @@ def verify(
         if accept:
             report = _accepted(context, report)
     if as_json:
-        say_json(_told(report))
+        say_json(_to_json(report))
     else:
         _print(report)
     return 0 if report.valid else 1
@@ -150,7 +150,7 @@ def _task_id(context: CommandContext, start: str) -> str:
     return found[0]
 
 
-def _told(report: VerificationReport) -> dict[str, Any]:
+def _to_json(report: VerificationReport) -> dict[str, Any]:
     return {
         "valid": report.valid,
         "deep": report.deep,

@@ -36,7 +36,7 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     result = _replayed(policy, context)
     rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
     if as_json:
-        say_json({"judged": result.judged, "untold": result.untold, "rules": [_told(row) for row in rows]})
+        say_json({"judged": result.judged, "untold": result.untold, "rules": [_to_json(row) for row in rows]})
         return 0
     would = [row for row in rows if not row.recorded]
     refused = sum(row.calls for row in would if row.decision == "block")
@@ -87,7 +87,7 @@ def _tools(counted: Sequence[tuple[str, int]]) -> str:
     return ", ".join(named) + (f" and {len(counted) - MAX_TOOLS} more" if len(counted) > MAX_TOOLS else "")
 
 
-def _told(row: Stopped) -> dict[str, Any]:
+def _to_json(row: Stopped) -> dict[str, Any]:
     return {
         "decision": row.decision,
         "rule": row.rule,

@@ -37,7 +37,7 @@ def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> Non
     found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
     if as_json:
         unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
-        say_json({"records": [_told(one) for one in found], "unreadable": unreadable})
+        say_json({"records": [_to_json(one) for one in found], "unreadable": unreadable})
     elif found:
         names = short_names([one["id"] for one in found])
         rows = [_row(one, name, context.now) for one, name in zip(found, names, strict=True)]
@@ -113,7 +113,7 @@ def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
     return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
 
 
-def _told(one: dict[str, Any]) -> dict[str, Any]:
+def _to_json(one: dict[str, Any]) -> dict[str, Any]:
     return {
         "record": one["id"],
         "task": one["task"]["id"],

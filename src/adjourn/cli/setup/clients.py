@@ -39,7 +39,7 @@ class Shown:
         )
         self.about = list(about)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"path": self.path, "changes": self.about, "diff": self.diff}
 
 
@@ -114,7 +114,7 @@ def _tell(
 ) -> None:
     if as_json:
         told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
-        say_json({"done": done, "files": [one.told() for one in shown], "notes": told})
+        say_json({"done": done, "files": [one.to_json() for one in shown], "notes": told})
         return
     say(said)
     for note in notes:

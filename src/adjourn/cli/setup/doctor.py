@@ -257,15 +257,15 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
             )
             continue
         ledger = task.ledger
-        sitting = task_view.holders(context, ledger)
-        for one in sitting:
+        sessions = task_view.holders(context, ledger)
+        for one in sessions:
             if not one.alive and one.session.pid:  # visits of a hook never close
                 state = "its process is gone" if one.alive is False else "it gave no sign of life"
                 yield _found(
                     "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
                     "nothing to do: the next session on the task gives it up for dead", "warning",
                 )  # fmt: skip
-        for call in task_view.doubts(ledger, sitting):
+        for call in task_view.doubts(ledger, sessions):
             yield _found(
                 "in-doubt", f"task {name}: nobody knows whether call {call.call} ({call.tool}) had its effect",
                 f"find out, then: adjourn settle {call.call} --done   (or --not-done)", "warning",

@@ -25,112 +25,63 @@ class CommandEntry(NamedTuple):
     title: str
 
 
-_RUN, _POINTS, _PEOPLE = "Working", "Checkpoints", "Questions to a person"
-_TRUST, _RULES, _HELP = "Trust", "Contracts", "Finding your way"
+_TABLE = {
+    "Working": {
+        "proxy": ("working.proxy:proxy", "Run an MCP server behind a proxy that checks and records calls."),
+        "hook": ("working.hook:hook", "Answer a client's hooks before it runs tools of its own."),
+        "code": ("working.code:code_", "Serve code intelligence over MCP; show where its sessions stand."),
+        "status": ("working.status:status", "Show a task's status: budget, sessions, doubts, next step."),
+        "tasks": ("working.tasks:tasks", "List the tasks in the store."),
+        "log": ("working.log:log", "Show a task's history, event by event."),
+    },
+    "Checkpoints": {
+        "checkpoint": ("checkpoints.checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),
+        "checkpoints": ("checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed."),
+        "show": ("checkpoints.show:show", "Show one checkpoint in full."),
+        "resume": ("checkpoints.resume:resume", "Show what a session that resumes a checkpoint receives."),
+        "export": ("checkpoints.export:export", "Export a checkpoint as a folder that can be verified anywhere."),
+        "import": ("checkpoints.import_command:import_", "Import a checkpoint folder that was made elsewhere."),
+        "record": ("records.record:record", "Show, compare, merge, transfer and verify Continuation Records."),
+        "rollback": ("checkpoints.rollback:rollback", "Roll back to a checkpoint: page, files or both. Preview first."),
+        "archive": ("checkpoints.archive:archive", "Archive the pages of finished work, with an index."),
+        "restore": ("checkpoints.restore:restore", "Make the last archived page the active one again."),
+        "reflect": ("checkpoints.reflect:reflect_", "Derive heuristics from archived work."),
+        "prune": ("checkpoints.prune:prune_", "Delete old checkpoints: pages, folders, documents. Preview first."),
+        "gc": ("checkpoints.gc:gc", "Delete data that nothing refers to; report the space freed."),
+    },
+    "Questions to a person": {
+        "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),
+        "deny": ("records.answer:deny", "Deny a call that waits for a person."),
+        "answer": ("records.answer:answer_", "Answer a question that an agent left in a record."),
+        "decide": ("records.decide:decide", "Override, contest or settle a decision in a record."),
+        "settle": ("working.settle:settle", "Record whether a call in doubt took effect; list such calls."),
+    },
+    "Trust": {
+        "verify": ("contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract."),
+        "sign": ("contracts.sign:sign", "Sign a contract with your key."),
+        "keys": ("contracts.keys:keys_", "Show your key; manage the keys of others that you trust."),
+    },
+    "Contracts": {
+        "init": ("setup.init:init", "Set up the clients of this workspace; write a policy or task."),
+        "run": ("working.run:run", "Run the steps of a contract; resume an interrupted run."),
+        "check": ("contracts.check:check", "Check contracts and policies; report every finding."),
+        "fmt": ("contracts.fmt:fmt", "Format contracts. Comments and meaning stay."),
+        "parse": ("contracts.parse:parse_", "Print the syntax tree of a contract as JSON."),
+        "compile": ("contracts.compile:compile_", "Print the intermediate representation of a contract as JSON."),
+        "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),
+        "review": ("contracts.review:review", "Show what a task requests, and what the policy grants of it."),
+        "draft": ("contracts.draft:draft_", "Draft a task with a model, and check it under the policy."),
+        "classify": ("contracts.classify:classify_", "Tell from its wording whether a request needs a contract."),
+    },
+    "Finding your way": {
+        "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),
+        "demo": ("setup.demo:demo", "Show how a killed session is resumed, in a folder of its own."),
+    },
+}  # fmt: skip
 COMMANDS = {
-    "proxy": CommandEntry(
-        "working.proxy:proxy", "Run an MCP server behind a proxy that checks and records calls.", _RUN
-    ),
-    "hook": CommandEntry(
-        "working.hook:hook", "Answer a client's hooks before it runs tools of its own.", _RUN
-    ),
-    "code": CommandEntry(
-        "working.code:code_", "Serve code intelligence over MCP; show where its sessions stand.", _RUN
-    ),
-    "status": CommandEntry(
-        "working.status:status", "Show a task's status: budget, sessions, doubts, next step.", _RUN
-    ),
-    "tasks": CommandEntry("working.tasks:tasks", "List the tasks in the store.", _RUN),
-    "log": CommandEntry("working.log:log", "Show a task's history, event by event.", _RUN),
-    "checkpoint": CommandEntry(
-        "checkpoints.checkpoint:checkpoint",
-        "Write, check and restore the page that the next session reads.",
-        _POINTS,
-    ),
-    "checkpoints": CommandEntry(
-        "checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed.", _POINTS
-    ),
-    "show": CommandEntry("checkpoints.show:show", "Show one checkpoint in full.", _POINTS),
-    "resume": CommandEntry(
-        "checkpoints.resume:resume", "Show what a session that resumes a checkpoint receives.", _POINTS
-    ),
-    "export": CommandEntry(
-        "checkpoints.export:export", "Export a checkpoint as a folder that can be verified anywhere.", _POINTS
-    ),
-    "import": CommandEntry(
-        "checkpoints.import_command:import_", "Import a checkpoint folder that was made elsewhere.", _POINTS
-    ),
-    "record": CommandEntry(
-        "records.record:record", "Show, compare, merge, transfer and verify Continuation Records.", _POINTS
-    ),
-    "rollback": CommandEntry(
-        "checkpoints.rollback:rollback",
-        "Roll back to a checkpoint: page, files or both. Preview first.",
-        _POINTS,
-    ),
-    "archive": CommandEntry(
-        "checkpoints.archive:archive", "Archive the pages of finished work, with an index.", _POINTS
-    ),
-    "restore": CommandEntry(
-        "checkpoints.restore:restore", "Make the last archived page the active one again.", _POINTS
-    ),
-    "reflect": CommandEntry("checkpoints.reflect:reflect_", "Derive heuristics from archived work.", _POINTS),
-    "prune": CommandEntry(
-        "checkpoints.prune:prune_",
-        "Delete old checkpoints: pages, folders, documents. Preview first.",
-        _POINTS,
-    ),
-    "gc": CommandEntry(
-        "checkpoints.gc:gc", "Delete data that nothing refers to; report the space freed.", _POINTS
-    ),
-    "approve": CommandEntry(
-        "records.answer:approve", "Approve a call that waits for a person; list waiting calls.", _PEOPLE
-    ),
-    "deny": CommandEntry("records.answer:deny", "Deny a call that waits for a person.", _PEOPLE),
-    "answer": CommandEntry(
-        "records.answer:answer_", "Answer a question that an agent left in a record.", _PEOPLE
-    ),
-    "decide": CommandEntry(
-        "records.decide:decide", "Override, contest or settle a decision in a record.", _PEOPLE
-    ),
-    "settle": CommandEntry(
-        "working.settle:settle", "Record whether a call in doubt took effect; list such calls.", _PEOPLE
-    ),
-    "verify": CommandEntry(
-        "contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract.", _TRUST
-    ),
-    "sign": CommandEntry("contracts.sign:sign", "Sign a contract with your key.", _TRUST),
-    "keys": CommandEntry(
-        "contracts.keys:keys_", "Show your key; manage the keys of others that you trust.", _TRUST
-    ),
-    "init": CommandEntry(
-        "setup.init:init", "Set up the clients of this workspace; write a policy or task.", _RULES
-    ),
-    "run": CommandEntry("working.run:run", "Run the steps of a contract; resume an interrupted run.", _RULES),
-    "check": CommandEntry(
-        "contracts.check:check", "Check contracts and policies; report every finding.", _RULES
-    ),
-    "fmt": CommandEntry("contracts.fmt:fmt", "Format contracts. Comments and meaning stay.", _RULES),
-    "parse": CommandEntry("contracts.parse:parse_", "Print the syntax tree of a contract as JSON.", _RULES),
-    "compile": CommandEntry(
-        "contracts.compile:compile_", "Print the intermediate representation of a contract as JSON.", _RULES
-    ),
-    "effective": CommandEntry(
-        "contracts.effective:effective_", "Show what is permitted, and which line decides it.", _RULES
-    ),
-    "review": CommandEntry(
-        "contracts.review:review", "Show what a task requests, and what the policy grants of it.", _RULES
-    ),
-    "draft": CommandEntry(
-        "contracts.draft:draft_", "Draft a task with a model, and check it under the policy.", _RULES
-    ),
-    "classify": CommandEntry(
-        "contracts.classify:classify_", "Tell from its wording whether a request needs a contract.", _RULES
-    ),
-    "doctor": CommandEntry("setup.doctor:doctor", "Diagnose this workspace, its store and your keys.", _HELP),
-    "demo": CommandEntry(
-        "setup.demo:demo", "Show how a killed session is resumed, in a folder of its own.", _HELP
-    ),
+    name: CommandEntry(target, summary, title)
+    for title, rows in _TABLE.items()
+    for name, (target, summary) in rows.items()
 }
 
 

@@ -150,12 +150,12 @@ def unified_diff(before: Sequence[str], after: Sequence[str], before_name: str, 
 def complain(message: str, remedy: str = "") -> None:
     """What went wrong, on stderr, and the next step."""
     sys.stdout.flush()
-    print(f"{paint('adjourn:', 'red', sys.stderr)} {_told(message)}", file=sys.stderr)
+    print(f"{paint('adjourn:', 'red', sys.stderr)} {_clean(message)}", file=sys.stderr)
     if remedy:
-        print(f"  {_told(remedy)}", file=sys.stderr)
+        print(f"  {_clean(remedy)}", file=sys.stderr)
 
 
-def _told(text: str) -> str:
+def _clean(text: str) -> str:
     return visible_lines(without_secrets(text))
 
 

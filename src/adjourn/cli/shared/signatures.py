@@ -77,14 +77,14 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     except (InvalidError, NotFoundError) as error:
         remedy = error.remedy or f"have it signed: adjourn sign {asked.file}"
         if as_json:
-            say_json(_told(asked.file, path, reason=error.message, help=remedy))
+            say_json(_to_json(asked.file, path, reason=error.message, help=remedy))
         else:
             say(f"INVALID: {safe(asked.file)}: {safe(error.message)}", "red")
             say(f"  help: {safe(remedy)}")
         return 1
     if as_json:
         covers = _COVERS[:1] if held.only_text else _COVERS
-        told = _told(asked.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal))
+        told = _to_json(asked.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal))
         say_json(told)
         return 0
     known = f", trusted as {safe(' and '.join(held.names))}" if held.names else ""
@@ -96,7 +96,7 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     return 0
 
 
-def _told(file: str, path: str, *, reason: str = "", **more: Any) -> dict[str, Any]:
+def _to_json(file: str, path: str, *, reason: str = "", **more: Any) -> dict[str, Any]:
     return {"valid": not reason, "file": file, "path": path, "reason": reason, **more}
 
 

@@ -33,7 +33,7 @@ from adjourn.tasks import (
 
 
 class Holder(NamedTuple):
-    """A sitting that has not closed. `alive` is None where its machine cannot be seen and its lease has run out."""
+    """A session that has not closed. `alive` is None where its machine cannot be seen and its lease has run out."""
 
     session: OpenSession
     alive: bool | None
@@ -46,9 +46,9 @@ def holders(context: StoreContext, ledger: Ledger) -> list[Holder]:
     ]
 
 
-def doubts(ledger: Ledger, sitting: list[Holder]) -> list[OpenCall]:
+def doubts(ledger: Ledger, sessions: list[Holder]) -> list[OpenCall]:
     """Calls in doubt, and those that the next session will find in doubt, because theirs is over without having closed."""
-    over = {holder.session.id for holder in sitting if not holder.alive}
+    over = {holder.session.id for holder in sessions if not holder.alive}
     cut_off = [call for call in ledger.open_calls.values() if call.effectful and call.session in over]
     return [*ledger.doubts.values(), *cut_off]
 
@@ -68,9 +68,9 @@ def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]
             yield name, error
 
 
-def as_told(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
+def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
-    sitting = holders(context, ledger)
+    sessions = holders(context, ledger)
     told: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
@@ -82,9 +82,9 @@ def as_told(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
         "head": ledger.hash,
         "opened": ledger.opened,
         "touched": ledger.touched,
-        "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sitting],
+        "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sessions],
         "checkpoint": ledger.checkpoint,
-        "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sitting)],
+        "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sessions)],
         "questions": [approval_json(asked, ledger.task) for asked in questions(ledger, context.now)],
         "tools": ledger.tools,
         "workedMilliseconds": ledger.worked,
@@ -187,7 +187,7 @@ def who(session: OpenSession) -> str:
 
 
 def state(one: Holder) -> str:
-    """What there is to say of a sitting that does not live; "" for one that does."""
+    """Why a session counts as over; "" for one that is alive."""
     if one.alive:
         return ""
     if not one.session.pid:
@@ -195,19 +195,19 @@ def state(one: Holder) -> str:
     return "dead" if one.alive is False else "out of sight"
 
 
-def next_step(context: StoreContext, ledger: Ledger, sitting: list[Holder]) -> str:
+def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
     """What a person would do now, in one line."""
     waiting = questions(ledger, context.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
-    unsure = doubts(ledger, sitting)
+    unsure = doubts(ledger, sessions)
     if unsure:
         return (
             f"find out about {unsure[0].tool}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
         )
     if ledger.budget is not None and ledger.calls_used >= ledger.budget:
         return "the budget is spent: raise it in the policy, or end here"
-    if any(holder.alive for holder in sitting):
+    if any(holder.alive for holder in sessions):
         return "nothing; a session is at work"
     if context.store.ref(runs.name_of(ledger.task)) is not None:
         return f"go on with the run: adjourn run --resume --task {ledger.task}"

@@ -64,7 +64,7 @@ class Printer:
         """The run is there: show warnings about its contract; from now on keep its events."""
         for found in run.plan.findings:
             click.echo(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
-        self._trace = digest(run.task.encode())[:32]  # one for all sittings of a run
+        self._trace = digest(run.task.encode())[:32]  # one for all sessions of a run
         source = run.plan.source
         if os.path.join(".aex", "runs", "") in source:
             self._kept = _open_beside(source, again=again)
@@ -96,7 +96,7 @@ class Printer:
 
 
 def _open_beside(source: str, *, again: bool) -> TextIO | None:
-    """The file beside a drafted contract that tells what its run did. A new run begins it anew. Follows no link."""
+    """The file beside a drafted contract that tells what its run did. A new run replaces it. Follows no link."""
     path = source.removesuffix(".aex") + ".audit.jsonl"
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if again else os.O_TRUNC)
     try:

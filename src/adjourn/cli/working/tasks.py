@@ -8,7 +8,7 @@ import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import ProgressLine, complain, say, say_json, table
-from adjourn.cli.shared.task_view import as_told, each_task
+from adjourn.cli.shared.task_view import each_task, task_json
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
 from adjourn.tasks import tasks_of
@@ -30,7 +30,7 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
             if isinstance(task, AdjournError):
                 broken.append((name, task))
             else:
-                told.append(as_told(context, task.ledger))
+                told.append(task_json(context, task.ledger))
             progress(number + 1, total)
     told.sort(key=lambda one: one["touched"], reverse=True)
     if as_json:

@@ -144,7 +144,7 @@ class ProtectedPlaces:
         return False
 
     def _known(self) -> frozenset[tuple[int, int]]:
-        """The folder of keys, and what is in it, by device and inode; looked at anew where the folder was changed."""
+        """The folder of keys, and what is in it, by device and inode; read again where the folder was changed."""
         try:
             changed = os.stat(self._keys).st_mtime_ns
         except OSError:

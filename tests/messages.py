@@ -60,6 +60,7 @@ def messages(module: Module) -> Iterator[tuple[int, str, list[str]]]:
     def shown(node: ast.expr) -> str:
         return text_of(constants.get(node.id, node) if isinstance(node, ast.Name) else node)
 
+    yield from summaries(constants.get("_TABLE"))
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             name = called(node)
@@ -79,6 +80,14 @@ def messages(module: Module) -> Iterator[tuple[int, str, list[str]]]:
             isinstance(mark, ast.Call) and called(mark) in COMMANDS for mark in node.decorator_list
         ):
             yield node.lineno, f"help of {node.name}", [ast.get_docstring(node) or ""]
+
+
+def summaries(table: ast.expr | None) -> Iterator[tuple[int, str, list[str]]]:
+    """The same of a table of commands: title → name → (target, summary)."""
+    for part in table.values if isinstance(table, ast.Dict) else []:
+        for row in part.values if isinstance(part, ast.Dict) else []:
+            if isinstance(row, ast.Tuple):
+                yield row.lineno, "help", [text_of(row.elts[-1])]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from adjourn import __version__
-from adjourn.cli.aex import PUBLISHED, RENAMED, TABLE, group
+from adjourn.cli.app import AEX_COMMANDS, AEX_RENAMED, AEX_TABLE, aex_group
 from adjourn.proxy.options import OPTIONS
 from support.terminal import at_terminal
 
@@ -61,7 +61,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_the_published_names_are_all_there() -> None:
     """And no others: what `adjourn` has besides is found there."""
-    assert set(FLAGS) == set(PUBLISHED)
+    assert set(FLAGS) == set(AEX_COMMANDS)
 
 
 def test_the_reference_says_what_each_name_is() -> None:
@@ -69,21 +69,21 @@ def test_the_reference_says_what_each_name_is() -> None:
     page = PAGE.read_text("utf-8")
     for name, flags in FLAGS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `aex {name}` |"))
-        assert f"`adjourn {RENAMED.get(name, name)}`" in row
+        assert f"`adjourn {AEX_RENAMED.get(name, name)}`" in row
         assert re.findall(r"`(--[a-z-]+)`", row) == list(flags)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", AEX_TABLE)
 def test_each_command_takes_its_published_flags(name: str) -> None:
     """Whatever else it takes."""
-    command = group.get_command(click.Context(group), name)
+    command = aex_group.get_command(click.Context(aex_group), name)
     assert command is not None
     known = {flag for parameter in command.params for flag in parameter.opts}
     known |= {option.flag for option in OPTIONS} if name == "proxy" else set()
     assert known >= set(FLAGS[name])
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", AEX_TABLE)
 def test_each_command_starts(tmp_path: Path, name: str) -> None:
     """With help that calls it by the name it was started with."""
     assert aex(tmp_path, name, "--help").stdout.startswith(f"Usage: aex {name} ")
@@ -93,7 +93,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     """The script answers as itself; a slip gets a hint, and what only `adjourn` has is told from it."""
     assert aex(tmp_path, "--version").stdout == f"aex {__version__}\n"
     told = aex(tmp_path, "--help").stdout
-    assert all(f"\n  {name} " in told for name in TABLE)
+    assert all(f"\n  {name} " in told for name in AEX_TABLE)
     slip = aex(tmp_path, "chekc", code=2).stderr
     assert "did you mean check?" in slip
     assert "`aex --help`" in slip

@@ -32,9 +32,10 @@ from adjourn.host import (
     resolve_inside,
     write_file,
 )
-from adjourn.log import check_values, data_of, decode, digest, encode_bytes, fingerprint
+from adjourn.log import data_of, decode, digest, encode_bytes, fingerprint
 from adjourn.store import Entry, Head, Store
 from adjourn.tasks import checked
+from adjourn.text import check_values
 
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"

@@ -13,6 +13,6 @@ def main(arguments: list[str], program: str = "adjourn") -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"{program} {__version__}")
         return 0
-    from adjourn.cli import aex, app  # noqa: PLC0415  # the framework, 30 ms
+    from adjourn.cli import app  # noqa: PLC0415  # the framework, 30 ms
 
-    return app.main(arguments, program, aex.group if program == "aex" else app.group)
+    return app.main(arguments, program, app.aex_group if program == "aex" else app.group)

@@ -1,14 +1,18 @@
-"""The program `adjourn`: its group of commands, and wrong usage as lines on stderr.
+"""The programs `adjourn` and `aex`: their groups of commands, and wrong usage as lines on stderr.
 
-Owns: `group`, `main`. Must never: import a command that was not asked for.
+`aex` has the commands that work on contracts, under their published names, so that configurations stay valid.
+
+Owns: `group`, `aex_group`, `main`. Must never: import a command that was not asked for.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from adjourn import __version__
-from adjourn.cli.shared.commands import LazyGroup
+from adjourn.cli.shared.commands import COMMANDS, LazyGroup
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import complain, safe
@@ -31,6 +35,33 @@ def group(ctx: click.Context, *, version: bool) -> None:
         click.echo(f"{ctx.info_name} {__version__}")
     elif ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+AEX_COMMANDS: Final = (
+    "init", "parse", "check", "compile", "fmt", "sign", "verify", "effective",
+    "run", "proxy", "gate", "draft", "review", "classify",
+)  # fmt: skip
+AEX_RENAMED: Final = {"gate": "hook"}
+"""Where the published name is not the one of `adjourn`."""
+
+AEX_TABLE: Final = {name: COMMANDS[AEX_RENAMED.get(name, name)] for name in AEX_COMMANDS}
+
+_AEX_HELP = """aex: contracts for agents, by the names they were published with.
+
+Each command is that of `adjourn`, which has more: `adjourn --help`. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a
+policy or by the holder of a task.
+"""
+
+aex_group: Final = LazyGroup(
+    name="aex",
+    table=AEX_TABLE,
+    help=_AEX_HELP,
+    epilog=example("aex init --policy", "aex check .aex/policy.aex", "aex proxy -- npx -y your-mcp-server"),
+    params=group.params,
+    callback=group.callback,
+    invoke_without_command=True,
+    context_settings=group.context_settings,
+)
 
 
 def main(arguments: list[str], program: str = "adjourn", commands: click.Group = group) -> int:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         verify_consistency,
         verify_inclusion,
     )
-    from adjourn.log.outside import check_values
     from adjourn.log.signing import (
         SignedHead,
         check,
@@ -45,82 +44,28 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "GENESIS",
-    "MAX_DEPTH",
-    "MAX_EVENT_BYTES",
-    "MAX_LATE",
-    "MAX_SAFE_INTEGER",
-    "Actor",
-    "CheckpointCreated",
-    "Data",
-    "Envelope",
-    "Event",
-    "Frontier",
-    "SignedHead",
-    "canonical",
-    "check",
-    "check_values",
-    "consistency_proof",
-    "data_of",
-    "decode",
-    "decode_bytes",
-    "digest",
-    "encode",
-    "encode_bytes",
-    "fingerprint",
-    "holds",
-    "inclusion_proof",
-    "is_plain_fraction",
-    "milliseconds",
-    "prose_of",
-    "public_key",
-    "root",
-    "sign",
-    "sign_bytes",
-    "timestamp",
-    "verify_chain",
-    "verify_consistency",
-    "verify_inclusion",
-]
+    "GENESIS", "MAX_DEPTH", "MAX_EVENT_BYTES", "MAX_LATE", "MAX_SAFE_INTEGER", "Actor", "CheckpointCreated",
+    "Data", "Envelope", "Event", "Frontier", "SignedHead", "canonical", "check", "consistency_proof",
+    "data_of", "decode", "decode_bytes", "digest", "encode", "encode_bytes", "fingerprint", "holds",
+    "inclusion_proof", "is_plain_fraction", "milliseconds", "prose_of", "public_key", "root", "sign",
+    "sign_bytes", "timestamp", "verify_chain", "verify_consistency", "verify_inclusion",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "canonical_json": ("MAX_DEPTH", "MAX_SAFE_INTEGER", "canonical", "digest", "is_plain_fraction"),
-            "chain": ("verify_chain",),
-            "event": (
-                "Actor",
-                "Envelope",
-                "Event",
-                "GENESIS",
-                "MAX_EVENT_BYTES",
-                "decode",
-                "encode",
-                "milliseconds",
-                "timestamp",
-            ),
-            "kinds": ("CheckpointCreated", "Data", "data_of", "prose_of"),
-            "merkle": (
-                "Frontier",
-                "MAX_LATE",
-                "consistency_proof",
-                "inclusion_proof",
-                "root",
-                "verify_consistency",
-                "verify_inclusion",
-            ),
-            "outside": ("check_values",),
-            "signing": (
-                "SignedHead",
-                "check",
-                "decode_bytes",
-                "encode_bytes",
-                "fingerprint",
-                "holds",
-                "public_key",
-                "sign",
-                "sign_bytes",
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "canonical_json": ("MAX_DEPTH", "MAX_SAFE_INTEGER", "canonical", "digest", "is_plain_fraction"),
+        "chain": ("verify_chain",),
+        "event": (
+            "Actor", "Envelope", "Event", "GENESIS", "MAX_EVENT_BYTES", "decode", "encode", "milliseconds",
+            "timestamp",
+        ),
+        "kinds": ("CheckpointCreated", "Data", "data_of", "prose_of"),
+        "merkle": (
+            "Frontier", "MAX_LATE", "consistency_proof", "inclusion_proof", "root", "verify_consistency",
+            "verify_inclusion",
+        ),
+        "signing": (
+            "SignedHead", "check", "decode_bytes", "encode_bytes", "fingerprint", "holds", "public_key",
+            "sign", "sign_bytes",
+        ),
+    })  # fmt: skip

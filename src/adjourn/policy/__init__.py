@@ -23,53 +23,20 @@ if TYPE_CHECKING:
     from adjourn.policy.signatures import read_secret
 
 __all__ = [
-    "ALWAYS",
-    "AT_TERMINAL",
-    "BY_CLIENT",
-    "COMMANDS",
-    "DEFAULT",
-    "FILE",
-    "OUR_COMMAND",
-    "OUTSIDE_CLIENT",
-    "READING_VERBS",
-    "TOOLS",
-    "UNKNOWN",
-    "BrokenContractError",
-    "CallPaths",
-    "Contract",
-    "Matcher",
-    "Settings",
-    "arguments_digest",
-    "call_paths",
-    "encoded",
-    "for_task",
-    "judge",
-    "meta_tool",
-    "paths_of",
-    "read_contract",
-    "read_secret",
-    "read_settings",
-    "reread_policy",
-    "spellings",
-    "unsigned",
-]
+    "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT",
+    "READING_VERBS", "TOOLS", "UNKNOWN", "BrokenContractError", "CallPaths", "Contract", "Matcher",
+    "Settings", "arguments_digest", "call_paths", "encoded", "for_task", "judge", "meta_tool", "paths_of",
+    "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "arguments": ("CallPaths", "UNKNOWN", "call_paths", "judge", "paths_of"),
-            "calls": ("READING_VERBS", "arguments_digest", "encoded", "meta_tool", "spellings"),
-            "contract": (
-                "BrokenContractError",
-                "Contract",
-                "for_task",
-                "read_contract",
-                "reread_policy",
-                "unsigned",
-            ),
-            "destructive": ("COMMANDS", "DEFAULT", "FILE", "Matcher", "Settings", "TOOLS", "read_settings"),
-            "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT"),
-            "signatures": ("read_secret",),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "arguments": ("CallPaths", "UNKNOWN", "call_paths", "judge", "paths_of"),
+        "calls": ("READING_VERBS", "arguments_digest", "encoded", "meta_tool", "spellings"),
+        "contract": (
+            "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",
+        ),
+        "destructive": ("COMMANDS", "DEFAULT", "FILE", "Matcher", "Settings", "TOOLS", "read_settings"),
+        "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT"),
+        "signatures": ("read_secret",),
+    })  # fmt: skip

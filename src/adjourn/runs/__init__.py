@@ -26,28 +26,16 @@ if TYPE_CHECKING:
     from adjourn.runs.tools import Tool
 
 __all__ = [
-    "AskPerson",
-    "BlockedError",
-    "Emit",
-    "Options",
-    "Outcome",
-    "Run",
-    "Stop",
-    "Tool",
-    "name_of",
-    "resume_run",
+    "AskPerson", "BlockedError", "Emit", "Options", "Outcome", "Run", "Stop", "Tool", "name_of", "resume_run",
     "start_run",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "cancellation": ("Stop",),
-            "refs": ("name_of",),
-            "runner": ("Options", "Outcome", "Run"),
-            "start": ("resume_run", "start_run"),
-            "step_calls": ("AskPerson", "BlockedError", "Emit"),
-            "tools": ("Tool",),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "cancellation": ("Stop",),
+        "refs": ("name_of",),
+        "runner": ("Options", "Outcome", "Run"),
+        "start": ("resume_run", "start_run"),
+        "step_calls": ("AskPerson", "BlockedError", "Emit"),
+        "tools": ("Tool",),
+    })  # fmt: skip

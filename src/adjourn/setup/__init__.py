@@ -10,22 +10,13 @@ if TYPE_CHECKING:
     from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
 
 __all__ = [
-    "SERVER_FILES",
-    "SettingsChange",
-    "SetupNote",
-    "SetupPlan",
-    "findings",
-    "has_code_behind_proxy",
-    "home",
+    "SERVER_FILES", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home",
     "plan",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "checks": ("findings", "has_code_behind_proxy"),
-            "places": ("SERVER_FILES", "home"),
-            "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "checks": ("findings", "has_code_behind_proxy"),
+        "places": ("SERVER_FILES", "home"),
+        "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
+    })  # fmt: skip

@@ -16,26 +16,15 @@ if TYPE_CHECKING:
     from adjourn.store.url import open_store
 
 __all__ = [
-    "EMPTY",
-    "NO_REFS",
-    "ZERO_HASH",
-    "Entry",
-    "Head",
-    "MemoryStore",
-    "PostgresStore",
-    "SqliteStore",
-    "Store",
+    "EMPTY", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "PostgresStore", "SqliteStore", "Store",
     "open_store",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
-            "memory": ("MemoryStore",),
-            "postgres": ("PostgresStore",),
-            "sqlite": ("SqliteStore",),
-            "url": ("open_store",),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
+        "memory": ("MemoryStore",),
+        "postgres": ("PostgresStore",),
+        "sqlite": ("SqliteStore",),
+        "url": ("open_store",),
+    })  # fmt: skip

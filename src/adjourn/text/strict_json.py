@@ -4,7 +4,8 @@ Readers differ on a key that stands twice in an object: some take the first, som
 look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules look at one
 of such keys while the peer acts on another, so an object that holds both is refused.
 
-Owns: which keys are one, and finding two of them in a value or in its text. Must never: know what a key means.
+Owns: which keys are one, finding two of them in a value or in its text, and how many values a text may hold before it is
+decoded: a decoder makes some hundred bytes of `{},`. Must never: know what a key means.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from adjourn.errors import InvalidError
 from adjourn.log import MAX_DEPTH, MAX_SAFE_INTEGER, is_plain_fraction
 
+MAX_VALUES = 500_000
+"""Objects, lists and members of one JSON document from outside."""
 _MAX_SHOWN = 100
 _MAX_KEPT = 1000
 """Characters of keys whose verdict is kept."""
@@ -133,3 +136,18 @@ def _check_pairs(text: bytes) -> None:
         json.loads(text, object_pairs_hook=check)
     except ValueError:  # an integer of more digits than Python converts
         raise InvalidError("a number too long to read", "shorten it") from None
+
+
+def check_values(data: bytes | str, what: str, most: int = MAX_VALUES) -> None:
+    """Raise `InvalidError` where a JSON text could hold more than `most` values.
+
+    Commas and brackets are counted wherever they are, also in texts: never too few.
+    """
+    if isinstance(data, str):
+        values = data.count(",") + data.count("[") + data.count("{")
+    else:
+        values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if values > most:
+        raise InvalidError(
+            f"{what} holds up to {values:,} values, more than {most:,}", "do not use this file"
+        )

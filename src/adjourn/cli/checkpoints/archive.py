@@ -6,8 +6,7 @@ import click
 
 from adjourn.checkpoints import page_archive, page_files
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import safe, say, say_json
-from adjourn.cli.shared.sizes import counted
+from adjourn.cli.shared.output import counted, safe, say, say_json
 from adjourn.errors import NotFoundError
 
 

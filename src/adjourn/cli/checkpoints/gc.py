@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Spinner, say, say_json
-from adjourn.cli.shared.sizes import shown
+from adjourn.cli.shared.output import Spinner, say, say_json, shown_bytes
 from adjourn.retention import collect
 
 
@@ -25,7 +24,7 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
     if as_json:
         say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})
         return
-    say(f"freed {shown(sum(one.size for one in freed))}")
+    say(f"freed {shown_bytes(sum(one.size for one in freed))}")
     for one in freed:
         if one.number or "(" in one.what:
-            say(f"  {one.number} {one.what}, {shown(one.size)}")
+            say(f"  {one.number} {one.what}, {shown_bytes(one.size)}")

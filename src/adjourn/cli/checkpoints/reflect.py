@@ -8,8 +8,7 @@ import click
 
 from adjourn.checkpoints import reflect
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import complain, safe, say, say_json, table
-from adjourn.cli.shared.sizes import counted
+from adjourn.cli.shared.output import complain, counted, safe, say, say_json, table
 from adjourn.host import write_file
 
 

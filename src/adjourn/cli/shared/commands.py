@@ -27,8 +27,8 @@ class CommandEntry(NamedTuple):
 
 _TABLE = {
     "Working": {
-        "proxy": ("working.proxy:proxy", "Run an MCP server behind a proxy that checks and records calls."),
-        "hook": ("working.hook:hook", "Answer a client's hooks before it runs tools of its own."),
+        "proxy": ("working.edges:proxy_", "Run an MCP server behind a proxy that checks and records calls."),
+        "hook": ("working.edges:hook", "Answer a client's hooks before it runs tools of its own."),
         "code": ("working.code:code_", "Serve code intelligence over MCP; show where its sessions stand."),
         "status": ("working.status:status", "Show a task's status: budget, sessions, doubts, next step."),
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),

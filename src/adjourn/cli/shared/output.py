@@ -115,6 +115,21 @@ def _wrapped(text: str, room: int) -> list[str]:
     return [*lines, line]
 
 
+def shown_bytes(size: int) -> str:
+    """`812 B`, `3.4 kB`, `12 MB`."""
+    number = float(size)
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 10 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 page`, `2 pages`."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def say(text: str, colour: str = "") -> None:
     """A line of the answer, or several. Nothing in it is obeyed by a terminal, wherever it comes from."""
     print(paint(visible_lines(text), colour, sys.stdout))

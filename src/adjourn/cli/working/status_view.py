@@ -66,7 +66,9 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     ledger = task_view.current_task(context, task).ledger
     sitting = task_view.holders(context, ledger)
     if as_json:
-        say_json(task_view.task_json(context, ledger) | {"next": task_view.next_step(context, ledger, sitting)})
+        say_json(
+            task_view.task_json(context, ledger) | {"next": task_view.next_step(context, ledger, sitting)}
+        )
         return
     unsure, waiting = task_view.doubts(ledger, sitting), task_view.questions(ledger, context.now)
     rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"

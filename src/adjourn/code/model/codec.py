@@ -14,7 +14,7 @@ import msgspec
 
 from adjourn.code.model.session_state import CacheKey, SessionState
 from adjourn.errors import InvalidError
-from adjourn.log import check_values
+from adjourn.text import check_values
 
 _LATER = "orchestrator_state"
 _RENAMED = {

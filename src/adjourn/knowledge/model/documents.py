@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
-from adjourn.log import MAX_SAFE_INTEGER, canonical, check_values
-from adjourn.text import fit_text
+from adjourn.log import MAX_SAFE_INTEGER, canonical
+from adjourn.text import check_values, fit_text
 
 Tree = dict[str, Any]
 """A JSON object with the wire's names. Treat it as frozen."""

@@ -36,46 +36,20 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "COMMAND_KEYS",
-    "CONTENT_KEYS",
-    "MAX_PATH",
-    "PATCH_KEYS",
-    "PROGRAM_KEYS",
-    "PROTECTED",
-    "SIGNATURES",
-    "SQL_KEYS",
-    "ProtectedPlaces",
-    "argument_key",
-    "is_path_key",
-    "matched",
-    "only_reads",
-    "paths_in",
-    "places_of",
-    "protected_path",
-    "reached",
-    "reached_by_words",
-    "readings",
-    "reason_for",
-]
+    "COMMAND_KEYS", "CONTENT_KEYS", "MAX_PATH", "PATCH_KEYS", "PROGRAM_KEYS", "PROTECTED", "SIGNATURES",
+    "SQL_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "matched", "only_reads", "paths_in",
+    "places_of", "protected_path", "reached", "reached_by_words", "readings", "reason_for",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "calls": ("protected_path", "reason_for"),
-            "commands": ("reached", "reached_by_words"),
-            "places": ("MAX_PATH", "PROTECTED", "ProtectedPlaces", "SIGNATURES", "places_of"),
-            "reach": ("matched",),
-            "walking": ("paths_in", "readings"),
-            "words": (
-                "COMMAND_KEYS",
-                "CONTENT_KEYS",
-                "PATCH_KEYS",
-                "PROGRAM_KEYS",
-                "SQL_KEYS",
-                "argument_key",
-                "is_path_key",
-                "only_reads",
-            ),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "calls": ("protected_path", "reason_for"),
+        "commands": ("reached", "reached_by_words"),
+        "places": ("MAX_PATH", "PROTECTED", "ProtectedPlaces", "SIGNATURES", "places_of"),
+        "reach": ("matched",),
+        "walking": ("paths_in", "readings"),
+        "words": (
+            "COMMAND_KEYS", "CONTENT_KEYS", "PATCH_KEYS", "PROGRAM_KEYS", "SQL_KEYS", "argument_key",
+            "is_path_key", "only_reads",
+        ),
+    })  # fmt: skip

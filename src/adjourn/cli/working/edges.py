@@ -1,6 +1,6 @@
-"""`adjourn proxy`, as the command line shows it. The run itself begins in `adjourn.__main__`, without coming here.
+"""`adjourn proxy` and `adjourn hook`, as the command line shows them. Each begins in `adjourn.__main__`, without coming here.
 
-Owns: the help, made from the proxy's own table of options. Must never: parse an option itself.
+Owns: their help, made from the tables of options that they parse. Must never: parse an option itself.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import sys
 
 import click
 
+from adjourn import proxy
 from adjourn.cli.shared.context import example
-from adjourn.proxy import OPTIONS, ProxyOption, start
+from adjourn.hooks.options import OPTIONS, Option
 
 
-class ProxyCommand(click.Command):
+class EdgeCommand(click.Command):
     """Takes every argument as it is, but for a --help in front of the upstream's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -26,7 +27,7 @@ class ProxyCommand(click.Command):
         return args
 
 
-def _shown(option: ProxyOption) -> click.Option:
+def _shown(option: Option | proxy.ProxyOption) -> click.Option:
     choice = click.Choice(option.choices) if option.choices else None
     help_ = option.help + (f"  [${option.environment}]" if option.environment else "")
     if not option.metavar:
@@ -35,15 +36,16 @@ def _shown(option: ProxyOption) -> click.Option:
 
 
 @click.command(
-    cls=ProxyCommand,
-    params=[_shown(option) for option in OPTIONS],
+    "proxy",
+    cls=EdgeCommand,
+    params=[_shown(option) for option in proxy.OPTIONS],
     options_metavar="[OPTIONS] -- COMMAND...",
     epilog=example(
         "adjourn proxy -- npx -y your-mcp-server",
         "adjourn proxy --task release-42 --policy ci.aex -- ./server",
     ),
 )
-def proxy() -> None:
+def proxy_() -> None:
     """Run the MCP server COMMAND behind a proxy that checks and records calls.
 
     The policy decides on each call. Calls are recorded before they are forwarded, and checkpointed, so that any later session can
@@ -52,6 +54,24 @@ def proxy() -> None:
     Exit codes: 0 the client ended, 1 the upstream or the start failed, 2 wrong usage.
     """
     sys.stdout.flush()
-    code = start(click.get_current_context().args)
+    code = proxy.start(click.get_current_context().args)
     sys.stderr.flush()
     os._exit(code)  # reading threads may be blocked
+
+
+@click.command(
+    cls=EdgeCommand,
+    params=[_shown(option) for option in OPTIONS],
+    epilog=example("adjourn hook < call.json", "adjourn hook --policy strict.aex --format aex < call.json"),
+)
+def hook() -> int:
+    """Answer a client's hooks before it runs tools of its own.
+
+    Reads one call as JSON, as Claude Code gives it to a PreToolUse hook, and prints allow, deny or ask with the rule that says so.
+    Calls are recorded, and count toward the same budget as those of a proxy.
+
+    Exit codes: 0 answered, 2 refused because no answer could be given.
+    """
+    from adjourn.hooks.main import run  # noqa: PLC0415  # not for --help
+
+    return run(click.get_current_context().args)

@@ -92,7 +92,8 @@ def _by_relay(tables: Mapping[str, Table], row: str) -> Iterator[Bar]:
         for relay, value in zip(table.columns[1:], cells[1:], strict=True):
             if isinstance(value, int | float):
                 what = "reading" if tool == relays.READING else "with effects"
-                kind = "floor" if relay != relays.OURS else "" if tool == relays.READING else "second"
+                peers = (relays.DIRECT, relays.PASS_THROUGH, relays.FLOOR)
+                kind = "floor" if relay in peers else "" if tool == relays.READING else "second"
                 yield Bar(f"{relay}, {what}", value, kind)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,14 +31,19 @@ PACKAGE = Path(adjourn.__file__).parent
 UPSTREAM = [sys.executable, "-I", "-S", str(HERE / "echo_upstream.py")]
 POLICY = 'policy bench v0\n\ngoal "Measure."\n\nuse notes.*, files.*\ndeny network.*, secrets.read\n'
 DIRECT, PASS_THROUGH, FLOOR, OURS = "direct", "pass-through", "floor", "adjourn"
-PROGRAMS = {
-    PASS_THROUGH: [str(HERE / "passthrough.py"), *UPSTREAM],
-    FLOOR: [str(HERE / "floor.py"), *UPSTREAM],
-    OURS: [ADJOURN, "proxy", "--", *UPSTREAM],
-}
-RELAYS = (DIRECT, *PROGRAMS)
 READING, EFFECTFUL = "notes.get", "notes.set"
 TITLES = {READING: "Relays: a reading call", EFFECTFUL: "Relays: a call with effects"}
+
+
+class Relay(NamedTuple):
+    """A Python program and its arguments; none is the server itself. `source`: where its package is imported from."""
+
+    program: tuple[str, ...] = ()
+    source: Path = PACKAGE.parent
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, *self.program] if self.program else UPSTREAM
 
 
 class Subject(NamedTuple):
@@ -68,31 +73,33 @@ class Rate(NamedTuple):
     processor: float | None
 
 
-SUBJECTS = [Subject(relay, tool) for tool in TITLES for relay in RELAYS]
-
-
 def run(sizes: Sizes, folder: str) -> list[Table]:
     """All tables of this section; files are made in `folder`."""
-    entered = _profiles(sizes, folder)
-    return [*_calls(sizes, folder, entered), _growth(sizes, folder)]
+    proxy = (ADJOURN, "proxy", "--", *UPSTREAM)
+    relays = {
+        DIRECT: Relay(),
+        PASS_THROUGH: Relay((str(HERE / "passthrough.py"), *UPSTREAM)),
+        FLOOR: Relay((str(HERE / "floor.py"), *UPSTREAM)),
+        OURS: Relay(proxy),
+        **{name: Relay(proxy, source) for name, source in sizes.beside.items()},
+    }
+    counted = _profiles(sizes, folder, relays)
+    return [*_calls(sizes, folder, relays, counted), _growth(sizes, folder, relays)]
 
 
 @contextmanager
-def _started(folder: str, name: str, command: list[str]) -> Iterator[Peer]:
-    """A relay in a workspace of its own that has shaken hands."""
+def _started(folder: str, name: str, relay: Relay, command: list[str] | None = None) -> Iterator[Peer]:
+    """A relay in a workspace of its own that has shaken hands. `command`: another one that runs it."""
     workspace = Path(folder, name)
     (workspace / ".aex").mkdir(parents=True, exist_ok=True)
     (workspace / ".aex/policy.aex").write_text(POLICY)
-    peer = Peer(command, str(workspace), child_environment(f"{folder}/config"))
+    environment = child_environment(f"{folder}/config") | {"PYTHONPATH": str(relay.source)}
+    peer = Peer(command or relay.command, str(workspace), environment)
     try:
         peer.greet()
         yield peer
     finally:
         peer.close()
-
-
-def _command(relay: str) -> list[str]:
-    return UPSTREAM if relay == DIRECT else [sys.executable, *PROGRAMS[relay]]
 
 
 # --- what is counted
@@ -106,22 +113,24 @@ class Counted(NamedTuple):
     pipelined_calls: float
 
 
-def _profiles(sizes: Sizes, folder: str) -> dict[Subject, Counted]:
+def _profiles(sizes: Sizes, folder: str, relays: Mapping[str, Relay]) -> dict[Subject, Counted]:
     found = {}
-    for relay, program in PROGRAMS.items():
-        report, name = Path(folder, f"{relay}.json"), f"profiled {relay}"
+    for name, relay in relays.items():
+        if not relay.program:
+            continue
+        report = Path(folder, f"{name}.json")
         spans = []
-        with _started(folder, name, profiled(report, *program)) as peer:
+        with _started(folder, f"profiled {name}", relay, profiled(report, *relay.program)) as peer:
             for tool in TITLES:
                 peer.sequential(tool, sizes.warm_up)
                 spans.append(_span(partial(peer.sequential, tool, sizes.profiled)))
                 spans.append(_span(partial(peer.pipelined, tool, sizes.profiled, IN_FLIGHT)))
-        profile = Profile(report, HERE, PACKAGE)
+        profile = Profile(report, HERE, relay.source / PACKAGE.name)
         entered = [profile.between(*span) for span in spans]
         for number, tool in enumerate(TITLES):
             one, many = entered[2 * number : 2 * number + 2]
             counted = Counted(one, one.calls / sizes.profiled, many.calls / sizes.profiled)
-            found[Subject(relay, tool)] = counted
+            found[Subject(name, tool)] = counted
     return found
 
 
@@ -137,11 +146,14 @@ def _span(work: Callable[[], object]) -> tuple[int, int]:
 # --- what is timed
 
 
-def _calls(sizes: Sizes, folder: str, counted: dict[Subject, Counted]) -> list[Table]:
+def _calls(
+    sizes: Sizes, folder: str, relays: Mapping[str, Relay], counted: dict[Subject, Counted]
+) -> list[Table]:
+    subjects = [Subject(name, tool) for tool in TITLES for name in relays]
     with ExitStack() as stack:
         peers = {
-            subject: stack.enter_context(_started(folder, " ".join(subject), _command(subject.relay)))
-            for subject in SUBJECTS
+            subject: stack.enter_context(_started(folder, " ".join(subject), relays[subject.relay]))
+            for subject in subjects
         }
         for subject, peer in peers.items():
             peer.sequential(subject.tool, sizes.warm_up)
@@ -161,7 +173,8 @@ def _calls(sizes: Sizes, folder: str, counted: dict[Subject, Counted]) -> list[T
             sizes.idle_seconds,
         )
         peaks = {subject: peer.memory("VmHWM") for subject, peer in peers.items()}
-    return [ToolTable(sizes, tool, Measured(counted, one, many, peaks)).table for tool in TITLES]
+    measured = Measured(list(relays), counted, one, many, peaks)
+    return [ToolTable(sizes, tool, measured).table for tool in TITLES]
 
 
 def _turn(peer: Peer, tool: str, count: int) -> Turn:
@@ -185,6 +198,7 @@ def _since(before: float | None, peer: Peer, count: int) -> float | None:
 class Measured(NamedTuple):
     """All that is known of all subjects."""
 
+    relays: list[str]
     counted: dict[Subject, Counted]
     one: Rounds[Subject, Turn]
     many: Rounds[Subject, Rate]
@@ -195,11 +209,12 @@ class ToolTable:
     """The table of one tool: a column for each relay."""
 
     def __init__(self, sizes: Sizes, tool: str, measured: Measured) -> None:
-        self._subjects = {relay: Subject(relay, tool) for relay in RELAYS}
+        self._relays = measured.relays
+        self._subjects = {relay: Subject(relay, tool) for relay in self._relays}
         self._measured = measured
         self.table = Table(
             TITLES[tool],
-            ["", *RELAYS],
+            ["", *self._relays],
             f"One at a time: {measured.one.note} of {sizes.calls} calls. {IN_FLIGHT} in flight: {measured.many.note} of "
             f"{sizes.throughput:,} calls. Python calls: of {sizes.profiled} calls each.",
         )
@@ -211,11 +226,11 @@ class ToolTable:
         self._add("peak RSS, MiB", lambda relay: measured.peaks[self._subjects[relay]])
 
     def _add(self, figure: str, value: Callable[[str], Cell]) -> None:
-        self.table.add(figure, *map(value, RELAYS))
+        self.table.add(figure, *map(value, self._relays))
 
     def _add_ratio(self, figure: str, values: Callable[[str], Iterable[float | None]], peer: str) -> None:
         """`values`: of a relay, by round."""
-        found = [None if relay == DIRECT else _ratio(values(relay), values(peer)) for relay in RELAYS]
+        found = [None if relay == DIRECT else _ratio(values(relay), values(peer)) for relay in self._relays]
         self.table.add(f"{figure}, {peer} = 1", *(ratio and ratio.median for ratio in found))
         self.table.add("  ±", *(ratio and ratio.error for ratio in found))
 
@@ -229,17 +244,19 @@ class ToolTable:
         }
         found = {relay: self._measured.counted.get(subject) for relay, subject in self._subjects.items()}
         for figure, of in rows.items():
-            self.table.add(figure, *((counted := found[relay]) and of(counted) for relay in RELAYS))
+            self.table.add(figure, *((counted := found[relay]) and of(counted) for relay in self._relays))
 
     def _add_latencies(self) -> None:
         turns = {relay: self._measured.one.of(subject) for relay, subject in self._subjects.items()}
-        times = {relay: [time_ for turn in turns[relay] for time_ in turn.times] for relay in RELAYS}
-        medians = {relay: [median(turn.times) for turn in turns[relay]] for relay in RELAYS}
+        times = {relay: [time_ for turn in turns[relay] for time_ in turn.times] for relay in self._relays}
+        medians = {relay: [median(turn.times) for turn in turns[relay]] for relay in self._relays}
 
         def added(relay: str) -> Iterable[float]:
             return (mine - direct for mine, direct in zip(medians[relay], medians[DIRECT], strict=True))
 
-        found = {part: [percentile(times[relay], part) for relay in RELAYS] for part in (0.5, 0.9, 0.99)}
+        found = {
+            part: [percentile(times[relay], part) for relay in self._relays] for part in (0.5, 0.9, 0.99)
+        }
         for part, values in found.items():
             self.table.add(f"p{part * 100:.0f}, µs", *values)
         for part in (0.5, 0.99):
@@ -279,22 +296,22 @@ def _median(values: list[float | None]) -> float | None:
 # --- what stays
 
 
-def _growth(sizes: Sizes, folder: str) -> Table:
+def _growth(sizes: Sizes, folder: str, relays: Mapping[str, Relay]) -> Table:
     table = Table(
         "Relays: memory by the number of calls",
         ["", *(f"after {count:,}, MiB" for count in sizes.memory), "last step, MiB"],
         "Resident memory (VmRSS) of one process after so many calls. SQLite's page caches and a few bounded buffers fill up "
         "first; then it must stand still.",
     )
-    for relay, tool in SUBJECTS:
-        if relay == DIRECT:
+    for tool, (name, relay) in product(TITLES, relays.items()):
+        if not relay.program:
             continue
         values: list[float | None] = []
-        with _started(folder, f"grown {relay} {tool}", _command(relay)) as peer:
+        with _started(folder, f"grown {name} {tool}", relay) as peer:
             for before, count in pairwise((0, *sizes.memory)):
                 peer.pipelined(tool, count - before, IN_FLIGHT)
                 values.append(peer.memory("VmRSS"))
         early, late = values[-2:]
         grown = None if early is None or late is None else late - early
-        table.add(f"{relay}, {'reading' if tool == READING else 'with effects'}", *values, grown)
+        table.add(f"{name}, {'reading' if tool == READING else 'with effects'}", *values, grown)
     return table

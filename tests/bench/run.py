@@ -1,6 +1,7 @@
 """The benchmarks: `make bench`, or
 
-    python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--idle SECONDS] [--folder DIR]
+    python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--idle SECONDS] [--beside NAME=SRC]
+                               [--folder DIR]
 
 Prints tables. Every subject has peers in the same run that do less, or nothing, and they take turns. Files are made in the
 temporary folder, or in DIR: on a file system in memory, durability is free. `page.py` puts the figures of FILE into
@@ -68,10 +69,20 @@ def main() -> None:
         metavar="SECONDS",
         help="keep only rounds in which the machine does nothing else; wait for them so long at most",
     )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="NAME=SRC",
+        help="measure the proxy of another source tree in the same run of relays, as NAME",
+    )
     options = parser.parse_args()
-    sizes = replace(options.sizes or FULL, idle_seconds=options.idle)
+    beside = {
+        name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)
+    }
+    sizes = replace(options.sizes or FULL, idle_seconds=options.idle, beside=beside)
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
-    for tree in (PACKAGE, Path(__file__).parent):
+    for tree in (PACKAGE, Path(__file__).parent, *beside.values()):
         compileall.compile_dir(tree, quiet=2)
     tables: list[Table] = []
     with tempfile.TemporaryDirectory(prefix="adjourn-bench-", dir=options.folder) as folder:

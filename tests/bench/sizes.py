@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """`rounds` of a subject are interleaved with those of the others. `idle_seconds`: how long to wait for rounds in which the
-    machine does nothing else; 0 takes every round.
-    """
+    """`rounds` of a subject are interleaved with those of the others."""
 
     idle_seconds: float = 0
+    """How long to wait for rounds in which the machine does nothing else; 0 takes every round."""
+    beside: dict[str, Path] = field(default_factory=dict)
+    """Other source trees of adjourn, by name, that are relays, too."""
     profiled: int = 500
     starts: int = 25
     rounds: int = 120

@@ -14,6 +14,7 @@ import pytest
 from tables import Table
 
 HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
 PAGE = HERE.parents[1] / "docs/benchmarks.md"
 
 
@@ -28,7 +29,16 @@ def _run(program: str, *words: str) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a run of every section has left `stdout` and `run.json`."""
     folder = tmp_path_factory.mktemp("bench")
-    printed = _run("run.py", "--tiny", "--folder", str(folder), "--json", str(folder / "run.json"))
+    options = (
+        "--tiny",
+        "--folder",
+        str(folder),
+        "--json",
+        str(folder / "run.json"),
+        "--beside",
+        f"twin={SOURCE}",
+    )
+    printed = _run("run.py", *options)
     (folder / "stdout").write_text(printed, "utf-8")
     return folder
 
@@ -56,13 +66,14 @@ def test_every_section_prints_its_tables(folder: Path, tables: dict[str, Table])
 
 @pytest.mark.parametrize("title", ["Relays: a reading call", "Relays: a call with effects"])
 def test_relays_are_compared_with_their_peers(tables: dict[str, Table], title: str) -> None:
-    """A relay that does more calls more functions; percentiles are in order; every peer is 1 of itself."""
+    """A relay that does more calls more functions, one of the same source as many; percentiles are in order; a peer is 1 of itself."""
     table = tables[title]
-    assert table.columns == ["", "direct", "pass-through", "floor", "adjourn"]
+    assert table.columns == ["", "direct", "pass-through", "floor", "adjourn", "twin"]
     rows: dict[Any, list[Any]] = {row[0]: row[1:] for row in table.rows}
     assert table.rows[0][0] == "Python calls per tool call"
-    _, less, floor, most = rows["Python calls per tool call"]
+    _, less, floor, most, twin = rows["Python calls per tool call"]
     assert 0 < less < floor < most
+    assert twin == pytest.approx(most, rel=0.1)
     for p50, p90, p99 in zip(rows["p50, µs"], rows["p90, µs"], rows["p99, µs"], strict=True):
         assert 0 < p50 <= p90 <= p99
     assert rows["calls/s, pass-through = 1"][1] == rows["calls/s, floor = 1"][2] == 1

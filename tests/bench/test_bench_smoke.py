@@ -55,12 +55,16 @@ def tables(folder: Path) -> dict[str, Table]:
 
 
 def test_every_section_prints_its_tables(folder: Path, tables: dict[str, Table]) -> None:
-    """All tables appear on the terminal and in the JSON, with a value in every row, and no file stays behind."""
+    """All tables appear on the terminal and in the JSON, with a value in every row, and no file stays behind.
+
+    A ratio of added times may have none: in so few calls a pass-through can be faster than nothing.
+    """
     printed = (folder / "stdout").read_text("utf-8")
     for title, table in tables.items():
         assert title in printed
         assert table.rows, title
-        assert all(any(isinstance(cell, int | float) for cell in row) for row in table.rows), title
+        empty = [row[0] for row in table.rows if not any(isinstance(cell, int | float) for cell in row)]
+        assert {str(name).partition(",")[0] for name in empty} <= {"p50 over direct", "  ±"}, title
     assert not list(folder.glob("adjourn-bench-*"))
 
 

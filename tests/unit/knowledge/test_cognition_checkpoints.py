@@ -123,8 +123,8 @@ ERRORS: list[tuple[Tree, str]] = [
     ({"nodes": [node("n1", childIds=["x"])]}, "Node n1 references missing child x"),
     ({"nodes": [node("n1", parentId="n1", childIds=["n1"])]}, "Circular reference detected in node graph"),
     ({"nodes": [node("n1"), node("n1")]}, "2 have the id 'n1'"),
-    ({"nodes": [node("n1", blockedBy=["n1"])]}, "node n1 waits for itself"),
-    ({"intentGraph": {"goals": [goal("g", subGoalIds=["g"], parentGoalId="g")], "rootIntentId": "g"}}, "a goal is a part of itself"),
+    ({"nodes": [node("n1", blockedBy=["n1"])]}, "node n1 is blocked by itself"),
+    ({"intentGraph": {"goals": [goal("g", subGoalIds=["g"], parentGoalId="g")], "rootIntentId": "g"}}, "a goal is its own sub-goal"),
     ({"nodes": "none"}, "Expected `array`"),
 ]  # fmt: skip
 
@@ -165,7 +165,7 @@ WARNINGS: list[tuple[Tree, str]] = [
     ({"intentGraph": {"goals": [goal("g", subGoalIds=["h"]), goal("h")], "rootIntentId": "g"}},
      "goal g lists h, which has another parent"),
     ({"intentGraph": {"goals": [goal("g", subGoalIds=["h"], status="achieved"), goal("h", parentGoalId="g")],
-      "rootIntentId": "g"}}, "goal g is achieved, its part h is still active"),
+      "rootIntentId": "g"}}, "goal g is achieved, but its sub-goal h is still active"),
 ]  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def test_what_a_session_left_in_doubt_is_in_doubt(doors: Doors, by: str, happene
         claim = doors.claim(probe=probe)
         assert [(effect["id"], effect["inputs"]) for effect in seen] == [(admitted.call, GIVEN)]
     else:
-        with pytest.raises(RefusedError, match="must not be done twice"):
+        with pytest.raises(RefusedError, match="must not run twice"):
             doors.claim()
         (question,) = doors.records.resolve("line")["questionsForUser"]
         if by == "question":

@@ -115,7 +115,9 @@ def test_a_tag_counts_in_the_system_prompt_only(place: str) -> None:
 def test_an_unknown_checkpoint_is_never_passed_over(system: str) -> None:
     """The model is not asked; the error names what was not found."""
     memory, model = memory_in(MemoryStore()), Model()
-    with pytest.raises((NotFoundError, InvalidError), match=r"no checkpoint (unknown|é)|says RESUME_FROM:"):
+    with pytest.raises(
+        (NotFoundError, InvalidError), match=r"no checkpoint (unknown|é)|exactly one checkpoint: RESUME_FROM:"
+    ):
         Middleware(memory)({"system": system}, model)
     assert model.asked == []
 
@@ -247,5 +249,5 @@ def test_the_state_keeps_to_its_tokens() -> None:
 def test_a_response_that_is_no_text_needs_a_dialect() -> None:
     """A response that is no text needs a dialect, and is not read as an empty one."""
     memory, model = memory_in(MemoryStore()), Model({"text": "FACT: a"})
-    with pytest.raises(UsageError, match="dict, not a text"):
+    with pytest.raises(UsageError, match="dict, not text"):
         Middleware(memory)({}, model)

@@ -39,7 +39,7 @@ def claim(store: CRStore, call: EffectCall = PAY, name: str = "line", **more: An
 
 def in_doubt(store: CRStore) -> str:
     """The id of the question that stands in the way of the payment."""
-    with pytest.raises(RefusedError, match="must not be done twice") as caught:
+    with pytest.raises(RefusedError, match="must not run twice") as caught:
         claim(store)
     (question,) = [one for one in store.resolve("line")["questionsForUser"] if one["status"] == "open"]
     assert question["id"] in caught.value.remedy
@@ -78,7 +78,7 @@ def test_a_key_of_another_call_is_refused(store: CRStore, record: Tree) -> None:
         PAY._replace(tool="refunds"),
         PAY._replace(inputs={"amount": 100.5}),
     ):
-        with pytest.raises(RefusedError, match="is of another call"):
+        with pytest.raises(RefusedError, match="belongs to another call"):
             claim(store, other)
 
 
@@ -245,9 +245,9 @@ def test_an_effect_that_came_without_its_history_counts(store: CRStore, record: 
     other.create({"task": {"id": "t1", "goal": "g"}, "toolEffects": told}, author=AGENT, cr_id="line")
     again = claim(other)
     assert (again.run, again.effect["outputs"]) == (False, {"ok": 1})
-    with pytest.raises(RefusedError, match="must not be done twice"):
+    with pytest.raises(RefusedError, match="must not run twice"):
         claim(other, EffectCall("payments", "charge", {"amount": 7}, key="invoice:2"))
-    with pytest.raises(RefusedError, match="is of another call"):
+    with pytest.raises(RefusedError, match="belongs to another call"):
         claim(other, PAY._replace(inputs={"amount": 1}))
 
 

@@ -137,7 +137,7 @@ def test_a_record_that_does_not_hold_is_not_written() -> None:
     """What breaks a rule between parts raises InvalidError with path and remedy, and has no stored form."""
     record = sample()
     record["decisions"][0]["status"] = "contested"
-    with pytest.raises(InvalidError, match=r"/decisions/d~11/variants: .*two variants") as caught:
+    with pytest.raises(InvalidError, match=r"/decisions/d~11/variants: .*fewer than 2 variants") as caught:
         store_form(record)
     assert caught.value.remedy
 

@@ -1,6 +1,6 @@
-"""Cognitive sessions, kept: what an agent knows, asks and intends, while it works and when it goes on.
+"""Cognitive sessions: what an agent knows, asks and intends, while it works and after a resume.
 
-`store` is the session as a program works with it, `pages` keeps it and its checkpoints in a `Store`.
+`store` is the session as a program uses it, `repository` stores it and its checkpoints in a `Store`.
 """
 
 from adjourn.front_door import lazily

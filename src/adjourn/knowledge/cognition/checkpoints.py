@@ -1,6 +1,6 @@
-"""Checkpoints of cognitive state: taking, validating and restoring them, and the branches they lie on.
+"""Checkpoints of cognitive state: creating, validating and restoring them, and their branches.
 
-Owns: how a session changes by a checkpoint and by a restore. Must never: read a clock, make an id, or change its input.
+Owns: how a checkpoint and a restore change a session. Must never: read a clock, make an id, or change its input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOUR = 3_600_000
 STALE_HOURS = 24
 _WORKING = ("nodes", "epistemicState", "intentGraph")
 _ONLY_WARNED = {"confidence", "one-sided", "dangling", "missing-root", "active-sub-goal"}
-"""What does not keep a checkpoint from being restored, though it may not be written anew."""
+"""Findings that do not prevent a restore, though a new checkpoint cannot have them."""
 
 
 class Validity(NamedTuple):
@@ -32,17 +32,17 @@ class Validity(NamedTuple):
 
 
 class RestoredSession(NamedTuple):
-    """The session that goes on from a checkpoint, and what to look at first."""
+    """The session restored from a checkpoint, and warnings about what to check first."""
 
     success: bool
     session: Tree
     warnings: list[str]
     forked: str = ""
-    """The id of the branch that was made for it, if one was."""
+    """The id of the branch that the restore created, if it did."""
 
 
 def estimate_tokens(value: object, tokenizer: Callable[[str], int] | None = None) -> int:
-    """How many tokens a value takes: by a tokenizer, else four bytes of canonical JSON each."""
+    """How many tokens a value takes, by a tokenizer; without one, 4 bytes of canonical JSON count as a token."""
     data = canonical(value)
     return tokenizer(data.decode()) if tokenizer else -(-len(data) // 4)
 
@@ -76,14 +76,16 @@ def create_checkpoint(
     description: str = "",
     tokenizer: Callable[[str], int] | None = None,
 ) -> tuple[Tree, Tree]:
-    """`(session, checkpoint)`: the checkpoint is stored in the session and is the head of its branch."""
+    """Create a checkpoint of a session at `now` (milliseconds). Returns `(session, checkpoint)`: the session has the checkpoint as the
+    head of its branch. Raises `NotFoundError` without a current branch, `InvalidError` if the id is taken.
+    """
     branch = session["branches"].get(session["currentBranchId"])
     if branch is None:
         raise NotFoundError(
-            f"session {session['id']} has no branch {session['currentBranchId']}", "fork one first"
+            f"session {session['id']} has no branch {session['currentBranchId']}", "fork a branch first"
         )
     if new_id in session["checkpoints"]:
-        raise InvalidError(f"session {session['id']} has a checkpoint {new_id}", "give a new id")
+        raise InvalidError(f"session {session['id']} already has a checkpoint {new_id}", "use a new id")
     state = session["workingState"]
     made = {
         "id": new_id,
@@ -117,14 +119,17 @@ def create_checkpoint(
 
 
 def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_id: str = "") -> Tree:
-    """The session on a new branch, which begins at a checkpoint: that one, or the head of the current branch."""
+    """The session on a new branch that begins at a checkpoint: the given one, or the head of the current branch.
+
+    Raises `InvalidError` if the branch id is taken, `NotFoundError` for an unknown checkpoint.
+    """
     if new_id in session["branches"]:
-        raise InvalidError(f"session {session['id']} has a branch {new_id}", "give a new id")
+        raise InvalidError(f"session {session['id']} already has a branch {new_id}", "use a new id")
     old = session["branches"].get(session["currentBranchId"], {})
     start = checkpoint_id or old.get("headCheckpointId", "")
     if checkpoint_id and checkpoint_id not in session["checkpoints"]:
         raise NotFoundError(
-            f"session {session['id']} has no checkpoint {checkpoint_id}", "take one of its own"
+            f"session {session['id']} has no checkpoint {checkpoint_id}", "use a checkpoint of this session"
         )
     branch = {
         "id": new_id,
@@ -139,7 +144,7 @@ def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_i
 
 
 def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "") -> Validity:
-    """Whether a checkpoint is whole: what keeps it from being restored, and what to be careful about."""
+    """Check a checkpoint. Errors prevent a restore, warnings do not."""
     missing = {"id": "Missing checkpoint ID", "label": "Missing label", "branchId": "Missing branch ID"}
     errors = [message for name, message in missing.items() if not checkpoint.get(name)]
     if expected_hash:
@@ -170,14 +175,14 @@ def restore_checkpoint(
     new_session_id: str,
     move_head: bool = False,
 ) -> RestoredSession:
-    """The session that goes on from a checkpoint. `InvalidError` when it is not valid.
+    """Restore a session from a checkpoint. Raises `InvalidError` if the checkpoint is not valid.
 
-    Where the checkpoint is not the head of its branch, the session goes on on a new branch `restore-<id>`; with
-    `move_head`, its own branch goes back to it instead. `record` adds what the record says is uncertain.
+    If the checkpoint is not the head of its branch, the session continues on a new branch `restore-<id>`; with `move_head`, the branch is
+    moved back to the checkpoint instead. `record` adds warnings about what is uncertain in the record.
     """
     validity = validate_checkpoint(checkpoint)
     if not validity.valid:
-        raise InvalidError(f"Invalid checkpoint: {', '.join(validity.errors)}", "restore another one")
+        raise InvalidError(f"Invalid checkpoint: {', '.join(validity.errors)}", "restore another checkpoint")
     warnings = [*_age_warnings(checkpoint, now), *validity.warnings, *_outside_warnings(checkpoint)]
     if record is not None:
         warnings += _record_warnings(record, checkpoint)
@@ -204,7 +209,7 @@ def restore_checkpoint(
 def _branches(
     checkpoint: Tree, branches: Mapping[str, Tree], now: int, *, move_head: bool
 ) -> tuple[dict[str, Tree], str, str]:
-    """The branches after a restore, the one to go on, and the new one's id."""
+    """The branches after a restore, the current one, and the id of a new one."""
     name, head = checkpoint["branchId"], checkpoint["id"]
     branch = branches.get(name) or {"id": name, "name": name, "createdAt": now, "status": "active"}
     if branch.get("headCheckpointId", head) == head or move_head:
@@ -249,7 +254,7 @@ def _age_warnings(checkpoint: Tree, now: int) -> list[str]:
 
 
 def _outside_warnings(checkpoint: Tree) -> list[str]:
-    """What the world may have done with since: a checkpoint does not hold the state outside."""
+    """Warnings about the state outside, which a checkpoint does not have."""
     found = []
     for node in checkpoint["nodes"]:
         if node["status"] == "active":

@@ -1,9 +1,9 @@
-"""Checkpoints kept as differences: `apply(base, diff(base, x)) == x`, whatever x is (spec/record.md, section 8).
+"""Checkpoints stored as differences: `apply(base, diff(base, x)) == x` for any x (spec/record.md, section 8).
 
-A snapshot is a whole checkpoint, or a CheckpointDiff against another one. A whole one is kept when the line of differences would get
-longer than `MAX_DIFFS`, or the difference bigger than half the whole.
+A snapshot is a whole checkpoint, or a CheckpointDiff against another one. It is whole if the chain of differences would get longer than
+`MAX_DIFFS`, or if the difference is bigger than half of the whole.
 
-Owns: making, applying and bounding differences. Must never: give out a checkpoint whose hash is not the one that was kept.
+Owns: making, applying and bounding differences. Must never: return a checkpoint whose hash is not the stored one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS = ("nodes", "epistemicState", "intentGraph")
 
 
 class Snapshot(NamedTuple):
-    """A checkpoint as it is kept: canonical bytes, whole or against `base`. `depth` counts the differences below it."""
+    """A stored checkpoint: canonical bytes, whole or as a difference against `base`. `depth` counts the differences below it."""
 
     id: str
     data: bytes
@@ -50,7 +50,7 @@ class _Members(NamedTuple):
 
 
 def pack(checkpoint: Tree, base: Tree | None = None, *, base_depth: int = 0) -> Snapshot:
-    """What to keep of a checkpoint, given its base and the number of differences that the base itself is made of."""
+    """The snapshot of a checkpoint. `base_depth` is the number of differences that its base is stored as."""
     whole = write(checkpoint, CognitiveCheckpoint)
     if base is not None and base_depth < MAX_DIFFS and _has_unique_ids(checkpoint) and _has_unique_ids(base):
         data = canonical(_difference(base, checkpoint, digest(whole)))
@@ -60,14 +60,18 @@ def pack(checkpoint: Tree, base: Tree | None = None, *, base_depth: int = 0) -> 
 
 
 def unpack(line: Iterable[Snapshot]) -> Tree:
-    """The checkpoint at the end of a line of snapshots, of which the first is whole and each other one's base is before it."""
+    """The checkpoint of the last of some snapshots. The first is whole; the base of each other one is the one before it.
+
+    Raises `IntegrityError` if a base is missing or a hash does not match.
+    """
     tree: Tree | None = None
     for snapshot in line:
         if not snapshot.base:
             tree = load(snapshot.data)
         elif tree is None or tree["id"] != snapshot.base:
             raise IntegrityError(
-                f"the base {snapshot.base} of checkpoint {snapshot.id} is missing", "restore another one"
+                f"the base {snapshot.base} of checkpoint {snapshot.id} is missing",
+                "restore another checkpoint",
             )
         else:
             tree = apply(tree, load(snapshot.data))
@@ -77,12 +81,12 @@ def unpack(line: Iterable[Snapshot]) -> Tree:
 
 
 def rebase(dependants: Sequence[Tree], base: Tree | None = None, *, base_depth: int = 0) -> list[Snapshot]:
-    """What to keep of checkpoints whose base is about to be deleted: against the base's own base, or whole."""
+    """The snapshots of checkpoints whose base is about to be deleted: against the base's own base, or whole."""
     return [pack(checkpoint, base, base_depth=base_depth) for checkpoint in dependants]
 
 
 def diff_checkpoints(base: Tree, current: Tree) -> Tree:
-    """A CheckpointDiff. `InvalidError` where ids are not unique, for nothing can name an item then."""
+    """The CheckpointDiff from `base` to `current`. Raises `InvalidError` if ids are not unique."""
     for checkpoint in (base, current):
         if not _has_unique_ids(checkpoint):
             raise InvalidError(
@@ -93,7 +97,7 @@ def diff_checkpoints(base: Tree, current: Tree) -> Tree:
 
 
 def apply(base: Tree, diff: Tree) -> Tree:
-    """The checkpoint that a diff stands for. `IntegrityError` unless it has the hash that it should have."""
+    """The checkpoint that a diff makes of its base. Raises `IntegrityError` if the base or the hash is another."""
     result = _applied(base, diff)
     if base["id"] != diff["baseCheckpointId"] or digest(canonical(result)) != diff["resultHash"]:
         raise _not_its_base(base, diff["baseCheckpointId"])
@@ -168,7 +172,7 @@ def _difference(base: Tree, current: Tree, result_hash: str) -> Tree:
 
 
 def _changed_members(base: Tree, current: Tree, collections: Sequence[str]) -> _Members:
-    """How an object differs whose `collections` are lists of items with ids. Other members are taken whole."""
+    """The differences of an object whose `collections` are lists of items with ids. Other members are compared as values."""
     result = _Members({}, {}, {}, [name for name in base if name not in current])
     for name, value in current.items():
         if name not in collections:
@@ -192,7 +196,7 @@ def _node_change(old: Tree, new: Tree) -> Tree:
 
 
 def _order(old: list[str], removed: list[str], added: list[str], new: list[str]) -> list[str] | None:
-    """The order of items, unless it is that of the base without the removed, then the added."""
+    """The order of items; None if it is that of the base without the removed items, then the added ones."""
     gone = set(removed)
     return None if [name for name in old if name not in gone] + added == new else new
 

@@ -1,7 +1,7 @@
-"""What must be so between the parts of a state or a record, beyond their types.
+"""The rules between the parts of a state or a record, beyond their types.
 
-Every finding has the path of the thing as its source, what is wrong with which value as its message, and the remedy as its help.
-A record or working state with an error is not written; a checkpoint with one is not restored.
+A finding's source is a path, its message says what is wrong with which value, its help is the remedy. A record or working state with an
+error is not written; a checkpoint with one is not restored.
 
 Owns: these rules. Must never: change or refuse anything itself.
 """
@@ -18,21 +18,21 @@ from adjourn.knowledge.model import COLLECTIONS, Tree, pointer, shown
 
 Findings = list[Finding]
 Listed = set[tuple[str, str]]
-"""(whole, part) as the wholes list them."""
+"""Pairs (parent, child) as the parents list them."""
 
 
 def check_working_state(state: Tree) -> Findings:
-    """The rules over nodes, knowledge and goals. `state` has the type of a WorkingState, or of a checkpoint."""
+    """Check the rules for nodes, knowledge and goals. `state` has the type of a WorkingState, or of a checkpoint."""
     return [*_nodes(state["nodes"]), *_knowledge(state), *_goals(state["intentGraph"])]
 
 
 def check_record(record: Tree) -> Findings:
-    """The rules over a record. It has the type of RecordContent."""
+    """Check the rules for a record, which has the type of RecordContent."""
     return [*_identity(record), *_items(record), *_questions(record), *_gates(record), *_completion(record)]
 
 
 def require(findings: Iterable[Finding]) -> Findings:
-    """The warnings, if there is no error; else `InvalidError` with the first error's path, value and remedy."""
+    """The warnings among the findings. Raises `InvalidError` with the first error's path, value and remedy if there is an error."""
     warnings: Findings = []
     errors: Findings = []
     for found in findings:
@@ -93,12 +93,18 @@ def _nodes(nodes: Sequence[Tree]) -> Iterator[Finding]:
     yield from _confidences("nodes", "Node", nodes)
     if has_circular_references(nodes):
         yield _finding(
-            "cycle", "/nodes", "Circular reference detected in node graph", "a node has one parent above it"
+            "cycle",
+            "/nodes",
+            "Circular reference detected in node graph",
+            "give each node one parent, and no cycle",
         )
     stuck = find_cycle({node["id"]: node.get("blockedBy", ()) for node in nodes})
     if stuck is not None:
         yield _finding(
-            "deadlock", pointer("nodes", stuck, "blockedBy"), f"node {stuck} waits for itself", _ADD_OR_CUT
+            "deadlock",
+            pointer("nodes", stuck, "blockedBy"),
+            f"node {stuck} is blocked by itself",
+            _ADD_OR_CUT,
         )
 
 
@@ -146,7 +152,7 @@ def _goals(graph: Tree) -> Iterator[Finding]:
             edges[goal["parentGoalId"]].append(name)
         yield from _goal_tree(pointer("intentGraph", "goals", name), goal, goals, listed)
     if find_cycle(edges) is not None:
-        yield _finding("goal-cycle", "/intentGraph/goals", "a goal is a part of itself", _ADD_OR_CUT)
+        yield _finding("goal-cycle", "/intentGraph/goals", "a goal is its own sub-goal", _ADD_OR_CUT)
 
 
 def _goal_tree(path: str, goal: Tree, goals: Mapping[str, Tree], listed: Listed) -> Iterator[Finding]:
@@ -161,8 +167,8 @@ def _goal_tree(path: str, goal: Tree, goals: Mapping[str, Tree], listed: Listed)
         elif goals[part].get("parentGoalId") != name:
             yield _one_sided(f"{path}/subGoalIds", f"goal {name} lists {part}, which has another parent")
         elif goal["status"] == "achieved" and goals[part]["status"] == "active":
-            message = f"goal {name} is achieved, its part {part} is still active"
-            yield _finding("active-sub-goal", path, message, "achieve or abandon the part", "warning")
+            message = f"goal {name} is achieved, but its sub-goal {part} is still active"
+            yield _finding("active-sub-goal", path, message, "achieve or abandon the sub-goal", "warning")
 
 
 # --- records
@@ -172,7 +178,7 @@ def _identity(record: Tree) -> Iterator[Finding]:
     if ("parentCRHash" in record) != (record["sequence"] > 0):
         yield _finding(
             "missing-parent", "/parentCRHash", f"sequence {record['sequence']} and parentCRHash do not agree",
-            "only sequence 0 is without a parent",
+            "give each version but sequence 0 a parent",
         )  # fmt: skip
 
 
@@ -185,7 +191,7 @@ def _items(record: Tree) -> Iterator[Finding]:
         if decision["status"] == "contested" and len(decision.get("variants", ())) < 2:
             yield _finding(
                 "no-variants", pointer("decisions", decision["id"], "variants"),
-                f"decision {decision['id']} is contested and has not two variants", "contest it with contest_decision",
+                f"decision {decision['id']} is contested, but has fewer than 2 variants", "contest it with contest_decision",
             )  # fmt: skip
     done = [effect for effect in record["toolEffects"] if effect.get("status") != "failed"]
     keys = [effect["idempotencyKey"] for effect in done if "idempotencyKey" in effect]
@@ -245,13 +251,13 @@ def _completion(record: Tree) -> Iterator[Finding]:
         if invariant["severity"] == "hard" and invariant["status"] == "violated":
             yield _finding(
                 "violated", "/task/status", f"the task is completed while invariant {invariant['id']} is violated",
-                "mend it and check it again first",
+                "fix it and check it again first",
             )  # fmt: skip
 
 
 # --- findings
 
-_ADD_OR_CUT = "add the missing thing, or take the reference out"
+_ADD_OR_CUT = "add the missing item, or remove the reference"
 
 
 def _finding(
@@ -292,7 +298,7 @@ def _confidences(path: str, kind: str, items: Sequence[Tree]) -> Iterator[Findin
 
 
 def _settlement(collection: str, item: Tree, due: bool, names: Sequence[str]) -> Iterator[Finding]:
-    """The members that say who settled an item, and when, are present exactly if it is settled."""
+    """The members that say who settled an item, and when, must be present exactly if it is settled."""
     for name in names:
         if (name in item) != due:
             state = item.get("status", item.get("approvalStatus"))

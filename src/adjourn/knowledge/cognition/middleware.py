@@ -1,9 +1,9 @@
-"""The middleware: puts a cognitive state before a model call, takes in its answer, and checkpoints every so many answers.
+"""The middleware: adds the cognitive state to a model call, reads its reply, and creates checkpoints at an interval of replies.
 
-It goes round any callable that takes a request and gives a response, or an awaitable of one; what a request and a response look like, a
-`Dialect` knows. `RESUME_FROM:<id>` counts in the system prompt only, where the program's author writes: anywhere else it is text.
+It wraps any callable that takes a request and returns a response, or an awaitable of one. A `Dialect` reads requests and responses.
+`RESUME_FROM:<id>` counts in the system prompt only, which the program's author writes; elsewhere it is plain text.
 
-Owns: the order of these steps. Must never: count a call that failed, or let a tag pass in silence.
+Owns: the order of these steps. Must never: count a call that failed, or ignore a tag silently.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ Call = Callable[[Request], Response]
 
 
 class ModelReply(NamedTuple):
-    """What a response says, and the tokens that it took (0: not reported)."""
+    """The text of a response, and the tokens that it took (0: not reported)."""
 
     text: str
     tokens: int = 0
 
 
 class Dialect(Protocol):
-    """How requests and responses of one kind are read."""
+    """Reads requests and responses of one kind."""
 
     def prompts(self, request: Request) -> list[str]:
         """The texts of the system prompt."""
         ...
 
     def with_prompts(self, request: Request, prompts: Sequence[str], added: str) -> Request:
-        """The request with other texts in their places, and one more at the end of the system prompt (empty: none)."""
+        """The request with the texts replaced, and `added` at the end of the system prompt (empty: nothing)."""
         ...
 
     def said(self, response: Response) -> ModelReply:
-        """What a response says."""
+        """The reply in a response."""
         ...
 
 
@@ -62,18 +62,18 @@ class Plain:
     def said(self, response: object) -> ModelReply:
         if not isinstance(response, str):
             raise UsageError(
-                f"the answer is {type(response).__name__}, not a text", "pass a dialect that reads it"
+                f"the response is {type(response).__name__}, not text", "pass a dialect that reads it"
             )
         return ModelReply(response)
 
 
 def join_prompts(*texts: str) -> str:
-    """Parts of a system prompt as one."""
+    """Join the parts of a system prompt."""
     return "\n\n".join(text for text in texts if text)
 
 
 def map_response(response: Response, function: Callable[[Any], Any]) -> Any:
-    """`function` of a response; where the response is an awaitable, an awaitable of that."""
+    """`function` of a response; an awaitable of it if the response is an awaitable."""
     if not isawaitable(response):
         return function(response)
 
@@ -84,10 +84,11 @@ def map_response(response: Response, function: Callable[[Any], Any]) -> Any:
 
 
 class Middleware:
-    """Called with a request and what is to be called with it; or `wrap` makes a callable of the two.
+    """Call it with a request and the callable for it, or `wrap` the callable.
 
-    `auto_checkpoint_interval`: after so many answers a checkpoint is taken; 0 means never. With `always`, each request tells the state of a
-    session that goes on from earlier work, and asks for replies that can be read back; without it, only `RESUME_FROM` does.
+    `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request carries the state of a
+    resumed session, or asks for replies that can be read back; without it, only a request with `RESUME_FROM` does. `max_tokens` bounds the
+    state in the prompt.
     """
 
     def __init__(
@@ -108,11 +109,11 @@ class Middleware:
         self._max_tokens = max_tokens
 
     def __call__(self, request: Request, call: Call) -> Response:
-        """The response of `call`; an awaitable of it where `call` gives one."""
+        """The response of `call`, or the awaitable that `call` returns."""
         return map_response(call(self._prepared(request)), self._taken)
 
     def wrap(self, call: Call) -> Call:
-        """`call` with the middleware round it."""
+        """Wrap `call` with the middleware."""
 
         @wraps(call)
         def wrapped(request: Request) -> Response:
@@ -126,7 +127,7 @@ class Middleware:
         return response
 
     def _prepared(self, request: Request) -> Request:
-        """The request with the state in its system prompt, where it is asked for."""
+        """The request with the state in its system prompt, if it is wanted."""
         prompts = self.dialect.prompts(request)
         named = [name for prompt in prompts for name in _TAG.findall(prompt)]
         if named:
@@ -137,11 +138,11 @@ class Middleware:
         return self.dialect.with_prompts(request, [_TAG.sub("", prompt).strip() for prompt in prompts], told)
 
     def _resume(self, named: Sequence[str]) -> None:
-        """Restore the checkpoint that is named; once, though a program says it in each of its requests."""
+        """Restore the named checkpoint, once, even if every request of the program names it."""
         if len(set(named)) > 1 or not named[0]:
             shown = ", ".join(f"RESUME_FROM:{name}" for name in dict.fromkeys(named))
             raise InvalidError(
-                f"the system prompt says {shown}",
+                f"the system prompt does not name exactly one checkpoint: {shown}",
                 "name one checkpoint: RESUME_FROM:<id>",
             )
         self.memory.resume_from(named[0])

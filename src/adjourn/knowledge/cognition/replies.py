@@ -1,8 +1,8 @@
-"""What a model says of its state in a reply, read back: lines that begin with FACT, ASSUMPTION, QUESTION or INTENT.
+"""Read a model's statements from its reply: lines that begin with FACT, ASSUMPTION, QUESTION or INTENT.
 
-A line counts outside code fences, with or without a list mark and emphasis. What a model claims is an inference, never more.
+A line counts outside code fences, with or without a list mark and emphasis. A claim of a model is an inference, never more.
 
-Owns: reading replies, and what they make of a working state. Must never: believe a reply more than that, or fail on one.
+Owns: reading replies, and how they change a working state. Must never: trust a reply more than that, or fail on one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from adjourn.text import clean
 Tag = Literal["FACT", "ASSUMPTION", "QUESTION", "INTENT"]
 
 MAX_STATEMENTS = 200
-"""Of one reply. What comes after is not read."""
+"""Statements that are read of one reply."""
 MAX_STATEMENT = 2_000
-"""Characters of one. The rest is cut."""
+"""Characters of one statement. The rest is cut."""
 SOURCE, CONFIDENCE = "inference", 0.7
-"""Of a fact that only the model vouches for."""
+"""The source and the confidence of a fact that a model stated."""
 
 _EMPHASIS = r"(?:\*\*|__)?"
 _LINE = re.compile(
@@ -34,7 +34,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
 class TaggedStatement(NamedTuple):
-    """One line of a reply."""
+    """A statement of a reply, and its tag."""
 
     tag: Tag
     text: str
@@ -72,9 +72,9 @@ def _fence_after(fence: str, line: str) -> tuple[str, bool]:
 
 
 def apply_reply(state: Tree, statements: Iterable[TaggedStatement], now: int) -> Tree:
-    """The working state with what a reply states; the same one where it states nothing new.
+    """Add a reply's statements to a working state; the same tree if none is new.
 
-    A FACT that says what an assumption says validates it. What is known in the same words already is not added again.
+    A FACT in the words of an assumption validates it. A statement in words that the state has already is skipped.
     """
     known, graph = state["epistemicState"], state["intentGraph"]
     facts = Collection(known["facts"], "content", "fact")
@@ -103,7 +103,7 @@ def apply_reply(state: Tree, statements: Iterable[TaggedStatement], now: int) ->
 
 
 class Collection:
-    """Items with a text, and which texts there are. The list that was given stays as it is."""
+    """A copy of a list of items with a text, to which items with new texts can be added."""
 
     def __init__(self, items: Iterable[Tree], name: str, kind: str) -> None:
         self.items = list(items)
@@ -119,7 +119,7 @@ class Collection:
         return normalised(text) in self._places
 
     def add(self, text: str, **members: object) -> str:
-        """The id of the new item; empty where the text is there."""
+        """Add an item. Returns its id; "" if an item has that text already."""
         key = normalised(text)
         if key in self._places:
             return ""
@@ -131,14 +131,14 @@ class Collection:
         return name
 
     def change(self, text: str, member: str, value: object) -> None:
-        """Give the item with that text a member, unless it has it."""
+        """Set a member of the item with that text, unless it has that member."""
         place = self._places.get(normalised(text))
         if place is not None and member not in self.items[place]:
             self.items[place] = {**self.items[place], member: value}
             self.changed = True
 
     def _new_id(self, key: str) -> str:
-        """Made from the text: the same reply gives the same state."""
+        """An id derived from the text, so that the same reply gives the same state."""
         whole = digest(key.encode())
         name = f"{self._kind}-{whole[:12]}"
         return name if name not in self._ids else f"{self._kind}-{whole}"
@@ -154,6 +154,6 @@ def _add_goal(goals: Collection, text: str, root: str) -> None:
 
 
 def normalised(text: str) -> str:
-    """Whether two texts say the same: without regard to case, blanks, a full stop, and how letters are composed."""
+    """A text to compare with others: without case, extra blanks, a final full stop, and differences of composed letters."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(" .")

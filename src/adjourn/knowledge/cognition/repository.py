@@ -1,9 +1,9 @@
 """Cognitive sessions and their checkpoints in a store.
 
-The stream `cognition/SESSION` has one page for each change; its last page is the session, and its compare-and-swap lets only one process
-go on with it. A page names the blob that the working state is kept in, as a difference against the last checkpoint of its branch. The ref
-`snapshot/CHECKPOINT` says in which blob a checkpoint is, whole or as a difference against another (`state.snapshots`). What belongs to one
-change is written at once.
+The stream `cognition/SESSION` has one page for each change. The last page is the session, and the compare-and-swap of the stream lets only
+one process continue it. A page names the blob of the working state, stored as a difference against the last checkpoint of its branch. The
+ref `snapshot/CHECKPOINT` names the blob of a checkpoint, whole or as a difference against another (`deltas`). Everything that belongs to
+one change is written in one append.
 
 Owns: these streams, refs and blobs. Must never: decide what a session becomes.
 """
@@ -39,7 +39,7 @@ _WORKING = ("nodes", "epistemicState", "intentGraph")
 
 
 class SnapshotLocation(DocumentPart, frozen=True, kw_only=True):
-    """Where a snapshot is: its blob, and the checkpoint it is a difference against, which has `depth` - 1 of them below it."""
+    """Where a snapshot is: its blob, and the checkpoint `base` that it is a difference against. `depth` counts the differences."""
 
     session: Id
     blob: Sha256
@@ -59,7 +59,7 @@ class _SessionEntry(DocumentPart, frozen=True, kw_only=True):
 
 
 class StoredSession(NamedTuple):
-    """A session as it is kept at a head. Of its checkpoints, it has the last one of its branch."""
+    """A session at a head of its stream. Of its checkpoints, it has only the last one of its branch."""
 
     session: Tree
     watched: TriggerState
@@ -80,7 +80,7 @@ class SessionRepository:
         ]
 
     def open(self, session_id: str) -> StoredSession | None:
-        """A session at its head; None where there is none of that id. Raises `IntegrityError`."""
+        """A session at its head; None without a session of that id. Raises `IntegrityError`."""
         at = self.store.head(_stream(session_id))
         if at == EMPTY:
             return None
@@ -93,9 +93,9 @@ class SessionRepository:
         return StoredSession(session, watched, page.resumed_from or "", at)
 
     def save(self, kept: StoredSession, made: Sequence[Tree] = ()) -> StoredSession:
-        """Write a session over the head that it says, with new checkpoints where some were made, the last one last.
+        """Write a session after its head `kept.at`, with its new checkpoints, oldest first. Returns it at the new head.
 
-        Raises `ConflictError` where another process went on with it: nothing is written then.
+        Raises `ConflictError`, and writes nothing, if another process changed the session.
         """
         session, refs, blobs = kept.session, dict[str, str | None](), list[bytes]()
         depths: dict[str, int] = {}
@@ -128,7 +128,7 @@ class SessionRepository:
         return kept._replace(at=at)
 
     def checkpoint(self, checkpoint_id: str) -> Tree | None:
-        """A checkpoint of any session; None where there is none of that id. Raises `IntegrityError`."""
+        """A checkpoint of any session; None without a checkpoint of that id. Raises `IntegrityError`."""
         line: list[Snapshot] = []
         name = checkpoint_id
         while name:
@@ -151,9 +151,9 @@ class SessionRepository:
         return (name for page in self._pages(session_id) for name in page.made)
 
     def delete(self, checkpoint_id: str) -> None:
-        """Delete a checkpoint for good, when those that are differences against it have been kept anew.
+        """Delete a checkpoint for good. First stores the checkpoints that are differences against it in another way.
 
-        Raises `NotFoundError`, and `RefusedError` for what a session would go on from.
+        Raises `NotFoundError`, and `RefusedError` for the last checkpoint of a branch, from which its session would continue.
         """
         place = self._find(checkpoint_id)
         if place is None:
@@ -227,9 +227,9 @@ class SessionRepository:
         refs: dict[str, str | None],
         blobs: list[bytes],
     ) -> int:
-        """Add what keeps a new checkpoint; how many differences it is made of."""
+        """Add the blob and the ref of a new checkpoint. Returns how many differences it is stored as."""
         if self._find(made["id"]) is not None:
-            raise InvalidError(f"checkpoint {made['id']} already exists", "give a new id")
+            raise InvalidError(f"checkpoint {made['id']} already exists", "use a new id")
         parent = made.get("parentCheckpointId", "")
         base = session["checkpoints"].get(parent)
         snapshot = pack(made, base, base_depth=self._depth(parent, depths) if base else 0)
@@ -265,13 +265,13 @@ _RESTORE = "restore the store from a backup, or resume from another checkpoint"
 
 
 def head_of(session: Tree) -> str:
-    """The last checkpoint of the current branch; empty where there is none."""
+    """The id of the last checkpoint of the current branch; "" without one."""
     head: str = session["branches"][session["currentBranchId"]].get("headCheckpointId", "")
     return head
 
 
 def as_checkpoint(session: Tree) -> Tree:
-    """What a session has in mind, in the form of a checkpoint that is not kept."""
+    """The present state of a session, as a checkpoint that is not stored."""
     head = head_of(session)
     label = f"after checkpoint {head}" if head else "before the first checkpoint"
     _, draft = create_checkpoint(session, label, session["lastModifiedAt"], new_id=_WORKING_STATE)

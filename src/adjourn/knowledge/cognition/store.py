@@ -1,4 +1,4 @@
-"""A cognitive session as a program works with it: changed, checkpointed, restored, and kept after each change.
+"""A cognitive session as a program uses it: change it, create checkpoints, restore them. Each change is stored.
 
 Owns: `CognitiveStore`, and that a change becomes one write with at most one checkpoint. Must never: let a checkpoint cause another one, or
 hold a rule of the state itself.
@@ -40,16 +40,17 @@ from adjourn.knowledge.model import (
 from adjourn.store import EMPTY, Store
 
 Edit = Callable[[Tree, int], Tree]
-"""What becomes of a working state at a time."""
+"""Returns the new working state, given the present one and the time in milliseconds."""
 Subscriber = Callable[[Tree, Tree], object]
-"""Is given the session, and the session as it was before."""
+"""Called with the session, and the session before the change."""
 
 
 class CognitiveStore:
-    """One session over a `Store`: opened where there is one of that id, else begun with `goal` as its root intent.
+    """One session over a `Store`: opened if the store has one of that id, else created with `goal` as its root intent.
 
-    What a method has done is durable when it returns. Safe to use from several threads; of several processes with one session, one goes
-    on and the others get a `ConflictError`. `triggers` are the events that make a checkpoint. Trees that are handed out are not to be changed.
+    A change is durable when its method returns. Thread-safe. If several processes change one session, one succeeds and the others get a
+    `ConflictError`. `triggers` fire checkpoints; `threshold` is the confidence of `high_confidence`; `clock` returns milliseconds. Do not
+    change the trees that methods return.
     """
 
     def __init__(
@@ -77,12 +78,12 @@ class CognitiveStore:
         self._subscribers: dict[object, Subscriber] = {}
         self._telling = local()
         self.failed: list[Exception] = []
-        """What subscribers have raised, the last hundred."""
+        """The last hundred exceptions that subscribers raised."""
         kept = self._pages.open(session_id)
         self.resumed = kept is not None
-        """Whether the session goes on from earlier work: it was there when it was opened, or a checkpoint was restored."""
+        """Whether the session continues earlier work: it existed when it was opened, or a checkpoint was restored."""
         self.warnings: list[str] = []
-        """What to look at first since the last restore."""
+        """Warnings of the last restore: what to check first."""
         if kept is None:
             begun = checkpoints.new_session(session_id, clock(), session_id=session_id, goal=goal)
             kept = StoredSession(begun, TriggerState(), "", EMPTY)
@@ -94,28 +95,28 @@ class CognitiveStore:
 
     @property
     def session(self) -> Tree:
-        """The session now. Of its checkpoints it has the last one of its branch; `get_checkpoint` gives any."""
+        """The present session. Of its checkpoints it has the last one of its branch; `get_checkpoint` returns any."""
         return self._kept.session
 
     @property
     def resumed_from(self) -> str:
-        """The checkpoint that was restored last; empty where none was."""
+        """The id of the checkpoint that was restored last; "" if none was."""
         return self._kept.resumed_from
 
     def get_checkpoint(self, checkpoint_id: str) -> Tree | None:
-        """A checkpoint of any session in the store."""
+        """A checkpoint of any session in the store; None for an unknown id."""
         return self._pages.checkpoint(checkpoint_id)
 
     def checkpoint_ids(self) -> list[str]:
-        """The checkpoints that this session has made, oldest first."""
+        """The ids of the checkpoints that this session created, oldest first."""
         return list(self._pages.made(self.session["id"]))
 
     def get_current_state(self) -> Tree:
-        """What the session has in mind, in the form of a checkpoint that is not kept."""
+        """The present state, as a checkpoint that is not stored."""
         return as_checkpoint(self.session)
 
     def prompt(self, max_tokens: int = MAX_TOKENS) -> str:
-        """The current state as text for a system prompt."""
+        """The present state as text for a system prompt, in at most `max_tokens`."""
         state, at, warnings = self.get_current_state(), self._clock(), self.warnings
         return format_state_for_prompt(
             state, at, warnings=warnings, max_tokens=max_tokens, tokenizer=self._tokenizer
@@ -124,7 +125,7 @@ class CognitiveStore:
     # --- changing
 
     def change(self, edit: Edit) -> Tree:
-        """Change the working state. What triggers see in the change makes one checkpoint. Raises `InvalidError`."""
+        """Change the working state, with one checkpoint if the change fires triggers. Raises `InvalidError`, `ConflictError`."""
         with self._lock:
             before, at = self.session, self._clock()
             state = accept(edit(before["workingState"], at), WorkingState)
@@ -133,7 +134,7 @@ class CognitiveStore:
         return self._notify(before)
 
     def update_from_response(self, response: str, *, tokens: int = 0, every: int = 0) -> Tree:
-        """Take in what a model said; with `every`, that many answers make a checkpoint."""
+        """Add the statements of a model's reply. `every`: create a checkpoint after this many replies (0: never)."""
         with self._lock:
             before, at = self.session, self._clock()
             counted = _counted(before, requestCount=1, tokensConsumed=max(0, tokens))
@@ -144,7 +145,7 @@ class CognitiveStore:
         return self._notify(before)
 
     def create_checkpoint(self, label: str, description: str = "") -> Tree:
-        """Take a checkpoint."""
+        """Create a checkpoint, and return it."""
         with self._lock:
             before = self.session
             session, made = self._checkpoint(before, label, description)
@@ -153,16 +154,17 @@ class CognitiveStore:
         return made
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
-        """Take the checkpoint that a change of the work's Continuation Record is an occasion for; None where it is none."""
+        """Create a checkpoint if a change of the task's Continuation Record fires triggers; else return None."""
         found = [one for one in fired_by_record(before, after) if one.trigger in self._triggers]
         return self.create_checkpoint(*combined_label(found)) if found else None
 
     def restore_from_checkpoint(
         self, checkpoint: str | Tree, *, record: Tree | None = None, move_head: bool = False
     ) -> RestoredSession:
-        """Go on from a checkpoint, of this session or another; a tree that the store does not have is kept in it.
+        """Restore a checkpoint of this session or another. A tree that the store does not have is stored.
 
-        Raises `NotFoundError` for an unknown id, `InvalidError` for what cannot be restored.
+        `record` and `move_head` as in `checkpoints.restore_checkpoint`. Raises `NotFoundError` for an unknown id, `InvalidError` for a
+        checkpoint that cannot be restored.
         """
         with self._lock:
             before = self.session
@@ -185,18 +187,18 @@ class CognitiveStore:
         return restored._replace(session=self._notify(before))
 
     def resume_from(self, checkpoint_id: str) -> None:
-        """Restore a checkpoint, unless it is the one that was restored last: what came since then stays."""
+        """Restore a checkpoint, unless it is the one that was restored last: later changes stay then."""
         with self._lock:
             if self.resumed_from != checkpoint_id:
                 self.restore_from_checkpoint(checkpoint_id)
 
     def delete_checkpoint(self, checkpoint_id: str) -> None:
-        """Delete a checkpoint of any session for good. `RefusedError` for one that a branch ends with."""
+        """Delete a checkpoint of any session for good. Raises `RefusedError` for the last one of a branch."""
         with self._lock:
             self._pages.delete(checkpoint_id)
 
     def fork_branch(self, name: str, checkpoint_id: str = "") -> Tree:
-        """Go on on a new branch, which begins at a checkpoint: that one, or the last one of the current branch."""
+        """Continue on a new branch that begins at a checkpoint: the given one, or the last one of the current branch."""
         with self._lock:
             before = self.session
             source = before
@@ -211,9 +213,9 @@ class CognitiveStore:
         return self._notify(before)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell `subscriber` of each change after it was written, until the function that is returned is called.
+        """Call `subscriber` after each written change. Returns a function that unsubscribes it.
 
-        Changes that a subscriber makes itself cause no further calls, so a subscriber that takes checkpoints cannot loop.
+        Changes that a subscriber makes cause no further calls, so a subscriber that creates checkpoints cannot loop.
         """
         key = object()
         self._subscribers[key] = subscriber
@@ -234,7 +236,7 @@ class CognitiveStore:
         made: Sequence[Tree] = (),
         triggers: Collection[Trigger] = TRIGGERS,
     ) -> None:
-        """Write a change, with the checkpoint that it is an occasion for."""
+        """Write a change, with a checkpoint if it fires triggers."""
         found, watched = fired_triggers(
             self.session,
             session,
@@ -266,7 +268,7 @@ class CognitiveStore:
             self.warnings = []
 
     def _known(self, checkpoint: str | Tree) -> tuple[Tree, bool]:
-        """A checkpoint, and whether the store is still to keep it."""
+        """A checkpoint, and whether it must still be stored."""
         name = checkpoint if isinstance(checkpoint, str) else checkpoint["id"]
         found = self.get_checkpoint(name)
         if isinstance(checkpoint, str):
@@ -289,9 +291,7 @@ class CognitiveStore:
             for subscriber in list(self._subscribers.values()):
                 try:
                     subscriber(session, before)
-                except (
-                    Exception
-                ) as error:  # the write is done, and the other subscribers still get the change
+                except Exception as error:  # the write is done; the others still get the change
                     self.failed = [*self.failed[-99:], error]
         finally:
             self._telling.now = False
@@ -303,7 +303,7 @@ def _automatic(number: int) -> FiredTrigger:
 
 
 def _counted(session: Tree, **more: int) -> Tree:
-    """The session with more in its metrics."""
+    """The session with numbers added to its metrics."""
     metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
     return {
         **session,

@@ -1,7 +1,7 @@
-"""What may follow what: the states of nodes, goals, tasks, decisions, resume points, questions, blockers and invariants.
+"""State machines: the statuses of nodes, goals, tasks, decisions, resume points, questions, blockers and invariants.
 
-Owns: the table of edges, and the transitions that need no authority. Transitions are pure: a tree, who and when in; a new
-tree out. Must never: read a clock, or decide who may do a thing (`interventions` and `updating` do).
+Owns: the table of edges, and the transitions that need no authority. A transition is pure: it takes a tree, an author and a time in
+milliseconds, and returns a new tree. Must never: read a clock, or decide who may make a transition (`interventions` and `updating` do).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ EDGES: dict[str, dict[str, tuple[str, ...]]] = {
         "completed": (),
     },
 }
-"""For each kind of thing, what may come after a status."""
+"""For each kind of item, the statuses that may follow each status."""
 
 COLLECTION = {
     "decision": "decisions",
@@ -82,37 +82,38 @@ class RecordChange(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What a transition makes of a record, and what it tells. The record's envelope is the old one."""
+    """The record after a transition, with the envelope of before, and the changes for its events."""
 
     record: Tree
     events: tuple[RecordChange, ...]
 
 
 def require_edge(kind: str, name: str, old: str, new: str) -> None:
-    """`RefusedError` unless a thing may go from one status to another."""
+    """Raise `RefusedError` unless status `new` may follow `old`."""
     allowed = EDGES[kind].get(old, ())
     if new not in allowed:
         raise RefusedError(
             f"{kind} {name} is {old} and cannot become {new}",
-            f"from {old} it can become {' or '.join(allowed)}"
-            if allowed
-            else f"{old} is final; make a new {kind}",
+            f"choose {' or '.join(allowed)}" if allowed else f"make a new {kind}: {old} is final",
         )
 
 
 def find(record: Tree, kind: str, name: str) -> Tree:
-    """The item of a record with that id, else `NotFoundError`."""
+    """The item of a record with that id. Raises `NotFoundError`."""
     items = record[COLLECTION[kind]]
     for item in items:
         if item["id"] == name:
             found: Tree = item
             return found
     known = ", ".join(item["id"] for item in items[:10])
-    raise NotFoundError(f"record {record.get('id', '')} has no {kind} {name}", f"it has {known or 'none'}")
+    raise NotFoundError(
+        f"record {record.get('id', '')} has no {kind} {name}",
+        f"use one of: {known}" if known else f"add a {kind} first",
+    )
 
 
 def put(record: Tree, kind: str, item: Tree) -> Tree:
-    """The record with an item in the place of the one with its id, or at the end."""
+    """The record with the item of that id replaced, or the item added at the end."""
     collection = COLLECTION[kind]
     items = [item if old["id"] == item["id"] else old for old in record[collection]]
     if item["id"] not in by_id(record[collection]):
@@ -125,7 +126,7 @@ def path_of(kind: str, name: str) -> str:
 
 
 def derived_id(prefix: str, name: str) -> str:
-    """An id made from another, the same each time."""
+    """An id derived from another, always the same."""
     made = f"{prefix}-{name}"
     return made if len(made) <= MAX_ID else f"{prefix}-{digest(name.encode())}"
 
@@ -197,7 +198,7 @@ def set_task(record: Tree, status: str, now: int) -> Tree:
 
 
 def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAuthor, now: int) -> Transition:
-    """An obstacle is gone."""
+    """Mark an active blocker as resolved."""
     blocker = find(record, "blocker", blocker_id)
     require_edge("blocker", blocker_id, blocker["status"], "resolved")
     resolved = {**blocker, "status": "resolved", **signed("resolved", author, now), "resolution": resolution}
@@ -225,7 +226,7 @@ def check_invariant(
 
 
 def violations(before: Tree, after: Tree) -> Iterator[RecordChange]:
-    """The hard invariants that are violated now and were not before."""
+    """A change for each hard invariant that is violated now and was not before."""
     if after["invariants"] is before["invariants"]:
         return
     known = by_id(before["invariants"])
@@ -237,7 +238,7 @@ def violations(before: Tree, after: Tree) -> Iterator[RecordChange]:
 
 
 def signed(verb: str, author: CRAuthor, now: int) -> Tree:
-    """`…By` and `…At`."""
+    """The members `<verb>By` and `<verb>At`."""
     return {f"{verb}By": tree_of(author), f"{verb}At": now}
 
 
@@ -254,7 +255,7 @@ def broken_invariants(record: Tree) -> list[str]:
 
 
 def is_unanswered(record: Tree, question: Tree) -> bool:
-    """Open; or blocking, expired, and the question that was raised in its place is not answered either."""
+    """Whether a question is open; or blocking, expired, and the question that replaced it is unanswered too."""
     if question["status"] == "expired" and question["priority"] == "blocking":
         raised = by_id(record["questionsForUser"]).get(derived_id("again", question["id"]))
         return raised is None or is_unanswered(record, raised)
@@ -262,7 +263,7 @@ def is_unanswered(record: Tree, question: Tree) -> bool:
 
 
 def with_blocking(before: Tree, after: Tree, now: int) -> Tree:
-    """`after` with its task made `blocked` if no resume point can be used any more, or unblocked if one can again."""
+    """`after` with its task blocked if no resume point can be used any more, or unblocked if one can again."""
     was, is_now = _is_blocked(before), _is_blocked(after)
     status = after["task"]["status"]
     if is_now and not was and status == "in-progress":
@@ -273,7 +274,7 @@ def with_blocking(before: Tree, after: Tree, now: int) -> Tree:
 
 
 def _is_blocked(record: Tree) -> bool:
-    """Whether there are resume points and each is denied, or undecided and covered; used-up approvals do not count."""
+    """Whether there are unused resume points, and each is denied, or pending behind a blocker or a blocking question."""
     points = [point for point in record["resumePoints"] if "consumedAt" not in point]
     if not points:
         return False

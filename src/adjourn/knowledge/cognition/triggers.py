@@ -1,4 +1,4 @@
-"""When a change of a session is an occasion for a checkpoint: the six event triggers.
+"""Checkpoint triggers: the six kinds of change of a session after which a checkpoint is created.
 
     phase_change     the last node is in another phase
     tool_complete    a tool-call node became completed
@@ -7,7 +7,7 @@
     branch_created   there is a new branch
     error_recovery   a node that had failed became completed, or one became completed that retries a failed one (same parent and tool)
 
-Owns: these rules, and making one checkpoint's words of several occasions. Must never: take a checkpoint.
+Owns: these rules, and the label of a checkpoint with several triggers. Must never: create a checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_DESCRIPTION = 60_000
 
 
 class FiredTrigger(NamedTuple):
-    """Why a checkpoint is due, and what it would be called. `automatic`: because of the number of requests."""
+    """Why a checkpoint is due, and its label and description. `automatic`: because of the number of replies."""
 
     trigger: Trigger | Literal["automatic"]
     label: str
@@ -36,7 +36,7 @@ class FiredTrigger(NamedTuple):
 
 
 class TriggerState(NamedTuple):
-    """What a change cannot tell by itself: the ids of nodes that have failed, and of those whose confidence was high."""
+    """The history that a change does not show: the ids of nodes that failed, and of those whose confidence was high."""
 
     failed: frozenset[str] = frozenset()
     confident: frozenset[str] = frozenset()
@@ -50,9 +50,9 @@ def fired_triggers(
     triggers: Collection[Trigger] = TRIGGERS,
     threshold: float = THRESHOLD,
 ) -> tuple[list[FiredTrigger], TriggerState]:
-    """The occasions in a change from one session to another, and what to watch from now on.
+    """The triggers that a change of a session fires, and the trigger state after it.
 
-    Start with what `trigger_state` says of the first session, and hand on what comes out.
+    Start with the `trigger_state` of the first session; pass the returned state with the next change.
     """
     found = [
         *_phase(before, after),
@@ -66,7 +66,7 @@ def fired_triggers(
 
 
 def trigger_state(session: Tree, threshold: float = THRESHOLD) -> TriggerState:
-    """What is to be watched in a session of which nothing else is known."""
+    """The trigger state of a session without known history."""
     nodes = session["workingState"]["nodes"]
     return TriggerState(
         frozenset(node["id"] for node in nodes if node["status"] == "failed"),
@@ -75,7 +75,7 @@ def trigger_state(session: Tree, threshold: float = THRESHOLD) -> TriggerState:
 
 
 def fired_by_record(before: Tree, after: Tree) -> list[FiredTrigger]:
-    """The occasions in a change of a Continuation Record."""
+    """The triggers that a change of a Continuation Record fires."""
     old = by_id(before["decisions"])
     return [
         FiredTrigger(
@@ -87,7 +87,7 @@ def fired_by_record(before: Tree, after: Tree) -> list[FiredTrigger]:
 
 
 def combined_label(found: Sequence[FiredTrigger]) -> tuple[str, str]:
-    """The label and the description of the one checkpoint that several occasions make."""
+    """The label and the description of the one checkpoint for several triggers."""
     labels, descriptions = (
         "; ".join(dict.fromkeys(map(one_line, texts)))
         for texts in ([one.label for one in found], [one.description for one in found])
@@ -133,7 +133,7 @@ def _nodes(before: Tree, after: Tree, watched: TriggerState, threshold: float) -
 
 
 def _attempt(node: Tree) -> tuple[str, str] | str:
-    """What two attempts at the same thing share; a node without a parent or a tool is like no other."""
+    """A key that two attempts at the same step share. A node without a parent or a tool has a key of its own."""
     if "parentId" in node and "toolBinding" in node:
         return (node["parentId"], node["toolBinding"]["toolName"])
     return f"only {node['id']}"

@@ -35,7 +35,7 @@ class RejectedTool(DocumentPart, frozen=True, kw_only=True):
 
 
 class ToolBinding(DocumentPart, frozen=True, kw_only=True):
-    """A tool call in the making: which tool, what is known of its inputs, what else was considered."""
+    """A planned tool call: the tool, the known inputs, and the alternatives that were considered."""
 
     tool_name: Text
     inputs: dict[str, Any]
@@ -111,7 +111,7 @@ class EpistemicState(DocumentPart, frozen=True, kw_only=True):
 
 
 class Goal(DocumentPart, frozen=True, kw_only=True):
-    """Something to be reached. A higher `priority` is more important."""
+    """A goal. A higher `priority` is more important."""
 
     id: Id
     description: Text
@@ -129,7 +129,7 @@ class IntentGraph(DocumentPart, frozen=True, kw_only=True):
 
 
 class WorkingState(DocumentPart, frozen=True, kw_only=True):
-    """What a session has in mind at this moment."""
+    """The present state of a session."""
 
     nodes: Annotated[tuple[CognitiveNode, ...], Meta(max_length=MAX_ITEMS)]
     epistemic_state: EpistemicState
@@ -158,7 +158,7 @@ class CognitiveCheckpoint(WorkingState, frozen=True, kw_only=True):
 
 
 class Branch(DocumentPart, frozen=True, kw_only=True):
-    """A line of checkpoints. The next one of the branch gets `headCheckpointId` as its parent."""
+    """A branch of checkpoints. The next checkpoint gets `headCheckpointId` as its parent."""
 
     id: Id
     name: Text
@@ -170,7 +170,7 @@ class Branch(DocumentPart, frozen=True, kw_only=True):
 
 
 class TotalMetrics(DocumentPart, frozen=True, kw_only=True):
-    """Figures over the whole of a session."""
+    """Figures of a whole session."""
 
     resume_count: Count = 0
     checkpoint_count: Count = 0
@@ -180,7 +180,7 @@ class TotalMetrics(DocumentPart, frozen=True, kw_only=True):
 
 
 class CognitiveSession(DocumentPart, frozen=True, kw_only=True):
-    """A line of work with its branches, its checkpoints and its present state."""
+    """A cognitive session: its branches, its checkpoints and its present state."""
 
     id: Id
     name: Text
@@ -196,7 +196,7 @@ class CognitiveSession(DocumentPart, frozen=True, kw_only=True):
 
 
 class NodeChange(DocumentPart, frozen=True, kw_only=True):
-    """The members of a node that are other than in the base; `unset` names those that are gone."""
+    """The members of a node that differ from the base; `unset` names the removed ones."""
 
     id: Id
     changes: dict[str, Any]
@@ -204,7 +204,7 @@ class NodeChange(DocumentPart, frozen=True, kw_only=True):
 
 
 class CheckpointDiff(DocumentPart, frozen=True, kw_only=True):
-    """A checkpoint as what differs from its base (spec/record.md, section 8).
+    """A checkpoint as a difference from its base (spec/record.md, section 8).
 
     `…Removed` names the items that are gone, `…Order` gives the order where it is not that of the base with the new
     items at the end, `…Unset` names other members that are gone, `meta` holds the checkpoint's remaining members.

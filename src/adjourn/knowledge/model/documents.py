@@ -1,9 +1,9 @@
-"""Documents: JSON trees that are checked against a type, shared and never changed in place.
+"""Documents: JSON trees that are checked against a type, shared, and never changed in place.
 
-A tree keeps what this version does not know; a type (a frozen Struct) says what must be there, and is the view through
-which code reads it. Functions of this package take trees and return new ones that share the unchanged parts.
+A tree keeps members that this version does not know. A type (a frozen Struct) says what must be there, and is the view that code reads.
+Functions of this package take trees and return new ones that share the unchanged parts.
 
-Owns: reading, checking, viewing and comparing trees; the bounds that hold for all. Must never: change a tree.
+Owns: reading, checking, viewing and comparing trees; the limits of all documents. Must never: change a tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_VALUES = 2_000_000
-"""Values that a text may hold before it is decoded; commas in its texts count."""
+"""Values in a JSON text, counted before it is decoded; commas inside strings count too."""
 MAX_ITEMS = 100_000
 MAX_TEXT = 64 * 1024
 MAX_ID = 256
@@ -50,12 +50,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read(data: bytes | str, kind: type[DocumentPart]) -> Tree:
-    """The tree in a JSON text from outside, checked against `kind`."""
+    """Read a JSON text from outside, checked against `kind`. Raises `InvalidError`."""
     return accept(parse(data, kind), kind)
 
 
 def parse(data: bytes | str, kind: type[DocumentPart]) -> Tree:
-    """What a JSON text from outside holds, unchecked but for its form: no name twice, not too large, not too deep."""
+    """Parse a JSON text from outside. Checks only its form: no duplicate names, not too large, not too deep. Raises `InvalidError`."""
     import json  # noqa: PLC0415  # only what comes from outside needs it
 
     if len(data) > MAX_DOCUMENT_BYTES:
@@ -71,12 +71,12 @@ def parse(data: bytes | str, kind: type[DocumentPart]) -> Tree:
 
 
 def accept(value: Mapping[str, Any] | DocumentPart, kind: type[DocumentPart]) -> Tree:
-    """A tree of one's own: the value in canonical numbers, checked against `kind`. The value is not kept."""
+    """A new tree of a value, with canonical numbers, checked against `kind`. Raises `InvalidError`."""
     return load(write(value, kind))
 
 
 def write(value: Mapping[str, Any] | DocumentPart, kind: type[DocumentPart]) -> bytes:
-    """The canonical bytes of a value that fits `kind`."""
+    """The canonical bytes of a value. Raises `InvalidError` if it does not fit `kind`."""
     data = canonical(tree_of(value) if isinstance(value, DocumentPart) else value)
     if len(data) > MAX_DOCUMENT_BYTES:
         raise _too_large(len(data), kind)
@@ -88,13 +88,13 @@ def write(value: Mapping[str, Any] | DocumentPart, kind: type[DocumentPart]) -> 
 
 
 def load(data: bytes) -> Tree:
-    """The tree in canonical bytes that this package has written (and whose hash was compared)."""
+    """The tree of canonical bytes that this package wrote. The caller has verified their hash."""
     tree: Tree = _decode(data)
     return tree
 
 
 def view(tree: Mapping[str, Any], kind: type[T]) -> T:
-    """The typed, frozen view of a tree. What `kind` does not know is left out: write trees, not views."""
+    """The typed, frozen view of a tree. It lacks members that `kind` does not know: write trees, not views. Raises `InvalidError`."""
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
@@ -102,7 +102,7 @@ def view(tree: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def tree_of(part: DocumentPart) -> Tree:
-    """The tree that a typed value stands for."""
+    """The tree of a typed value."""
     return load(msgspec.json.encode(part))
 
 
@@ -116,6 +116,7 @@ def same(one: object, other: object) -> bool:
 
 
 def by_id(items: Sequence[Tree]) -> dict[str, Tree]:
+    """Items by their `id`."""
     return {item["id"]: item for item in items}
 
 
@@ -133,14 +134,14 @@ def pointer(*parts: str | int) -> str:
 
 
 def parts_of(path: str) -> list[str]:
-    """The inverse of `pointer`."""
+    """The parts of a JSON pointer: the inverse of `pointer`. Raises `InvalidError`."""
     if not path.startswith("/"):
         raise InvalidError(f"not a path: {path[:100]!r}", "give a path like /decisions/d1/status")
     return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
 
 
 def shown(value: object) -> str:
-    """A value, short, for a message."""
+    """A value for a message, at most 80 characters."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return repr(fit_text(text, 80)) if isinstance(value, str) else text[:80]
 
@@ -161,13 +162,13 @@ def _too_large(size: int, kind: type) -> InvalidError:
     )
 
 
-# --- messages that name path, value and remedy
+# --- messages with path, value and remedy
 
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 def _explained(error: msgspec.ValidationError, value: Any, kind: Any) -> InvalidError:
-    """The message of msgspec says what is wrong and where by position; this adds the value and what would be right."""
+    """An error with the path, the value and the remedy for a message of msgspec, which has only a position."""
     what, _, place = str(error).partition(" - at `$")
     message, path, expected = kind.__name__, list[str | int](), kind
     for name, position in _STEP.findall(place.rstrip("`")):

@@ -1,7 +1,7 @@
 """The outer layer: the Continuation Record, which carries work from one agent to the next, and its parts.
 
 Owns: the types, with the published names on the wire. Must never: hold a rule between fields (`invariants` does), or know
-how a record changes (`machines` and its neighbours do).
+how a record changes (`transitions` and `interventions` do).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Resolution = Literal["a", "b", "both", "contested", "unresolved"]
 Strategy = Literal["prefer-a", "prefer-b", "manual"]
 
 VERSION = "1.0"
-"""What this package writes as a record's `version`. A reader refuses a higher major number and takes a higher minor one."""
+"""The `version` of the records that this package writes. A reader refuses a higher major number and accepts a higher minor one."""
 
 
 class CRAuthor(DocumentPart, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class CRAuthor(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRTask(DocumentPart, frozen=True, kw_only=True):
-    """What is to be reached, and how far it is."""
+    """The goal of the work, and its status."""
 
     id: Id
     goal: Text
@@ -66,7 +66,7 @@ class CRTask(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRAction(DocumentPart, frozen=True, kw_only=True):
-    """One thing that was done."""
+    """An action that was taken."""
 
     description: Text
     timestamp: Time
@@ -74,7 +74,7 @@ class CRAction(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRExecutionSummary(DocumentPart, frozen=True, kw_only=True):
-    """What has been done and spent so far."""
+    """The work done and the resources spent so far."""
 
     steps_completed: Count
     steps_failed: Count
@@ -84,7 +84,7 @@ class CRExecutionSummary(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRVariant(DocumentPart, frozen=True, kw_only=True):
-    """One side of a decision on which there is, or was, more than one."""
+    """One view of a decision that is or was contested, or an older text of it."""
 
     author: CRAuthor
     decision: Text
@@ -94,7 +94,7 @@ class CRVariant(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRDecision(DocumentPart, frozen=True, kw_only=True):
-    """A choice, its reason, and who may change it. A contested one is not settled: its variants stand side by side."""
+    """A choice, its reason, and who may change it. A contested one is open, with its views as variants."""
 
     id: Id
     description: Text
@@ -108,7 +108,7 @@ class CRDecision(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRLearning(DocumentPart, frozen=True, kw_only=True):
-    """Something that the work has taught."""
+    """Something learned from the work."""
 
     id: Id
     type: Literal["insight", "constraint", "pattern", "warning"]
@@ -121,7 +121,7 @@ class CRLearning(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRQuestion(DocumentPart, frozen=True, kw_only=True):
-    """Something that a person is asked, and the resume points that wait for it."""
+    """A question for a person, and the resume points that it blocks."""
 
     id: Id
     type: InterventionType
@@ -140,7 +140,7 @@ class CRQuestion(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRBlocker(DocumentPart, frozen=True, kw_only=True):
-    """An obstacle, and the resume points behind it."""
+    """An obstacle, and the resume points that it blocks."""
 
     id: Id
     type: Literal["missing-info", "permission", "dependency", "error", "human-required"]
@@ -164,7 +164,7 @@ class CRAlternative(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRResumePoint(DocumentPart, frozen=True, kw_only=True):
-    """A gate: when work may go on, on whose authority, and what follows. An approval is used once (`consumedAt`)."""
+    """A gate: when work may continue, on whose authority, and with which steps. An approval is used once (`consumedAt`)."""
 
     id: Id
     label: Text
@@ -207,7 +207,7 @@ class CRToolEffect(DocumentPart, frozen=True, kw_only=True):
 
 
 class CREffectsThrough(DocumentPart, frozen=True, kw_only=True):
-    """Which events of the task `toolEffects` tells of: those up to the position `seq`, with `count` effects, of which old ones are left out."""
+    """The events that `toolEffects` covers: those up to position `seq`, with `count` effects, of which old ones may be left out."""
 
     seq: Count
     count: Count
@@ -244,7 +244,7 @@ class CRMetadata(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRConflict(DocumentPart, frozen=True, kw_only=True):
-    """Where two sides of a merge say different things, what the base and each of them says, and what was made of it.
+    """A conflict of a merge: the values of the base and of both sides, and the resolution.
 
     A value that is absent on a side is left out.
     """
@@ -257,7 +257,7 @@ class CRConflict(DocumentPart, frozen=True, kw_only=True):
 
 
 class RecordContent(DocumentPart, frozen=True, kw_only=True):
-    """What a record's hash covers: all of it but `contentHash` and `merkleRoot`. `id` names the line of versions."""
+    """The part of a record that its hash covers: all but `contentHash` and `merkleRoot`. All versions of a record have its `id`."""
 
     id: Id
     version: Annotated[str, Meta(pattern=r"^[0-9]{1,6}\.[0-9]{1,6}$")]
@@ -297,7 +297,7 @@ COLLECTIONS = (
 
 
 class CREvent(DocumentPart, frozen=True, kw_only=True):
-    """What subscribers are told after a version was written."""
+    """An event of a written version, for subscribers."""
 
     type: EventType
     cr_id: Id
@@ -327,7 +327,7 @@ class CRCounts(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRDiff(DocumentPart, frozen=True, kw_only=True):
-    """How record B differs from record A."""
+    """The differences of record B from record A."""
 
     cr_id_a: Id
     cr_id_b: Id
@@ -340,7 +340,7 @@ class CRDiff(DocumentPart, frozen=True, kw_only=True):
 
 
 class CRMergeResult(DocumentPart, frozen=True, kw_only=True):
-    """What came of a merge. `success` is false while a conflict is unresolved; `merged` then has the base's value there."""
+    """The result of a merge. `success` is false while a conflict is unresolved; `merged` then has the base's value there."""
 
     success: bool
     merged: dict[str, Any] | UnsetType = UNSET

@@ -1,12 +1,12 @@
-"""What an agent notes while it works, and what it asks a person: kept in its task's Continuation Record.
+"""Notes of an agent while it works, and its questions for a person: stored in its task's Continuation Record.
 
-A note has two layers. Facts, assumptions, open questions and goals are the agent's state of mind: the cognitive session
-that has the task's id, with a checkpoint for each note. Decisions, learnings and questions for a person are in the
-record, whose `checkpointId` names that checkpoint. The state of mind is written first: a process that dies between the two
-leaves a record that names an older one, which the next note brings up.
+A note has two layers. Facts, assumptions, open questions and goals are the agent's state of mind: the cognitive session with the task's
+id, with a checkpoint for each note. Decisions, learnings and questions for a person are in the record, whose `checkpointId` names that
+checkpoint. The state of mind is written first: if a process dies between the two writes, the record names an older checkpoint until the
+next note.
 
-Owns: what a note makes of both, and its bounds. Must never: write for a session that does not hold the task, or keep a secret
-that is known for one.
+Owns: how a note changes both layers, and its bounds. Must never: write for a session that does not hold the task, or store a secret
+that it recognizes.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from adjourn.tasks import Session, Task, append_with_retry
 from adjourn.text import clean, without_secrets
 
 MAX_STATEMENT = 2_000
-"""Characters of one thing that is noted or asked."""
+"""Characters of one noted or asked item."""
 MAX_AT_ONCE = 100
-"""Things of one kind in one note."""
+"""Items of one kind in one note."""
 MAX_KEPT = 1_000
-"""Things of one kind that a record or a state of mind gets by notes."""
+"""Items of one kind that notes can add to a record or a state of mind."""
 MAX_OPTIONS = 20
 _WORKING = ("nodes", "epistemicState", "intentGraph")
 
@@ -59,7 +59,7 @@ class NotedDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that the work has taught."""
+    """Something learned from the work."""
 
     content: Saying
     type: Literal["insight", "constraint", "pattern", "warning"] = "insight"
@@ -68,7 +68,7 @@ class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is noted in one call: the input of `adjourn.note`."""
+    """The input of `adjourn.note`."""
 
     facts: Sayings = ()
     assumptions: Sayings = ()
@@ -79,7 +79,7 @@ class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person is asked: the input of `adjourn.ask`."""
+    """A question for a person: the input of `adjourn.ask`."""
 
     question: Saying
     context: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
@@ -91,21 +91,21 @@ Input = TypeVar("Input", AgentNote, AgentQuestion)
 
 
 class NoteResult(NamedTuple):
-    """The record after a note, and how many things of each kind were new."""
+    """The record after a note, and how many items of each kind were new."""
 
     record: Tree
     added: dict[str, int]
 
 
 class AskResult(NamedTuple):
-    """The record after a question, and the question in it: a new one, or the one that said the same."""
+    """The record after a question, and the question in it: a new one, or an equal one that it had already."""
 
     record: Tree
     question: Tree
 
 
 def read_note(arguments: Mapping[str, Any]) -> AgentNote:
-    """A note from outside. Raises `InvalidError` for what is none, and for one that says nothing."""
+    """Read a note from outside. Raises `InvalidError` if it is malformed or empty."""
     note = _read(arguments, AgentNote)
     if note == AgentNote():
         raise InvalidError(
@@ -115,14 +115,14 @@ def read_note(arguments: Mapping[str, Any]) -> AgentNote:
 
 
 def read_question(arguments: Mapping[str, Any]) -> AgentQuestion:
-    """A question from outside. Raises `InvalidError`."""
+    """Read a question from outside. Raises `InvalidError`."""
     return _read(arguments, AgentQuestion)
 
 
 def add(session: Session, note: AgentNote) -> NoteResult:
-    """Add what is noted to the task's record, which is begun where there is none. What is known in the same words is not added again.
+    """Add a note to the task's record, which is created if need be. Skips items that it has in the same words.
 
-    Raises `HeldError` when another client has the task, `InvalidError` when there would be too much.
+    Raises `HeldError` if another client holds the task, `InvalidError` if the record would get too many items.
     """
     session.hold()
     records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
@@ -143,7 +143,10 @@ def add(session: Session, note: AgentNote) -> NoteResult:
 
 
 def ask(session: Session, question: AgentQuestion) -> AskResult:
-    """Put a question for a person into the task's record. One that says the same and is open, or answered, is given back."""
+    """Add a question for a person to the task's record. Returns an equal question instead if it is open or answered.
+
+    Raises `HeldError` if another client holds the task, `InvalidError` if the record would get too many questions.
+    """
     session.hold()
     records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
     record = _own(records, session.task, author)
@@ -158,7 +161,7 @@ def ask(session: Session, question: AgentQuestion) -> AskResult:
 
 
 def expire_due_items(session: Session) -> None:
-    """Expire what is due in the task's record, so that a resuming session sees its present state."""
+    """Expire the due items of the task's record, so that a resuming session sees its present state."""
     found = record_of(session.task.store, session.task.id)
     if found is not None:
         CRStore(session.task.store, clock=session.task.clock).tick(found["id"])
@@ -169,11 +172,11 @@ def author_of(session: Session) -> CRAuthor:
     return CRAuthor(id=clean(session.actor.id)[:100] or "agent", type="agent", session_id=session.id)
 
 
-# --- what becomes of a record
+# --- changes of a record
 
 
 def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -> Tree:
-    """The members of a record that a note changes, as they are then."""
+    """The members of a record that a note changes, with their new values."""
     by = tree_of(author)
     decisions = Collection(record["decisions"], "description", "decision")
     for one in note.decisions:
@@ -203,7 +206,7 @@ def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -
 
 
 def added_question(record: Tree, question: AgentQuestion, now: int) -> Tree:
-    """The member of a record that a new question changes, as it is then."""
+    """The member of a record that a new question changes, with its new value."""
     questions = record["questionsForUser"]
     item = {
         "id": _free_id(normalised(question.question), by_id(questions)),
@@ -220,7 +223,7 @@ def added_question(record: Tree, question: AgentQuestion, now: int) -> Tree:
 
 
 def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
-    """The newest question of a record that says the same, and is open or answered."""
+    """The newest question of a record with the same words that is open or answered."""
     text = normalised(question.question)
     same_words = (
         one
@@ -231,7 +234,7 @@ def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
 
 
 def statements(note: AgentNote) -> list[TaggedStatement]:
-    """The part of a note that is about the state of mind, as statements of a reply."""
+    """The items of a note for the state of mind, as statements of a reply."""
     told: tuple[tuple[Tag, tuple[str, ...]], ...] = (
         ("FACT", note.facts),
         ("ASSUMPTION", note.assumptions),
@@ -252,7 +255,7 @@ def _read(arguments: Mapping[str, Any], kind: type[Input]) -> Input:
 
 
 def _said(value: Any) -> Any:
-    """What is said, without what cannot be seen and without secrets: a text of nothing else is empty then."""
+    """A value with its texts stripped of invisible characters, secrets and outer blanks."""
     if isinstance(value, str):
         return without_secrets(clean(value)).strip()
     if isinstance(value, dict):
@@ -261,7 +264,7 @@ def _said(value: Any) -> Any:
 
 
 def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
-    """The task's record; begun where there is none."""
+    """The task's record, created if need be."""
     found = record_of(task.store, task.id)
     if found is not None:
         return found
@@ -280,7 +283,7 @@ def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], auth
 
 
 def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
-    """Add a note to the state of mind, where it is about that, and take a checkpoint of it."""
+    """Add a note to the state of mind if it has anything for it, and create a checkpoint."""
     about = statements(note)
     if not about:
         return
@@ -297,7 +300,7 @@ def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
 
 
 def _newest_of_mind(task: Task) -> Tree:
-    """The member of a record that names its state of mind. A sister proxy may have made a newer one than this: it has both notes."""
+    """The member of a record that names its state of mind. Another proxy of the task may have written a newer one with both notes."""
     kept = SessionRepository(task.store).open(task.id)
     head = head_of(kept.session) if kept else ""
     return {"checkpointId": head} if head else {}
@@ -321,7 +324,7 @@ def _sizes(session: Tree) -> dict[str, int]:
 
 
 def _is_kept(session: Tree) -> bool:
-    """Whether the last checkpoint says what the state of mind says."""
+    """Whether the last checkpoint has the present state of mind."""
     last = session["checkpoints"].get(head_of(session))
     return last is not None and all(same(last[name], session["workingState"][name]) for name in _WORKING)
 
@@ -333,7 +336,9 @@ def _bounded(name: str, record: Tree, items: list[Tree]) -> list[Tree]:
 
 def _check_size(name: str, size: int, before: int) -> None:
     if size > max(MAX_KEPT, before):
-        raise InvalidError(f"too many {name}: {size} (limit {MAX_KEPT})", "note only what matters most")
+        raise InvalidError(
+            f"too many {name}: {size} (limit {MAX_KEPT})", "note only the most important items"
+        )
 
 
 def _free_id(text: str, known: Container[str]) -> str:

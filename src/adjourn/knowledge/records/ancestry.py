@@ -1,6 +1,6 @@
-"""Walks over many versions: verifying a line, and finding what a version came from.
+"""Read many versions: verify the chain of a record, and find the ancestors of a version.
 
-Owns: these walks. Must never: trust a stored hash or fold where it verifies, or write.
+Owns: `verify_log` and `Ancestry`. Must never: trust a stored hash or fold while verifying, or write.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from adjourn.store import Entry
 
 _NOT_THIS = "the fold is of another version"
 _AFTER_A_GAP = 512
-"""How far to look, one by one, for the version that shows a gap."""
+"""How many positions to try, one by one, for a version after a gap."""
 
 
 def verify_log(
     versions: VersionStore, record: str, *, expected_head: str | None = None, expected_root: str | None = None
 ) -> ChainVerification:
-    """Walk the line, and those it was forked from, oldest first (`versions.verify_versions`)."""
+    """Verify a record and those it was forked from, oldest first, by the rules of `versions.verify_versions`.
+
+    `expected_head` and `expected_root` are a hash and a Merkle root (hex) that were kept outside the store.
+    """
     at = versions.head_position(record)
     parts = versions.segments(record, at.seq + 1)
     try:
@@ -48,7 +51,7 @@ def verify_log(
 
 
 def _roots(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> dict[int, str]:
-    """The root of each line's fold, by the sequence of the version that it was made at."""
+    """The root of each log's fold, by the sequence of its version."""
     roots = {}
     before = 0
     for record, stop in parts:
@@ -62,12 +65,12 @@ def _roots(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> dict[int
 
 
 def _present(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> Iterator[Entry]:
-    """What can be read, up to the first version after one that cannot: it shows the gap."""
+    """The versions that can be read, and the first one after a gap, which makes verification report the gap."""
     for record, stop in parts:
         position = 0
         try:
             for entry in versions.entries(record, 0, stop):
-                # SQLite takes any type in any column: what was made another one is not what was hashed.
+                # SQLite accepts any type in any column: data of another type was changed after it was hashed.
                 yield entry if type(entry.data) is bytes else Entry(str(entry.hash), b"")
                 position += 1
         except (IntegrityError, TypeError, UnicodeDecodeError):
@@ -77,14 +80,14 @@ def _present(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> Iterat
 
 
 class Ancestry:
-    """The parents of versions, read a line at a time: for walks over many of them."""
+    """The parents of versions. Reads a whole log at a time, for walks over many versions."""
 
     def __init__(self, versions: VersionStore) -> None:
         self._versions = versions
         self._links: dict[str, Link] = {}
 
     def parents(self, content_hash: str) -> tuple[str, ...]:
-        """The first parent, then merged ones; none for what is not in the store."""
+        """The first parent, then merged ones; none for a version that is not in the store."""
         link = self._link(content_hash)
         if link is None:
             return ()

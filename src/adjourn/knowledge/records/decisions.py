@@ -25,7 +25,10 @@ from adjourn.log import canonical
 def override_decision(
     record: Tree, decision_id: str, new_decision: str, author: CRAuthor, now: int, *, rationale: str = ""
 ) -> Transition:
-    """Put another decision in the place of one. The old text stays as a variant; what it affects is to be revisited."""
+    """Replace a decision. The old text stays as a variant; the event names what to revisit.
+
+    Raises `RefusedError` if the author may not override it.
+    """
     decision = find(record, "decision", decision_id)
     _require_override(decision, author)
     changed = {
@@ -44,7 +47,7 @@ def override_decision(
 def contest_decision(
     record: Tree, decision_id: str, decision_text: str, author: CRAuthor, now: int, *, rationale: str
 ) -> Transition:
-    """Put another view beside a decision; anyone may. From then on it is not settled."""
+    """Contest a decision: add another view. Anyone may. The decision is then open until it is settled."""
     decision = find(record, "decision", decision_id)
     variants = decision.get("variants", [])
     if decision["status"] != "contested":
@@ -65,7 +68,10 @@ def settle_decision(
     *,
     variant: int | None = None,
 ) -> Transition:
-    """Move a decision on. A contested one needs a right to override, and may take the text of one of its variants."""
+    """Set the status of a decision. Settling a contested one needs the right to override, and may take the text of a variant.
+
+    Raises `RefusedError` without that right, `InvalidError` for an unknown `variant`.
+    """
     decision = find(record, "decision", decision_id)
     require_edge("decision", decision_id, decision["status"], status)
     require_decider(decision, author)
@@ -83,7 +89,7 @@ def settle_decision(
             "rationale": chosen["rationale"],
             **signed("made", author, now),
         }
-        if decision["status"] != "contested":  # what a contested one says is among its variants
+        if decision["status"] != "contested":  # a contested one has its text among its variants
             changed["variants"] = with_variants(variants, variant_of(decision))
     change = RecordChange(
         "updated", path_of("decision", decision_id), {"status": status, "revisit": decision["affects"]}
@@ -92,7 +98,7 @@ def settle_decision(
 
 
 def require_decider(decision: Tree, author: CRAuthor) -> None:
-    """Who made a decision may move it on while it is not contested; else the right to override is needed."""
+    """Raise `RefusedError` unless the author made the decision and it is not contested, or may override it."""
     maker = decision["madeBy"]
     if decision["status"] == "contested" or (maker["id"], maker["type"]) != (author.id, author.type):
         _require_override(decision, author)
@@ -103,12 +109,12 @@ def _require_override(decision: Tree, author: CRAuthor) -> None:
         allowed = " or ".join(decision["overridableBy"]) or "nobody"
         raise RefusedError(
             f"decision {decision['id']} can be changed by {allowed}; {author.id} is {who(author.type)}",
-            "contest it, which anyone may",
+            "contest it instead: anyone may",
         )
 
 
 def variant_of(decision: Tree) -> Tree:
-    """What a decision says now, as one side of it."""
+    """The present text of a decision, as a variant."""
     return {
         "author": decision["madeBy"],
         "decision": decision["description"],
@@ -119,7 +125,7 @@ def variant_of(decision: Tree) -> Tree:
 
 
 def with_variants(variants: list[Tree], *more: Tree) -> list[Tree]:
-    """Variants with others added, each side once."""
+    """Variants with others added, equal ones once."""
     result, seen = list(variants), {_side(variant) for variant in variants}
     for variant in more:
         side = _side(variant)

@@ -1,9 +1,9 @@
-"""How two records differ: a list of changes with paths, that can be shown, stored and applied.
+"""Compare two records: a list of changes with paths, that can be shown, stored and applied.
 
-Items of collections are compared by id, tags as a set, actions as a multiset, other members as values. What says which version a
-record is (`versions.ENVELOPE`) is not compared.
+Items of collections are compared by id, tags as a set, actions as a multiset, other members as values. The envelope
+(`versions.ENVELOPE`) is not compared.
 
-Owns: `diff` and `apply`. Must never: tell an order of items from another; order has no meaning in a record.
+Owns: `diff` and `apply`. Must never: report a different order of items; order has no meaning in a record.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from adjourn.log import canonical
 _OBJECTS = ("task", "executionSummary", "metadata")
 """Members that are compared member by member."""
 _SETS = {"tags": "metadata", "actions": "executionSummary"}
-"""Lists that are compared as (multi)sets, and the object each is in."""
+"""Lists that are compared as (multi)sets, and the object that has each."""
 
 
 def diff(a: Tree, b: Tree, *, base_hash: str = "") -> CRDiff:
-    """How sealed record `b` differs from `a`. `base_hash` is that of their common ancestor, if the caller knows it."""
+    """The differences of sealed record `b` from `a`. `base_hash` is the hash of their common ancestor, if the caller knows it."""
     changes = list(changes_between(a, b))
     summary = {name: Counter[str]() for name in COLLECTIONS}
     items: set[tuple[str, str]] = set()
@@ -58,7 +58,7 @@ def diff(a: Tree, b: Tree, *, base_hash: str = "") -> CRDiff:
 
 
 def changes_between(a: Tree, b: Tree) -> Iterator[CRChange]:
-    """The changes that make of what `a` says what `b` says."""
+    """The changes that turn the content of `a` into that of `b`."""
     for name in _names(without(a, *ENVELOPE), without(b, *ENVELOPE)):
         if name in COLLECTIONS:
             yield from _item_changes(name, a[name], b[name])
@@ -69,7 +69,7 @@ def changes_between(a: Tree, b: Tree) -> Iterator[CRChange]:
 
 
 def apply(record: Tree, changes: Sequence[CRChange]) -> Tree:
-    """What `record` says with changes made. New items come last. `InvalidError` where a path leads nowhere."""
+    """The content of `record` with changes applied. New items come last. Raises `InvalidError` for a path that does not exist."""
     result = {**record, **{name: by_id(record[name]) for name in COLLECTIONS}}
     for change in changes:
         _apply(result, parts_of(change.path), change)
@@ -122,6 +122,7 @@ def counted(items: Sequence[Any]) -> Counter[bytes]:
 
 
 def value_of(item: bytes) -> Any:
+    """The value of a canonical text of `counted`."""
     return load(item)
 
 
@@ -131,11 +132,11 @@ def _names(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 # --- applying
 
-_ELSEWHERE = "apply changes to the record they were made from"
+_ELSEWHERE = "apply the changes to the record that they were made from"
 
 
 def _apply(result: Tree, parts: list[str], change: CRChange) -> None:
-    """Change `result`, whose collections are by id. What is deeper belongs to others and is copied."""
+    """Change `result`, whose collections are by id. Copies the deeper parts, which other trees share."""
     name, rest = parts[0], parts[1:]
     if not rest:
         _set(result, name, change)
@@ -143,12 +144,12 @@ def _apply(result: Tree, parts: list[str], change: CRChange) -> None:
         _set(result[name], rest[0], change)
     elif name in COLLECTIONS:
         if rest[0] not in result[name]:
-            raise InvalidError(f"{change.path}: there is no such item", _ELSEWHERE)
+            raise InvalidError(f"{change.path}: no item has this id", _ELSEWHERE)
         item = dict(result[name][rest[0]])
         _set(item, rest[1], change)
         result[name][rest[0]] = item
     elif name not in _OBJECTS:
-        raise InvalidError(f"{change.path}: a path does not lead into {name}", _ELSEWHERE)
+        raise InvalidError(f"{change.path}: {name} has no members to change", _ELSEWHERE)
     else:
         inner = dict(result[name])
         if _SETS.get(rest[0]) == name:
@@ -171,4 +172,4 @@ def _with_element(items: Sequence[Any], change: CRChange) -> list[Any]:
     for position, item in enumerate(items):
         if same(item, change.before):
             return [*items[:position], *items[position + 1 :]]
-    raise InvalidError(f"{change.path}: there is no such element", _ELSEWHERE)
+    raise InvalidError(f"{change.path}: no element has this value", _ELSEWHERE)

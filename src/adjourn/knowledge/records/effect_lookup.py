@@ -1,6 +1,6 @@
-"""What a task's chain knows of an effect that somebody wants to have: the reading side of `effects`.
+"""Find an effect in a task's chain: the reading side of `effects`.
 
-Owns: what a call is, the names under which its effect is looked for, and the finding of it. Must never: write.
+Owns: what a call is, the names of its effect, and the search for it. Must never: write.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
-"""Of the bytes of an event: whether it may tell something of an effect."""
+"""An event without any of these bytes says nothing about an effect."""
 
 
 class EffectCall(NamedTuple):
-    """What a tool is to do. Prefer a `key` from the business (`invoice:INV-001`): agents word arguments anew after a resume.
+    """A call of a tool. Prefer a business `key` (`invoice:INV-001`): agents may phrase arguments differently after a resume.
 
-    A call of a proxy's tool has the operation `tools/call`; `payments`, `charge` is the tool `payments.charge` to a proxy.
+    A call of a proxy's tool has the operation `tools/call`. For a proxy, `payments`, `charge` is the tool `payments.charge`.
     """
 
     tool: str
@@ -47,7 +47,7 @@ class EffectCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The tool, as the events of the task name it."""
+        """The name of the tool in the events of the task."""
         return effects_model.event_name(self.tool, self.operation)
 
     @property
@@ -56,9 +56,9 @@ class EffectCall(NamedTuple):
 
 
 class FoundEffect(NamedTuple):
-    """An effect as it is known: the call that has it, and how that stands. `free`: nobody has claimed it.
+    """An effect that was found: its call and the state of that call. `free`: nobody has claimed it.
 
-    `keyed` is that it was found by the claim's own key, `writes` that the chain does not know of it yet.
+    `keyed`: it was found by the claim's own key. `writes`: the chain does not have it yet.
     """
 
     call: str
@@ -69,7 +69,7 @@ class FoundEffect(NamedTuple):
 
 
 def current(store: Store, record: Tree) -> Tree:
-    """A record with what its task's chain says of effects since it was written: the same one where that is nothing."""
+    """A record with the newer effects of its task's chain; the same tree if there are none."""
     try:
         task = check_task_id(record["task"]["id"])
     except InvalidError:  # no task of a chain can have that name
@@ -82,7 +82,7 @@ def current(store: Store, record: Tree) -> Tree:
 def _events(store: Store, task: str, start: int) -> Iterator[Event]:
     for entry in following(store, task, start, store.head(task)):
         if any(tells in entry.data for tells in _TELLS):
-            with suppress(InvalidError):  # of a later format: it tells nothing that is understood here
+            with suppress(InvalidError):  # an event of a later format
                 yield decode(entry.data)
 
 
@@ -90,9 +90,9 @@ def _events(store: Store, task: str, start: int) -> Iterator[Event]:
 
 
 def names_of(task: Task, ledger: Ledger, call: EffectCall) -> list[str]:
-    """The names of an effect in the refs of its task: that of its key first.
+    """The names of an effect in the refs of its task, that of its key first.
 
-    What is not replayable has further ones, which a proxy looks for: those of the `once` rules that it came under, and that of the call itself.
+    An effect that is not replayable also has the names that a proxy looks up: those of matching `once` rules, and that of the call.
     """
     key = call.idempotency_key
     own = key if _HASH.fullmatch(key) else digest(f"key {key}".encode())
@@ -104,7 +104,7 @@ def names_of(task: Task, ledger: Ledger, call: EffectCall) -> list[str]:
 
 
 def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
-    """The names by the `once` rules of the task's last policy, and of its contract, as far as their own texts state them."""
+    """The names by the `once` rules in the texts of the task's last policy and contract."""
     for text_digest in (ledger.policy, ledger.contract):
         text = (task.store.get_blob(text_digest) if text_digest else None) or b""
         if b"once" in text:
@@ -113,7 +113,7 @@ def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
 
 
 def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) -> FoundEffect | None:
-    """What the chain knows of an effect; None where that is nothing. A name of the call itself is for the proxy to look at."""
+    """Find an effect in the chain; None if it is not there. Skips the name of the call itself, which only a proxy looks up."""
     known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
     for state in ("open", "done", "doubt"):
         for claim in known:
@@ -130,7 +130,7 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
 
 
 def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
-    """The last call through a door of the task that did the same: tool and arguments. Reads the chain."""
+    """The last completed call of a session of the task with the same tool and arguments; "" without one. Reads the chain."""
     if not ledger.calls_used:
         return ""
     done = ""
@@ -152,7 +152,7 @@ def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
 
 
 def found_in_record(record: Tree, call: EffectCall) -> FoundEffect | None:
-    """An effect that the record tells of and the chain does not: the record came without its chain."""
+    """Find an effect that only the record has, because the record was imported without its chain."""
     for effect in record["toolEffects"]:
         if effect.get("idempotencyKey") != call.idempotency_key or "settledBy" in effect:
             continue
@@ -164,11 +164,11 @@ def found_in_record(record: Tree, call: EffectCall) -> FoundEffect | None:
     return None
 
 
-# --- what is known of it
+# --- the effect as a record shows it
 
 
 def claimed_effect(found: FoundEffect, call: EffectCall) -> Tree:
-    """What a record says of an effect that was just claimed."""
+    """An effect that was just claimed, as a record has it."""
     return {
         "id": found.call,
         **_details(call),
@@ -191,7 +191,7 @@ def _details(call: EffectCall) -> Tree:
 
 
 def complete_effect(task: Task, record: Tree, found: FoundEffect, call: EffectCall) -> Tree:
-    """All that is known of an effect that was found."""
+    """An effect that was found, with all that the record and the chain have of it."""
     effect = by_id(record["toolEffects"]).get(found.call) or from_chain(task, found.call)
     if (
         effects_model.is_call(effect) and effects_model.digest_of(effect) == call.digest
@@ -205,7 +205,7 @@ def complete_effect(task: Task, record: Tree, found: FoundEffect, call: EffectCa
 
 
 def from_chain(task: Task, call: str) -> Tree:
-    """An effect as the chain tells it. Raises `IntegrityError` where it does not."""
+    """An effect from the chain. Raises `IntegrityError` if the chain does not have it."""
     needle = f'"{call}"'.encode()
     told_of = (
         decode(one.data)
@@ -221,11 +221,11 @@ def from_chain(task: Task, call: str) -> Tree:
 
 
 def is_own(effect: Tree) -> bool:
-    """Whether an effect was claimed here, and not by a session of the task."""
+    """Whether an effect was claimed by this library, not by a session of the task."""
     return "session" not in effect
 
 
 def is_of(effect: Tree, call: EffectCall) -> bool:
-    """Whether an effect that was claimed here is that of a call. Whoever names one of a session by its key means that one."""
+    """Whether an effect belongs to a call. An effect of a session always does: the key names it."""
     same = (effects_model.name_of(effect), effects_model.digest_of(effect)) == (call.name, call.digest)
     return same or not is_own(effect)

@@ -1,12 +1,12 @@
-"""Tool effects: claimed durably before a tool is run, settled after, and what is made of a claim that was never settled.
+"""Tool effects: claimed durably before a tool runs, settled after, and what to do about a claim that was never settled.
 
-The ledger of effects is the task's chain of events, for a library that claims here as for the calls of a proxy: a claim is one
-commit to it (`tool.allowed`, without a session), which sees what every door of the task has done. Records show what the chain says
-(`state.effects`), and keep of an effect that was claimed here the inputs and outputs. What is not replayable is never run twice
-without a word from somebody who looked: a probe, or a person.
+The ledger of effects is the task's chain of events, for a library that claims here as for the calls of a proxy. A claim is one commit
+to it (`tool.allowed`, without a session), which sees the effects of every client of the task. Records show what the chain says
+(`effects_model`), and keep the inputs and outputs of effects that were claimed here. An effect that is not replayable never runs twice
+unless a probe or a person has checked that it did not happen.
 
-Owns: the table of what is found for a claim. Must never: run a tool, or take a claim that nobody settled for an effect that did not
-happen.
+Owns: the table of what a claim finds, and the steps that bring a record up to the chain. Must never: run a tool, or treat an unsettled
+claim as an effect that did not happen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Probe = Callable[[Tree], bool | None]
 
 
 class EffectClaim(NamedTuple):
-    """`run`: run the tool now, and settle. Else it was done before, and `effect` has the `outputs`, where they were kept."""
+    """`run`: run the tool now, then settle. Else the effect happened before, and `effect` has its `outputs` if they were kept."""
 
     run: bool
     record: str
@@ -42,7 +42,7 @@ class EffectClaim(NamedTuple):
 
 
 class Compensation(NamedTuple):
-    """What a return to an older version leaves behind: effects to undo, the newest first, and those that cannot be undone."""
+    """The effects since an older version: those to undo, newest first, and those that cannot be undone."""
 
     undo: list[Tree]
     irreversible: list[Tree]
@@ -76,9 +76,10 @@ class Effects:
     def claim(
         self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None
     ) -> EffectClaim:
-        """Claim an effect, or learn that it happened. `RefusedError` where that is not known, or the key is another call's.
+        """Claim an effect before its tool runs, or find that it happened already.
 
-        What happened through a proxy of the task counts too, and a proxy knows what is claimed here.
+        Effects of a proxy of the task count too, and a proxy sees the claims made here. `probe` checks an effect in doubt. Raises
+        `RefusedError` if nobody knows whether the effect happened, or if the key belongs to another call.
         """
         record = self._current(cr_id)
         task = self._task(record)
@@ -90,8 +91,8 @@ class Effects:
         effect = effect_lookup.complete_effect(task, record, found, call)
         if found.keyed and not effect_lookup.is_of(effect, call):
             raise RefusedError(
-                f"the key {call.idempotency_key!r} is of another call: {effect['toolName']} {effect['operation']} with other inputs",
-                "use another key for another effect",
+                f"the key {call.idempotency_key!r} belongs to another call: {effect['toolName']} {effect['operation']} with other inputs",
+                "use a separate key for each effect",
             )
         if found.state == "done":
             return EffectClaim(run=False, record=cr_id, effect=effect)
@@ -108,7 +109,10 @@ class Effects:
     def complete(
         self, claim: EffectClaim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0
     ) -> Tree:
-        """The tool has answered: the effect happened. Returns the record."""
+        """Settle a claim: the effect happened. `took_ms` is the tool's run time in milliseconds. Returns the record.
+
+        Raises `RefusedError` if the claim was settled already.
+        """
         given = {} if outputs is None else {"outputs": dict(outputs)}
         kept = canonical(given["outputs"]) if given else b""
         settled = kinds.ToolSettled(
@@ -119,9 +123,9 @@ class Effects:
         return self._act(_record_effect, claim.record, done, author)
 
     def fail(self, claim: EffectClaim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
-        """The tool has said that nothing happened. Where that is not sure, do not settle.
+        """Settle a claim: the tool reported that nothing happened. Do not settle if that is not certain.
 
-        To the task, what is not replayable is in doubt then: only a person lets it be tried again.
+        For the task, an effect that is not replayable is then in doubt: only a person can allow another attempt. Returns the record.
         """
         outcome: Literal["tool-error", "no-answer"] = (
             "tool-error" if claim.effect["isReplayable"] else "no-answer"
@@ -132,12 +136,12 @@ class Effects:
         return self._act(_record_effect, claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
-        """Effects of which nobody knows whether they happened: to be looked at first."""
+        """The effects of which nobody knows whether they happened. Check them first."""
         known = self._current(cr_id)["toolEffects"]
         return [effect for effect in known if effect.get("status") in effects_model.UNSETTLED]
 
     def compensation(self, cr_id: str, content_hash: str) -> Compensation:
-        """What was done since a version of the record, for those who go back to it."""
+        """The effects since a version of the record, for a return to that version."""
         before = self._records.resolve(content_hash)["toolEffects"]
         settled = {effect["id"] for effect in before if effect.get("status", "completed") == "completed"}
         since = [
@@ -153,11 +157,11 @@ class Effects:
         )
 
     def bring_up(self, cr_id: str, author: CRAuthor = interventions.SYSTEM) -> Tree:
-        """Write down in a record what its task's chain says of effects since. No version where that is nothing."""
+        """Add the newer effects of the task's chain to a record. Writes no version if there are none."""
         return self._records.act(cr_id, lambda record, at: _update_effects(self._store, record, at), author)
 
     def answered(self, record: Tree, question_id: str) -> Tree:
-        """A question was answered: where it is about an effect in doubt, that is settled for every door of the task."""
+        """Settle an effect in doubt by the answer to its question, for every client of the task. Other questions change nothing."""
         effect = next((one for one in record["toolEffects"] if _question_id(one) == question_id), None)
         if effect is None or effect.get("status", "completed") == "completed":
             return record
@@ -170,7 +174,7 @@ class Effects:
     # --- the table
 
     def _found(self, task: Task, record: Tree, call: EffectCall, author: CRAuthor) -> FoundEffect:
-        """What the chain knows of an effect. Where that is nothing it is claimed, in the same step."""
+        """Find an effect in the chain. If the chain does not have it, claim it in the same commit."""
         new = FoundEffect(str(uuid4()), "free", writes=True)
         found = [new]
         changes: dict[str, str | None] = {}
@@ -196,7 +200,7 @@ class Effects:
         return found[0]
 
     def _look(self, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
-        """Have an effect in doubt settled: the probe looks, else a person, who is asked."""
+        """Settle an effect in doubt by the probe, else by a person's answer. Asks the person if there is no answer yet."""
         happened = probe(effect) if probe else None
         by = author
         if happened is None:
@@ -207,7 +211,7 @@ class Effects:
             )
 
     def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
-        """What a person has answered of an effect, in whichever record of the task; else one is asked."""
+        """A person's answer about an effect, from any record of the task. Without one, asks a person and raises `RefusedError`."""
         name, task = _question_id(effect), self._records.resolve(cr_id)["task"]["id"]
         for record_id in dict.fromkeys([cr_id, *self._records.ids()]):
             with suppress(IntegrityError):
@@ -217,8 +221,8 @@ class Effects:
                     return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
         self._act(_ask_about_effect, cr_id, effect, author)
         raise RefusedError(
-            f"whether {effect['toolName']} {effect['operation']} was done is not known, and it must not be done twice",
-            f"look, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
+            f"{effect['toolName']} {effect['operation']} may have run already, and it must not run twice",
+            f"check whether it ran, then: adjourn answer {name} '{DONE}' (or '{NOT_DONE}')",
         )
 
     # --- the parts
@@ -259,7 +263,7 @@ class Effects:
 
 
 def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllowed:
-    """That a call is about to be made. What is replayable does no harm twice, as if it had no effect."""
+    """The event that a call is about to be made. A replayable call counts as one without an effect."""
     return kinds.ToolAllowed(
         arguments=preview(call.inputs),
         call=name,
@@ -279,7 +283,7 @@ def _actor(author: CRAuthor) -> Actor:
 
 
 def _update_effects(store: Store, record: Tree, at: int) -> Transition:
-    """A record with what its task's chain says, and questions answered that a person has answered there."""
+    """A record with the effects of its task's chain, and its questions answered where a person settled the effect there."""
     after = effect_lookup.current(store, record)
     before = by_id(record["toolEffects"])
     changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
@@ -296,7 +300,7 @@ def _update_effects(store: Store, record: Tree, at: int) -> Transition:
 
 
 def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
-    """A record with all that is known of an effect, where it has no more than its event; how that stands, the chain says."""
+    """A record with the details of a claimed effect, if it has only the effect's event. Its status is the chain's."""
     step = _update_effects(store, record, at)
     known = by_id(step.record["toolEffects"]).get(effect["id"])
     if known is None or (effects_model.is_call(known) and known["status"] in effects_model.UNSETTLED):
@@ -336,7 +340,7 @@ def _ask_about_effect(store: Store, record: Tree, at: int, effect: Tree) -> Tran
 
 
 def _question_id(effect: Tree) -> str:
-    """An answer counts for the attempt that it is about."""
+    """The id of the question about one attempt of an effect."""
     return derived_id("effect", f"{effect['id']}.{effect['executedAt']}")
 
 

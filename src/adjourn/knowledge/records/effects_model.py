@@ -1,7 +1,7 @@
-"""The effects of a task as its events tell them: what a record has under `toolEffects` (spec/record.md, section 10).
+"""The effects of a task, folded from its events: the `toolEffects` of a record (spec/record.md, section 10).
 
-Owns: what each event makes of an effect, and how many of them a record shows. Must never: read a store, or forget an effect that is
-not settled, or that a library has claimed with more than its event tells.
+Owns: how each event changes an effect, and how many effects a record shows. Must never: read a store, or drop an effect that is not
+settled, or that a library claimed with more details than its event has.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from adjourn.knowledge.model import MAX_ID, EffectStatus, Tree, same
 from adjourn.log import MAX_SAFE_INTEGER, Event, canonical, digest, kinds, milliseconds
 
 OPERATION = "tools/call"
-"""What a call through a door of the task does with a tool."""
+"""The operation of a call that a session of the task made."""
 MAX_SETTLED = 50
 MAX_UNSETTLED = 500
-"""How many calls a record shows: the newest. `effectsThrough.count` counts all."""
+"""How many calls a record shows, the newest ones. `effectsThrough.count` counts all."""
 UNSETTLED = ("claimed", "unknown")
 THROUGH = "effectsThrough"
 _OUTCOMES: dict[str, EffectStatus] = {
@@ -29,7 +29,7 @@ _OUTCOMES: dict[str, EffectStatus] = {
 
 
 def fold_events(record: Tree, events: Iterable[Event]) -> Tree:
-    """The record with what the events after `effectsThrough` make of its effects. The same record, where that is nothing."""
+    """The record with its effects changed by the events after `effectsThrough`; the same tree if nothing changes."""
     before: Tree = record.get(THROUGH, {"seq": -1, "count": 0})
     fold = _Fold(record["toolEffects"], before["count"])
     seq = before["seq"]
@@ -43,27 +43,27 @@ def fold_events(record: Tree, events: Iterable[Event]) -> Tree:
 
 
 def last_folded_position(record: Tree) -> int:
-    """The position of the last event that a record's effects know."""
+    """The position of the last event that a record's effects include; -1 for none."""
     return int(record[THROUGH]["seq"]) if THROUGH in record else -1
 
 
 def omitted_count(record: Tree) -> int:
-    """How many effects of the task a record leaves out, because they are settled and older than those it shows."""
+    """How many settled effects of the task a record leaves out, because they are older than those it shows."""
     return max(0, record[THROUGH]["count"] - len(record["toolEffects"])) if THROUGH in record else 0
 
 
 def is_call(effect: Tree) -> bool:
-    """Whether all that is known of an effect is what its event tells."""
+    """Whether an effect has only the details of its event."""
     return "digest" in effect
 
 
 def name_of(effect: Tree) -> str:
-    """The name under which the task's events know the tool of an effect."""
+    """The name of an effect's tool in the task's events."""
     return event_name(effect["toolName"], effect["operation"])
 
 
 def event_name(tool: str, operation: str) -> str:
-    """The name under which the task's events know what a tool does: `payments.charge` for `payments`, `charge`."""
+    """The name of a tool's operation in the task's events: `payments.charge` for `payments`, `charge`."""
     return tool if operation == OPERATION else f"{tool}.{operation}"
 
 
@@ -83,7 +83,7 @@ class _Fold:
         try:
             data = kinds.data_of(event)
             at = milliseconds(event.timestamp)
-        except InvalidError:  # an event made elsewhere, which tells nothing that is understood here
+        except InvalidError:  # an event of another format
             return
         if isinstance(data, kinds.ToolAllowed):
             self._allowed(event, data, at)
@@ -109,7 +109,7 @@ class _Fold:
             self.effects[data.call] = _effect(event, data, at)
 
     def _repeated(self, data: kinds.ToolAllowed) -> None:
-        """A person let a call in doubt be made again: that one counts from now on."""
+        """A person allowed another attempt of a call in doubt: the new call replaces it."""
         for effect in list(self.effects.values()):
             if effect.get("status") not in UNSETTLED:
                 continue
@@ -150,7 +150,7 @@ def _effect(event: Event, data: kinds.ToolAllowed, at: int) -> Tree:
         "reversible": False,
         "executedAt": at,
         "durationMs": 0,
-        # Without a session nobody can tell whether who claimed it lives: it is in doubt until it is settled.
+        # Without a session nobody can tell whether the claimant is alive: the effect is in doubt until it is settled.
         "status": "claimed" if event.session else "unknown",
         "digest": data.digest,
         **({"session": event.session} if event.session else {}),
@@ -158,7 +158,7 @@ def _effect(event: Event, data: kinds.ToolAllowed, at: int) -> Tree:
 
 
 def _bounded(effects: list[Tree]) -> list[Tree]:
-    """Without the oldest of the calls that are settled, and of those that are not."""
+    """The effects without the oldest settled calls and the oldest unsettled ones beyond the limits."""
     spare: set[str] = set()
     for unsettled, limit in ((False, MAX_SETTLED), (True, MAX_UNSETTLED)):
         calls = [

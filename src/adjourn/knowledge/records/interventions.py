@@ -26,7 +26,7 @@ from adjourn.knowledge.cognition.transitions import (
 from adjourn.knowledge.model import MAX_TEXT, CRAuthor, Tree, shown, tree_of
 
 SYSTEM = CRAuthor(id="adjourn", type="system")
-"""Whose name is under what follows from a rule and the clock."""
+"""The author of changes that follow from a rule or from the clock."""
 MAX_ATTEMPTS = 3
 _MAX_LABEL = 200
 
@@ -46,7 +46,7 @@ _ASKED_OF_PEOPLE = ("approval", "override", "scope-change")
 def answer_question(
     record: Tree, question_id: str, answer: str, author: CRAuthor, now: int, *, learn: bool = False
 ) -> Transition:
-    """Answer an open question; with `learn`, the answer becomes a learning too. Nothing else follows from it by itself."""
+    """Answer an open question. `learn`: also add the answer to the learnings. The answer changes nothing else."""
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "answered")
     if question.get("expiresAt", now + 1) <= now:
@@ -54,7 +54,7 @@ def answer_question(
     if author.type != "human" and question["type"] in _ASKED_OF_PEOPLE:
         raise RefusedError(
             f"question {question_id} asks for a person's {question['type']}; {author.id} is {who(author.type)}",
-            "let a person answer",
+            "ask a person to answer it",
         )
     options = question.get("options", ())
     if options and answer not in options:
@@ -71,13 +71,13 @@ def answer_question(
 
 
 def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
-    """Go on without an answer. What is asked of people, only they can skip."""
+    """Skip an open question. Only people can skip a blocking question, or one that asks for a person's decision."""
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "skipped")
     if author.type != "human" and (
         question["type"] in _ASKED_OF_PEOPLE or question["priority"] == "blocking"
     ):
-        raise RefusedError(f"question {question_id} can be skipped by a person only", "let a person skip it")
+        raise RefusedError(f"only a person can skip question {question_id}", "ask a person to skip it")
     after = put(record, "question", {**question, "status": "skipped", "skippedReason": reason})
     change = RecordChange("updated", path_of("question", question_id), {"skippedReason": reason})
     return Transition(with_blocking(record, after, now), (change,))
@@ -99,9 +99,9 @@ def _learned(question: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
 
 
 def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
-    """Why a resume point cannot be approved or used now: unanswered questions, active blockers, broken hard invariants.
+    """Why a resume point cannot be approved or used now: unanswered questions, active blockers, violated hard invariants.
 
-    `but` is the id of a question that does not count.
+    `but` is the id of a question to ignore.
     """
     return [
         *(
@@ -121,9 +121,9 @@ def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
 
 
 def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int) -> Transition:
-    """Open a gate. Approving attests to its `when` and `preconditions`, which are prose.
+    """Approve a resume point. The approval confirms its `when` and `preconditions`, which are prose.
 
-    Once a point has timed out to a person, a person approves it, which answers the question that was raised then.
+    Once a time-out has raised a question to a person, only a person can approve the point, which answers that question.
     """
     point = _decidable(record, point_id, "approved", author, now)
     _require_free(record, point_id, "approved", but=escalation_of(point) if author.type == "human" else "")
@@ -131,7 +131,7 @@ def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int
 
 
 def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Transition:
-    """Open a gate that needs nobody: safe to run by itself, not a person's to decide, and free."""
+    """Approve a resume point that needs no person: it is safe to run automatically, and nothing blocks it."""
     point = _decidable(record, point_id, "auto-approved", None, now)
     if not may_run_by_itself(record, point):
         raise RefusedError(
@@ -150,7 +150,7 @@ def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor
 def approved(
     record: Tree, point: Tree, status: Literal["approved", "auto-approved"], author: CRAuthor, now: int
 ) -> Transition:
-    """The gate open, without asking whether it may be."""
+    """The record with a point approved. Does not check whether that is allowed."""
     opened = {**point, "approvalStatus": status, **signed("approved", author, now)}
     after = _escalation_answered(put(record, "resume point", opened), point, "approved", author, now)
     detail = {"when": point["when"], "preconditions": point["preconditions"], "status": status}
@@ -159,7 +159,7 @@ def approved(
 
 
 def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -> Transition:
-    """The gate closed, without asking whether it may be."""
+    """The record with a point denied. Does not check whether that is allowed."""
     closed = {**point, "approvalStatus": "denied", **signed("denied", author, now), "deniedReason": reason}
     after = _escalation_answered(put(record, "resume point", closed), point, "denied", author, now)
     detail = {"reason": reason, "alternativePaths": point.get("alternativePaths", [])}
@@ -168,7 +168,7 @@ def denied(record: Tree, point: Tree, reason: str, author: CRAuthor, now: int) -
 
 
 def consumption_key(record: Tree, point_id: str) -> str:
-    """What names an approval outside the versions of a record, whichever fork or older version it is met in."""
+    """The key of an approval outside the versions of a record: the same in each fork and each older version."""
     return f"{record['task']['id']}/{point_id}"
 
 
@@ -183,7 +183,7 @@ def already_used(point_id: str) -> RefusedError:
 def consume_resume_point(
     record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()
 ) -> Transition:
-    """Its steps start: the approval is used up. `consumed` are the keys of all approvals of the task ever used."""
+    """Use the approval of a point whose steps start now. `consumed` are the keys of all approvals of the task ever used."""
     point = find(record, "resume point", point_id)
     if point["approvalStatus"] not in ("approved", "auto-approved"):
         raise RefusedError(
@@ -198,7 +198,7 @@ def consume_resume_point(
 
 
 def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list[Tree]:
-    """The approved points whose steps may start now."""
+    """The approved resume points whose steps may start now."""
     return [
         point
         for point in record["resumePoints"]
@@ -210,7 +210,7 @@ def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list
 
 
 def may_run_by_itself(record: Tree, point: Tree) -> bool:
-    """The rule of automatic approval."""
+    """Whether a point may be approved automatically."""
     return bool(
         point["safeToAutoExecute"]
         and point["requiredAuthority"] != "human"
@@ -219,12 +219,12 @@ def may_run_by_itself(record: Tree, point: Tree) -> bool:
 
 
 def escalation_of(point: Tree) -> str:
-    """The id of the question that is raised when a point has timed out to a person."""
+    """The id of the question to a person that a point's time-out raises."""
     return derived_id("escalate", point["id"])
 
 
 def timed_out(record: Tree, point: Tree, now: int) -> bool:
-    """Whether a pending point's time is up and nothing was made of it yet. Without a start or a limit it waits for ever."""
+    """Whether a pending point has timed out without an escalation yet. Without a start or a limit it never times out."""
     if point["approvalStatus"] != "pending" or "timeoutMs" not in point or "createdAt" not in point:
         return False
     if any(question["id"] == escalation_of(point) for question in record["questionsForUser"]):
@@ -239,11 +239,11 @@ def _require_free(record: Tree, point_id: str, verb: str, *, but: str = "") -> N
 
 
 def _decidable(record: Tree, point_id: str, status: str, author: CRAuthor | None, now: int) -> Tree:
-    """A point that this author (None: no authority is needed) may move to that status at this time."""
+    """A point that this author (None: no authority is needed) may give that status now."""
     point = find(record, "resume point", point_id)
     require_edge("resume point", point_id, point["approvalStatus"], status)
     if timed_out(record, point, now):
-        raise RefusedError(f"resume point {point_id} has timed out", "apply the time-out first (tick)")
+        raise RefusedError(f"resume point {point_id} has timed out", "apply the time-out first: call tick")
     if author is not None and author.type not in _MAY[point["requiredAuthority"]]:
         raise RefusedError(
             f"resume point {point_id} needs the authority of {who(point['requiredAuthority'])}; "
@@ -254,7 +254,7 @@ def _decidable(record: Tree, point_id: str, status: str, author: CRAuthor | None
 
 
 def _escalation_answered(record: Tree, point: Tree, answer: str, author: CRAuthor, now: int) -> Tree:
-    """Deciding a point is the answer to the question that its time-out has raised."""
+    """The record with the question of a point's time-out answered by the decision on the point."""
     for question in record["questionsForUser"]:
         if question["id"] == escalation_of(point) and question["status"] == "open":
             answered = {**question, "status": "answered", "answer": answer, **signed("answered", author, now)}
@@ -271,7 +271,10 @@ def who(kind: str) -> str:
 
 
 def expire_due(record: Tree, now: int) -> Transition | None:
-    """What is due at this time, as the system's; None when nothing is. Ticking again at the same time does nothing."""
+    """Expire the questions and time out the resume points that are due at `now` (milliseconds); None if none is.
+
+    Applying it again at the same time changes nothing.
+    """
     events: list[RecordChange] = []
     after = record
     for question in record["questionsForUser"]:
@@ -288,7 +291,7 @@ def expire_due(record: Tree, now: int) -> Transition | None:
 
 
 def _question_expired(record: Tree, question: Tree, now: int) -> Tree:
-    """A blocking question keeps blocking, through the one that is raised in its place."""
+    """The record with a question expired. A blocking question is asked again, so that it keeps blocking."""
     after = put(record, "question", {**question, "status": "expired"})
     if question["priority"] != "blocking":
         return after
@@ -301,7 +304,7 @@ def _question_expired(record: Tree, question: Tree, now: int) -> Tree:
 
 
 def _timed_out(record: Tree, point: Tree, now: int) -> tuple[Tree, str]:
-    """The record after a point's time is up, and what was done."""
+    """The record after a point timed out, and the action that was taken."""
     action, attempts = point["onTimeout"], point.get("attempts", 0)
     if action == "abort":
         after = denied(record, point, "timed out", SYSTEM, now).record

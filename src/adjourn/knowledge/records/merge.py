@@ -1,9 +1,9 @@
-"""Merging two records that came from one: three-way, member by member (spec/record.md, section 9).
+"""Three-way merge of two records, member by member (spec/record.md, section 9).
 
-What only one side changed is taken; what both changed alike is taken; what both changed differently goes by the rule of its class
-(`merge_rules`). A conflict is a value: it is listed, and while it is unresolved it is kept in the record, under `conflicts`.
+A change of one side is taken, and so is the same change of both sides. `merge_rules` has the rules for different changes of both sides.
+A conflict is a value: the result lists it, and the record keeps it under `conflicts` until it is resolved.
 
-Owns: the order of things, and resolving. Must never: lose a tool effect, a learning, an invariant or a variant.
+Owns: the order of items, and resolving conflicts. Must never: lose a tool effect, a learning, an invariant or a variant.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _OF_PEOPLE = ("resumePoints", "questionsForUser", "decisions", "invariants")
 
 
 class Merged(NamedTuple):
-    """What came of a merge. `record` has the envelope of A; give it to `next_version` with B's hash as merged parent.
+    """The outcome of a merge. `record` has the envelope of A; pass it to `next_version` with B's hash as merged parent.
 
-    `fast_forward`: one side had nothing of its own to say, and the record says what the other does. Where that is A, `record`
-    is A itself, and nothing is to be appended.
+    `fast_forward`: only one side changed anything, and `record` has its content. If that side is A, `record` is A itself, and there is
+    nothing to append.
     """
 
     record: Tree
@@ -52,7 +52,7 @@ class Merged(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether nothing is left to be resolved."""
+        """Whether no conflict is unresolved."""
         return not any(conflict.resolution == "unresolved" for conflict in self.conflicts)
 
     def result(self, version: Tree, strategy: Strategy, base_hash: str | None) -> CRMergeResult:
@@ -69,7 +69,7 @@ class Merged(NamedTuple):
 
 
 def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:
-    """What records `a` and `b` say together, given their nearest common ancestor (None: they have none)."""
+    """Merge records `a` and `b`, given their nearest common ancestor (None: they have none)."""
     said_a, said_b = without(a, *ENVELOPE), without(b, *ENVELOPE)
     if base is not None:
         said = without(base, *ENVELOPE)
@@ -96,19 +96,20 @@ def resolve_conflict(
     *,
     value: Any = UNSET,
 ) -> Transition:
-    """Settle a conflict that is kept in a record, with the value of a side, or with another `value`."""
+    """Resolve a conflict that a record keeps: take the value of one side, or set another `value`."""
     conflicts = record.get("conflicts", [])
     found = next((conflict for conflict in conflicts if conflict["path"] == path), None)
     if found is None:
         known = ", ".join(conflict["path"] for conflict in conflicts[:10])
         raise NotFoundError(
-            f"record {record.get('id', '')} has no conflict at {path}", f"it has {known or 'none'}"
+            f"record {record.get('id', '')} has no conflict at {path}",
+            f"use one of: {known}" if known else "nothing is left to resolve",
         )
     parts = parts_of(path)
     if parts[0] in _OF_PEOPLE and author.type != "human":
-        raise RefusedError(f"the conflict at {path} is a person's to resolve", "let a person resolve it")
+        raise RefusedError(f"only a person can resolve the conflict at {path}", "ask a person to resolve it")
     if (take is None) == (value is UNSET):
-        raise InvalidError(f"{path}: give either a side or a value", "take a, b or base, or give a value")
+        raise InvalidError(f"{path}: expected either a side or a value", "take a, b or base, or give a value")
     chosen = value if take is None else found.get(take, UNSET)
     rest = [conflict for conflict in conflicts if conflict is not found]
     after = without(record, "conflicts")
@@ -143,9 +144,7 @@ def _merged(merger: Merger, a: Tree, b: Tree, base: Tree | None) -> Tree:
         )
     )
     result["metadata"] = merger.metadata(Sides(old.get("metadata", UNSET), a["metadata"], b["metadata"]))
-    if (
-        THROUGH in a
-    ):  # of the line that the merge lands on; what B knows beyond it is found in the history again
+    if THROUGH in a:  # of the record that gets the merge; the chain has what B knows beyond it
         result[THROUGH] = a[THROUGH]
     done = {*result, *ENVELOPE, "conflicts", "checkpointId", THROUGH}
     for name in dict.fromkeys([*old, *a, *b]):
@@ -159,7 +158,7 @@ def _merged(merger: Merger, a: Tree, b: Tree, base: Tree | None) -> Tree:
 
 
 def _items(merger: Merger, collection: str, lists: Sides) -> list[Tree]:
-    """A collection: survivors in the base's order, then what was added, by time."""
+    """A merged collection: the items of the base in its order, then the added ones by time."""
     base, a, b = (by_id(items) for items in lists)
     kept: list[Tree] = []
     added: list[Tree] = []
@@ -172,7 +171,7 @@ def _items(merger: Merger, collection: str, lists: Sides) -> list[Tree]:
 
 
 def _item(merger: Merger, collection: str, name: str, sides: Sides) -> list[Tree]:
-    """What becomes of an item: nothing, one, or two where both are kept."""
+    """A merged item: none, one, or two if both are kept."""
     base, a, b = sides
     if same(a, b):
         return [] if a is UNSET else [a]
@@ -197,7 +196,7 @@ def _time(item: Tree) -> int:
 
 
 def _kept_conflicts(merger: Merger, sides: Sides) -> list[Tree]:
-    """Unresolved conflicts: those of both sides that neither has resolved, and the new ones. The newest at a path counts."""
+    """The unresolved conflicts: those of both sides that neither has resolved, and the new ones. The newest at a path wins."""
     base, a, b = ({item["path"]: item for item in items} for items in sides)
     kept = {
         path: b.get(path) or a[path] for path in {**a, **b} if path not in base or (path in a and path in b)
@@ -207,7 +206,7 @@ def _kept_conflicts(merger: Merger, sides: Sides) -> list[Tree]:
 
 
 def _twice(result: Tree, a: Tree, b: Tree) -> list[str]:
-    """Effects that met in the merge with one idempotency key."""
+    """Warnings about effects of the two sides that have the same idempotency key."""
 
     def keys(record: Tree) -> Counter[str]:
         effects: Sequence[Tree] = record["toolEffects"]

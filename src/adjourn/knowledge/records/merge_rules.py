@@ -1,7 +1,7 @@
-"""What becomes of a part of a record that both sides of a merge have changed differently, by its class.
+"""The rules for parts of a record that both sides of a merge changed differently, by class of part.
 
-Owns: the rules, and the list of conflicts of one merge. A rule sees both sides alike, except where the strategy prefers one. Must never:
-drop what one side says without listing it.
+Owns: the rules, and the list of conflicts of one merge. A rule is symmetric, except if the strategy prefers one side. Must never: drop
+the value of a side without listing it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from adjourn.log import MAX_SAFE_INTEGER, canonical, digest
 
 Path = tuple[str, ...]
 KEPT = ("learnings", "toolEffects", "invariants")
-"""Collections of which an item is gone only when both sides have removed it."""
+"""Collections that lose an item only if both sides removed it."""
 CLASH: Any = object()
-"""Both sides have changed it, and differently."""
+"""Both sides changed it differently."""
 
 
 class Sides(NamedTuple):
@@ -53,18 +53,18 @@ class Sides(NamedTuple):
 
     @property
     def settled(self) -> Any:
-        """The value where at most one side has changed it, or both alike; else CLASH."""
+        """The value if at most one side changed it, or both in the same way; else CLASH."""
         if same(self.a, self.b) or same(self.b, self.base):
             return self.a
         return self.b if same(self.a, self.base) else CLASH
 
 
 Rule = Callable[["Merger", Path, Sides], Any]
-"""What becomes of a member that both sides have changed differently."""
+"""Returns the merged value of a member that both sides changed differently."""
 
 
 class Merger:
-    """One merge: its strategy and what it has to tell."""
+    """One merge: its strategy, conflicts and warnings."""
 
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
@@ -80,7 +80,7 @@ class Merger:
         return {"prefer-a": "a", "prefer-b": "b"}.get(self.strategy)  # type: ignore[return-value]  # its values are
 
     def scalar(self, path: Path, sides: Sides) -> Any:
-        """The preferred side's; by hand, the base's, to be resolved. What was changed wins over what was removed."""
+        """The preferred side's value; with `manual`, the base's, with an unresolved conflict. A change wins over a removal."""
         if sides.a is UNSET or sides.b is UNSET:
             self.conflict(path, sides, "b" if sides.a is UNSET else "a")
             return sides.b if sides.a is UNSET else sides.a
@@ -91,9 +91,9 @@ class Merger:
         return sides.base
 
     def member(self, path: Path, sides: Sides, rule: Rule | None = None, *, based: bool = True) -> Tree:
-        """A member of an object after the merge: `{name: value}`, or nothing where it is absent.
+        """A member of an object after the merge: `{name: value}`, or `{}` if it is absent.
 
-        Without a base for the whole object, there is no telling whether the member may be absent: one side's is taken.
+        Without a base for the whole object, the member may be required: then one side's value is taken.
         """
         value = sides.settled
         if value is CLASH:
@@ -113,7 +113,7 @@ class Merger:
         return result
 
     def task(self, sides: Sides) -> Tree:
-        """The status and its times go together."""
+        """The merged task. The status and its times come from the same side."""
         names = ("status", "startedAt", "completedAt")
         group = sides.only(names)
         state = group.settled
@@ -145,7 +145,7 @@ class Merger:
         return self.members(("metadata",), sides, {"tags": _set, "priority": _higher})
 
     def pointer_of_lineage(self, sides: Sides) -> Tree:
-        """`checkpointId` goes with the line that the merge lands on."""
+        """`checkpointId`: that of the record that gets the merge."""
         value = sides.settled
         if value is CLASH:
             self.conflict(("checkpointId",), sides, "a" if sides.a is not UNSET else "b")
@@ -157,14 +157,14 @@ class Merger:
 
 
 def _sum(merger: Merger, path: Path, sides: Sides) -> int:
-    """A counter: what each side has added."""
+    """A counter: the sum of what each side added."""
     del merger, path
     base = 0 if sides.base is UNSET else sides.base
     return int(min(max(sides.a + sides.b - base, 0), MAX_SAFE_INTEGER))
 
 
 def _union(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """Actions: all of each side, the same one once."""
+    """Actions: those of both sides, equal ones once."""
     del merger, path
     base, a, b = (Counter[bytes]() if side is UNSET else counted(side) for side in sides)
     kept = list(sides.base) if sides.base is not UNSET else []
@@ -173,7 +173,7 @@ def _union(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
 
 
 def _set(merger: Merger, path: Path, sides: Sides) -> list[str]:
-    """A set: without what either side has removed, with what either has added."""
+    """A set: without what either side removed, with what either side added."""
     del merger, path
     base = [] if sides.base is UNSET else sides.base
     a, b = set(sides.a), set(sides.b)
@@ -210,7 +210,7 @@ ItemRule = Callable[[Merger, Path, Sides], list[Tree]]
 def _group(
     merger: Merger, path: Path, sides: Sides, names: Sequence[str], rank: Callable[[Tree], Any]
 ) -> Tree:
-    """Members that go together: those of the side with the least rank."""
+    """Members that belong together: those of the side with the lowest rank."""
     group = sides.only(names)
     settled: Tree = group.settled
     if settled is not CLASH:
@@ -225,7 +225,7 @@ _TEXT = ("description", "rationale", "status", "madeBy", "madeAt")
 
 
 def _decision(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """By hand both sides stand as variants and it is contested; else the loser becomes a variant."""
+    """With `manual`, both sides become variants of a contested decision; else the side that loses becomes a variant."""
     rest = merger.members(path, sides, {"affects": _set, "overridableBy": _set}, (*_TEXT, "variants"))
     group = sides.only(_TEXT)
     text = group.settled
@@ -245,14 +245,14 @@ def _decision(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
 
 
 def keeping_variants(decision: Tree, base: Tree) -> Tree:
-    """A decision that one side has changed, with the variants that it had before."""
+    """A decision that one side changed, with its earlier variants."""
     variants = decision.get("variants", [])
     kept = with_variants(variants, *base.get("variants", []))
     return decision if len(kept) == len(variants) else {**decision, "variants": kept}
 
 
 def _with_side(variants: list[Tree], decision: Tree) -> list[Tree]:
-    """Variants with what a decision says. What a contested one says is among its own variants."""
+    """Variants with the text of a decision. A contested decision has its text among its own variants."""
     return variants if decision["status"] == "contested" else [*variants, variant_of(decision)]
 
 
@@ -260,7 +260,7 @@ _APPROVAL = ("approvalStatus", "approvedBy", "approvedAt", "deniedBy", "deniedAt
 
 
 def _resume_point(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """The safer side's approval, whatever the strategy; an approval that was used anywhere is used."""
+    """The safer side's approval, whatever the strategy. An approval that either side used is used."""
 
     def rank(point: Tree) -> tuple[int, int]:
         status = point["approvalStatus"]
@@ -280,7 +280,7 @@ _ANSWERED_FIRST = ("answered", "expired", "skipped", "open")
 
 
 def _question(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """An answer wins. Two different ones: the preferred side's; by hand, it is open again and both stand in its context."""
+    """An answer wins over none. Of two answers, the preferred side's; with `manual`, the question is open and has both as context."""
     rest = merger.members(path, sides, {"blocksResumePoints": _set}, _ANSWER)
     group = sides.only(_ANSWER)
     answers = [side.get("answer", "") for side in (group.a, group.b) if side.get("status") == "answered"]
@@ -309,7 +309,7 @@ _RESOLUTION = ("status", "resolvedBy", "resolvedAt", "resolution")
 
 
 def _blocker(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """Resolved by both, or active: the other side still had to do with it."""
+    """Resolved if both sides resolved it, else active."""
     rest = merger.members(path, sides, {"severity": _higher, "blocksResumePoints": _set}, _RESOLUTION)
     group = sides.only(_RESOLUTION)
     if group.a["status"] != group.b["status"]:
@@ -324,7 +324,7 @@ _CHECKED = ("status", "lastCheckedAt", "evidence")
 
 
 def _invariant(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """A violation wins; else what was looked at last."""
+    """A violation wins; else the side that was checked last."""
     state = _group(
         merger,
         (*path, "status"),
@@ -343,7 +343,7 @@ _FURTHEST = ("completed", "failed", "unknown", "claimed")
 
 
 def _effect(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
-    """What is known best of one effect; where both sides know it and differ, it ran twice."""
+    """The further status of an effect. If both sides have the same status but differ, the effect ran twice."""
     rank_a, rank_b = (_FURTHEST.index(side.get("status", "completed")) for side in (sides.a, sides.b))
     if rank_a == rank_b:
         merger.warnings.append(f"executed twice: effect {path[-1]} differs on the two sides")
@@ -353,7 +353,7 @@ def _effect(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
 
 
 def _both(merger: Merger, path: Path, sides: Sides, time: str) -> list[Tree]:
-    """Both are kept: the older one under the id, the other under one made from it and its content."""
+    """Keep both: the older one under the id, the other under an id derived from it and its content."""
     merger.conflict(path, sides, "both")
     first, second = sorted((sides.a, sides.b), key=lambda item: (item[time], canonical(item)))
     mark = digest(canonical(without(second, "id")))[:16]

@@ -1,4 +1,4 @@
-"""Proofs about a record for those who do not have it: that a version is in it, that it only grew, and who says so.
+"""Proofs about a record for readers without its store: that a version is in it, that it only grew, and who signed its head.
 
 Owns: the documents of proofs and of signed heads, and checking them without a store. Must never: read a store.
 """
@@ -29,7 +29,7 @@ Hashes = Annotated[tuple[Sha256, ...], Meta(max_length=128)]
 
 
 class InclusionProof(DocumentPart, frozen=True, kw_only=True):
-    """That the version `contentHash` has this `sequence` in the line whose root over `size` versions is `merkleRoot`."""
+    """Proves that version `contentHash` has this `sequence` in the record whose root over `size` versions is `merkleRoot`."""
 
     id: Id
     content_hash: Sha256
@@ -39,13 +39,13 @@ class InclusionProof(DocumentPart, frozen=True, kw_only=True):
     path: Hashes
 
     def holds(self) -> bool:
-        """Whether it proves what it says. Compare `merkle_root` with one that you trust."""
+        """Whether the proof is valid. Compare `merkle_root` with one that you trust."""
         leaf, root_ = bytes.fromhex(self.content_hash), bytes.fromhex(self.merkle_root)
         return verify_inclusion(leaf, self.sequence, self.size, _bytes(self.path), root_)
 
 
 class ConsistencyProof(DocumentPart, frozen=True, kw_only=True):
-    """That the line of `newSize` versions with root `newRoot` begins with the `oldSize` versions of root `oldRoot`."""
+    """Proves that the record of `newSize` versions with root `newRoot` begins with the `oldSize` versions of root `oldRoot`."""
 
     id: Id
     old_size: Count
@@ -55,13 +55,13 @@ class ConsistencyProof(DocumentPart, frozen=True, kw_only=True):
     path: Hashes
 
     def holds(self) -> bool:
-        """Whether it proves what it says. Compare `old_root` with the one that you kept."""
+        """Whether the proof is valid. Compare `old_root` with the one that you kept."""
         roots = bytes.fromhex(self.old_root), bytes.fromhex(self.new_root)
         return verify_consistency(self.old_size, self.new_size, *roots, _bytes(self.path))
 
 
 class SignedRecordHead(DocumentPart, frozen=True, kw_only=True):
-    """Which version of a record its signer saw as the last, and the root over all up to it."""
+    """The signed head of a record: its newest version for the signer, and the Merkle root over all versions up to it."""
 
     id: Id
     sequence: Count
@@ -71,7 +71,7 @@ class SignedRecordHead(DocumentPart, frozen=True, kw_only=True):
     signature: Annotated[str, Meta(max_length=100)]
 
     def check(self, public: bytes) -> None:
-        """`IntegrityError` unless the key with these public bytes has signed it."""
+        """Raise `IntegrityError` unless the key with these public bytes signed it."""
         if self.key != fingerprint(public) or not holds(public, self.signature, _message(self)):
             raise IntegrityError(
                 f"the head of record {self.id} at version {self.sequence} fails verification: {fingerprint(public)} did not sign it",
@@ -80,7 +80,10 @@ class SignedRecordHead(DocumentPart, frozen=True, kw_only=True):
 
 
 def prove_inclusion(record: Tree, leaves: Sequence[bytes], content_hash: str) -> InclusionProof:
-    """The proof for a version of the line whose head is the sealed `record` and whose hashes are `leaves`."""
+    """Prove that a version is in the record whose head is the sealed `record` and whose hashes are `leaves`.
+
+    Raises `InvalidError` if it is not.
+    """
     try:
         position = leaves.index(bytes.fromhex(content_hash))
     except ValueError:
@@ -99,7 +102,7 @@ def prove_inclusion(record: Tree, leaves: Sequence[bytes], content_hash: str) ->
 
 
 def prove_consistency(record: Tree, leaves: Sequence[bytes], old_size: int) -> ConsistencyProof:
-    """The proof that the line whose head is the sealed `record` has only grown since it had `old_size` versions."""
+    """Prove that the record whose head is the sealed `record` has only grown since it had `old_size` versions."""
     return ConsistencyProof(
         id=record["id"],
         old_size=old_size,

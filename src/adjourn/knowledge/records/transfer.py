@@ -1,9 +1,9 @@
-"""Carrying a record from one store to another, as lines of JSON: its versions, those they came from, and a signed head.
+"""Transfer a record between stores as lines of JSON: its versions, the records it was forked from, and a signed head.
 
-Each line is one version, whole and in canonical JSON, a line's first version before its second, what a fork came from before the
-fork. The last line is the signature of the head. What is taken in is verified whole first.
+Each line is one sealed version in canonical JSON. Versions are in order, and a record comes before its forks. The last line is the signed
+head. An import verifies all versions before it writes any.
 
-Owns: that file's order and bounds. Must never: take in a version that does not verify, or change one that is here.
+Owns: the order and the bounds of that file. Must never: import a version that fails verification, or change one in the store.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_BYTES = 1024 * 1024 * 1024
 
 
 class Fork(NamedTuple):
-    """What to make of a record that went on here and there in different ways."""
+    """The fork that an import creates if the record has diverged: its id, its author, and the time in milliseconds."""
 
     id: str
     author: CRAuthor
@@ -47,7 +47,7 @@ class Fork(NamedTuple):
 
 
 class ImportResult(NamedTuple):
-    """What was taken in: the record, its head, how many versions are new here, and who signed it (a fingerprint)."""
+    """The imported record at its head, how many versions are new in this store, and the fingerprint of the signer."""
 
     record: Tree
     added: int
@@ -55,7 +55,7 @@ class ImportResult(NamedTuple):
 
 
 def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
-    """The lines of a record's file."""
+    """The lines of a record's file, signed with the `private` key. Raises `UnknownRecordError`, `IntegrityError`."""
     head = store.resolve(cr_id)
     hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.versions).parents)]
     wanted: dict[str, int] = {}
@@ -78,10 +78,10 @@ def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]
 def import_record(
     store: CRStore, lines: Iterable[bytes], trusted: Iterable[bytes], fork: Fork | None = None
 ) -> ImportResult:
-    """Take in the lines of a file. `trusted` are public keys: one of them tells that the signature holds.
+    """Import the lines of a file. `trusted` are public keys: the signature is checked if one of them signed it.
 
-    Where the record went on here in another way than there, what it says there becomes the `fork`, to be merged. Raises `InvalidError`,
-    `IntegrityError`, and without a `fork` to make `ConflictError`.
+    If the record has diverged, the file's newest version becomes the `fork`, to be merged. Raises `InvalidError`, `IntegrityError`, and
+    without a `fork`, `ConflictError`.
     """
     groups, signed = _read(lines)
     if signed is None or signed.id not in groups or groups[signed.id][-1].hash != signed.content_hash:
@@ -100,7 +100,7 @@ def import_record(
 
 
 class _Plan(NamedTuple):
-    """What is to be added to a line: versions from `common` on, after those whose frontier is `tree`."""
+    """What to import of a record: its versions from `common` on, after those whose frontier is `tree`."""
 
     record: str
     versions: list[Stored]
@@ -142,7 +142,7 @@ def _signed(line: bytes) -> SignedRecordHead:
 
 
 def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, fork: Fork | None) -> _Plan:
-    """Verify a line of the file, and see what of it is new. Nothing is written yet."""
+    """Verify a record of the file, and find which of its versions are new. Writes nothing."""
     versions = groups[record]
     tree = _before(store, groups, record)
     after = link_of(versions[0].content).parent_cr_hash
@@ -168,7 +168,7 @@ def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, for
 
 
 def _before(store: VersionStore, groups: dict[str, list[Stored]], record: str) -> Frontier:
-    """The frontier before the first version of a line of the file: that of the version it was forked from, if it was."""
+    """The frontier before the first version of a record of the file: that of the version it was forked from, if it was."""
     after = link_of(groups[record][0].content).parent_cr_hash
     if not after:
         return Frontier()
@@ -189,7 +189,7 @@ def _before(store: VersionStore, groups: dict[str, list[Stored]], record: str) -
 
 
 def _write(store: VersionStore, plan: _Plan, fork: Fork | None) -> int:
-    """Add what is new. Returns how many versions that was."""
+    """Append the new versions. Returns how many there were."""
     record, versions, common, tree, forks = plan
     if forks and fork is not None:
         parent, said = sealed(versions[common - 1]), sealed(versions[-1])

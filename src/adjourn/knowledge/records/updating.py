@@ -1,6 +1,6 @@
-"""What a plain update may do to a record: anything but go round the rules of `machines` and `interventions`.
+"""Plain updates of a record: they cannot bypass the rules of `transitions` and `interventions`.
 
-Owns: the guard of updates. Must never: let an update set a hash, an authorship, an answer or an approval.
+Owns: the checks of an update. Must never: let an update set a hash, an authorship, an answer or an approval.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from adjourn.knowledge.records.decisions import require_decider
 from adjourn.knowledge.records.versions import ENVELOPE, empty_record, first_version, updated
 
 _FIRST = {"question": ("open",), "resume point": ("pending",), "blocker": ("active",)}
-"""The status in which a new item comes in, where it matters."""
+"""The statuses that a new item may have. Other kinds may have any."""
 _OPEN_TO_UPDATE: dict[str, tuple[str, ...]] = {
     "question": ("context",),
     "resume point": ("label", "description", "nextSteps", "alternativePaths"),
     "decision": ("status", "affects"),
 }
-"""Of these kinds, an update may change no more of an existing item than this; unknown members are open too."""
+"""The only known members that an update may change in an existing item of these kinds. It may change unknown members too."""
 _KNOWN = {
     kind: {field.encode_name for field in msgspec.structs.fields(type_)}
     for kind, type_ in (("question", CRQuestion), ("resume point", CRResumePoint), ("decision", CRDecision))
@@ -74,7 +74,7 @@ def create_record(
 
 
 def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Transition:
-    """The record with members replaced by those of `updates` (None takes one out), where the rules allow it."""
+    """The record with the members of `updates` (None removes one). Raises `RefusedError` if a rule forbids it."""
     after = updated(record, updates)
     try:
         return _checked(record, after, updates, author, now)
@@ -87,8 +87,8 @@ def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAu
     for kind, collection in COLLECTION.items():
         if collection in updates:
             _check_items(kind, record, after, author)
-    if after["task"]["id"] != record["task"]["id"]:  # what was used up is known by it
-        raise RefusedError(f"the task's id {record['task']['id']} cannot change", "create another record")
+    if after["task"]["id"] != record["task"]["id"]:  # used approvals are stored under it
+        raise RefusedError(f"the task id {record['task']['id']} cannot change", "create another record")
     status = after["task"]["status"]
     if status != record["task"]["status"]:
         kept = {**after["task"], "status": record["task"]["status"]}
@@ -123,8 +123,8 @@ def _check_items(kind: str, before: Tree, after: Tree, author: CRAuthor) -> None
                 _check_change(kind, old[name], item, author)
         elif _status(kind, item) not in _FIRST.get(kind, (_status(kind, item),)):
             raise RefusedError(
-                f"{kind} {name} is new and {_status(kind, item)}",
-                f"add it {_FIRST[kind][0]}, then decide on it",
+                f"new {kind} {name} has the status {_status(kind, item)}",
+                f"add it with the status {_FIRST[kind][0]}, then decide on it",
             )
 
 
@@ -140,7 +140,7 @@ def _check_removal(kind: str, item: Tree, before: Tree, author: CRAuthor) -> Non
     }[kind]
     if why:
         raise RefusedError(
-            f"{kind} {name} cannot be removed", "settle it, or ask somebody with the authority to remove it"
+            f"{kind} {name} cannot be removed", "settle it, or ask a person with the authority to remove it"
         )
 
 
@@ -161,13 +161,13 @@ def _check_change(kind: str, old: Tree, new: Tree, author: CRAuthor) -> None:
             require_decider(old, author)
     weaker = ("severity", "check", "description", "scope")
     if kind == "invariant" and author.type != "human" and not same(_only(old, weaker), _only(new, weaker)):
-        raise RefusedError(f"invariant {name} can be changed by a person only", "add another invariant")
+        raise RefusedError(f"only a person can change invariant {name}", "add another invariant")
     if (
         kind == "effect"
         and was == "completed"
         and not same(without(old, "sideEffects"), without(new, "sideEffects"))
     ):
-        raise RefusedError(f"effect {name} is completed and cannot change", "record another effect")
+        raise RefusedError(f"effect {name} is completed and cannot change", "record a new effect")
 
 
 def _status(kind: str, item: Tree) -> str:

@@ -1,8 +1,8 @@
-"""Lines of versions in a store: the stream `record/ID` holds, of each version, its hash and its canonical content.
+"""Logs of versions in a store: the stream `record/ID` has the hash and the canonical content of each version of a record.
 
-The compare-and-swap of the stream is what makes (id, sequence) unique. Two kinds of refs stand beside it, written in the append that
-makes them due, every few versions: `record/ID`, the Merkle frontier up to a version, so that opening a line costs the same at any age;
-and `version/HASH`, where a version is. Both can be had from the stream again, and none is believed without it.
+The compare-and-swap of the stream makes (id, sequence) unique. Every few versions, the append also writes two kinds of refs:
+`record/ID`, a fold, is the Merkle frontier up to a version, so that opening a log takes the same time at any length; `version/HASH` is
+where a version is. Both can be rebuilt from the stream, and neither is trusted without it.
 
 Owns: these streams and refs. Must never: know what a record says, or a rule of its states.
 """
@@ -25,9 +25,9 @@ from adjourn.store import EMPTY, Entry, Head, Store
 
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024
-"""A fold is due after so many versions, or so many bytes of them: bounds what opening a line reads."""
+"""A fold is due after this many versions, or bytes of versions: bounds what opening a log reads."""
 MAX_CACHED = 256
-"""Logs whose head is kept in memory."""
+"""Logs whose head is cached."""
 MAX_FORKS = 10_000
 _PREFIX = "record/"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -41,7 +41,7 @@ class VersionLocation(NamedTuple):
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """The Merkle frontier of a line up to a version."""
+    """The Merkle frontier of a log up to a version."""
 
     position: int
     hash: str
@@ -53,7 +53,7 @@ class Fold(msgspec.Struct, frozen=True):
 
 
 class UnfoldedTail(NamedTuple):
-    """The versions after the last fold, as far as is known here: the fold's position, their hashes, their bytes."""
+    """The known versions after the last fold: the fold's position, their hashes, and their size in bytes."""
 
     after: int
     hashes: tuple[str, ...]
@@ -83,12 +83,16 @@ class VersionLog(NamedTuple):
     @property
     def record(self) -> Tree:
         """The sealed version at the head, a new tree each time: the caller may change it."""
-        return {**self.encoded.copy(), "contentHash": self.at.hash, "merkleRoot": self.root}
+        return self.seal(self.encoded.copy())
 
     @property
     def head(self) -> Tree:
         """The sealed version at the head, to read and to make others of. Do not change it or hand it out."""
-        return {**self.encoded.tree, "contentHash": self.at.hash, "merkleRoot": self.root}
+        return self.seal(self.encoded.tree)
+
+    def seal(self, content: Tree) -> Tree:
+        """`content`, the version at the head, with its hash and its Merkle root."""
+        return {**content, "contentHash": self.at.hash, "merkleRoot": self.root}
 
 
 class VersionStore:
@@ -103,18 +107,18 @@ class VersionStore:
         return [name.removeprefix(_PREFIX) for name in self.store.streams() if name.startswith(_PREFIX)]
 
     def head_position(self, record: str) -> Head:
-        """Where a line ends; `EMPTY` where there is no such record."""
+        """Where the log of a record ends; `EMPTY` without such a record."""
         return self.store.head(_stream(record))
 
     def has_fold(self, record: str) -> bool:
         return self.store.ref(_stream(record)) is not None
 
     def cached(self, record: str) -> VersionLog | None:
-        """The line at the head that was seen last: enough to write, for an append finds out when there is a newer one."""
+        """The log at the head that was read last. Enough for writing: an append detects a newer head."""
         return self._cache.get(record)
 
     def head(self, record: str) -> VersionLog | None:
-        """The line at its head, None where there is no such record."""
+        """The log of a record at its head; None without such a record. Raises `IntegrityError`."""
         at = self.head_position(record)
         if at == EMPTY:
             return None
@@ -133,7 +137,9 @@ class VersionStore:
         *,
         encoded: EncodedDocument | None = None,
     ) -> VersionLog:
-        """Add a version to a line; the first one where `line` is None, after the `parent` of a fork. `ConflictError`."""
+        """Append a version to `log`, and return the new log. Without a `log`, the version is the first one of `record`, and `parent` is
+        the frontier of the version that it is a fork of. Raises `ConflictError` if the head is another.
+        """
         tree = copy_frontier(log.tree if log else parent or Frontier())
         root = root_after(tree, stored.hash)
         at = Head(log.at.seq + 1 if log else 0, stored.hash)
@@ -152,7 +158,7 @@ class VersionStore:
         return made
 
     def copy(self, record: str, versions: Sequence[Stored], at: Head, tree: Frontier) -> Head:
-        """Add verified versions after the head `at`, whose frontier is `tree`: a line that was made elsewhere."""
+        """Append verified versions of another store after the head `at`, whose frontier is `tree`. Raises `ConflictError`."""
         refs: dict[str, str | None] = {}
         for position, stored in enumerate(versions, at.seq + 1):
             tree.append(bytes.fromhex(stored.hash))
@@ -164,7 +170,7 @@ class VersionStore:
     # --- finding and reading versions
 
     def find(self, content_hash: str) -> VersionLocation | None:
-        """Where a version is."""
+        """Where a version is; None if it is not in the store."""
         if not _HASH.fullmatch(content_hash):  # a changed version may name anything
             return None
         position, _, record = (self.store.ref(_index(content_hash)) or "").partition(" ")
@@ -178,7 +184,7 @@ class VersionStore:
         return self._find_in_tails(content_hash)
 
     def read(self, content_hash: str) -> tuple[VersionLocation, Stored] | None:
-        """A version, whose hash was compared. Raises `IntegrityError`."""
+        """A version with a verified hash, and where it is; None if it is not in the store. Raises `IntegrityError`."""
         place = self.find(content_hash)
         entry = self._entry(place, content_hash) if place else None
         if place is None or entry is None:
@@ -186,11 +192,11 @@ class VersionStore:
         return place, verified_version(entry, place.record)
 
     def entries(self, record: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
-        """The versions of a line as they are stored, oldest first, without a look at their hashes."""
+        """The stored versions of a record, oldest first. Does not compare their hashes."""
         return self.store.read(_stream(record), start, stop)
 
     def segments(self, record: str, stop: int) -> list[tuple[str, int]]:
-        """A first-parent line over all forks: (record, number of its versions), the oldest line first."""
+        """A first-parent chain across forks: (record, number of its versions), the oldest record first."""
         parts = [(record, stop)]
         while len(parts) < MAX_FORKS:
             first = next(self.entries(parts[0][0], 0, 1), None)
@@ -202,7 +208,7 @@ class VersionStore:
         return parts
 
     def leaves(self, place: VersionLocation) -> list[bytes]:
-        """The leaves of the tree of a version: the hashes of its first-parent line up to it."""
+        """The leaves of a version's Merkle tree: the hashes of its first-parent chain up to it."""
         parts = self.segments(place.record, place.position + 1)
         return [bytes.fromhex(one.hash) for name, stop in parts for one in self.entries(name, 0, stop)]
 
@@ -214,7 +220,7 @@ class VersionStore:
         return tree
 
     def verified_versions(self, record: str, stop: int) -> Iterator[Stored]:
-        """The versions of a line up to a position, their hashes compared, with their roots. Raises `IntegrityError`."""
+        """The versions of a record before position `stop`, with verified hashes and their roots. Raises `IntegrityError`."""
         parts = self.segments(record, stop)
         tree = Frontier()
         for name, count in parts:
@@ -225,7 +231,7 @@ class VersionStore:
                     yield verified_version(entry, record)._replace(root=root_after(tree, entry.hash))
 
     def sealed_versions(self, hashes: Sequence[str]) -> list[Tree]:
-        """Sealed versions, in the order of their hashes, each line read once."""
+        """Sealed versions, in the order of `hashes`. Reads each log once. Raises `IntegrityError`."""
         wanted: dict[str, int] = {}
         for content_hash in hashes:
             place = self.find(content_hash)
@@ -243,7 +249,7 @@ class VersionStore:
     # --- the parts
 
     def _load(self, record: str, at: Head, known: VersionLog | None) -> VersionLog:
-        """The line at a head, from what is known of it: an older head, else the fold, else nothing."""
+        """The log at a head, read from the newest known point: a cached head, else the fold, else the beginning."""
         fold = self.fold(record)
         if known is not None and known.at.seq <= at.seq:
             since, tree, tail = known.at, copy_frontier(known.tree), known.tail
@@ -265,7 +271,7 @@ class VersionStore:
         return self._log(record, at, last, tree, tail)
 
     def _rebuild(self, record: str, at: Head) -> VersionLog:
-        """The line from its beginning: without a fold, or with one that is not of this log. The next version makes a fold."""
+        """The log, read from its beginning: there is no fold, or one of another log. The next version writes a fold."""
         tree = self.frontier(VersionLocation(record, at.seq))
         last = next(self.entries(record, at.seq, at.seq + 1), None)
         return self._log(record, at, last, tree, UnfoldedTail(at.seq, (), FOLD_BYTES))
@@ -281,7 +287,7 @@ class VersionStore:
         return VersionLog(record, at, tree.root().hex(), EncodedDocument(content, RecordContent), tree, tail)
 
     def _find_in_tails(self, content_hash: str) -> VersionLocation | None:
-        """Look for a version among those that came after the fold of their log."""
+        """Find a version after the fold of its log."""
         for name, at in self.store.streams().items():
             if not name.startswith(_PREFIX):
                 continue
@@ -303,7 +309,7 @@ class VersionStore:
         return None
 
     def fold(self, record: str) -> Fold | None:
-        """The stored frontier of a log; None where there is none, or one that this package did not write."""
+        """The stored frontier of a log; None without one, or if this package did not write it."""
         value = self.store.ref(_stream(record)) or ""
         with suppress(msgspec.DecodeError, InvalidError, ValueError):
             fold = msgspec.json.decode(value, type=Fold)
@@ -351,7 +357,8 @@ def _index(content_hash: str) -> str:
 
 def copy_frontier(tree: Frontier) -> Frontier:
     """A frontier to append to."""
-    tree.settle()
+    if tree.late:
+        tree.settle()
     return Frontier(tree.size, list(tree.nodes))
 
 

@@ -1,20 +1,20 @@
-"""Versions of a record: their hashes, how one follows another, and whether a line of them holds (spec/record.md, 4-6).
+"""Versions of a record: their hashes, how one follows another, and how a chain of them is verified (spec/record.md, 4-6).
 
-The hash of a version is the SHA-256 of its canonical content, which is what is stored. `merkleRoot` is the RFC 6962 root over
-the 32-byte hashes of the first-parent line, this version included; it is kept beside the content, not in it.
+The hash of a version is the SHA-256 of its stored, canonical content. `merkleRoot` is the RFC 6962 root over the 32-byte hashes of
+the first-parent chain up to and including this version. It is not part of the content.
 
-The rules of `verify_versions`, in the order they are tested for each version, oldest first:
+`verify_versions` tests these rules for each version, oldest first, in this order:
 
 1. `hash-mismatch`        the SHA-256 of the content is the stored hash;
 2. `missing-parent`       only sequence 0 names no parent, and the oldest version given has the parent that the caller named;
 3. `parent-mismatch`      the named parent is the version before;
 4. `sequence-gap`         the sequence is the next one;
-5. `cycle`                no hash comes twice (a hash is of its sequence: 1 and 4 see to it);
+5. `cycle`                no hash occurs twice (follows from 1 and 4: the hash covers the sequence);
 6. `merkle-mismatch`      the stored root is the one over the hashes up to here;
 7. `version-unsupported`  it is a record of a major version known here;
-8. `head-mismatch`        the last hash and root are the expected ones, where the caller knows them from outside.
+8. `head-mismatch`        the last hash and root are the expected ones, if the caller gives them.
 
-A missing tail and a line written anew cannot be found without that outside knowledge.
+Without an expected head or root, a truncated chain or a rewritten one passes.
 
 Owns: these rules. Must never: read a store, or trust a stored hash.
 """
@@ -55,7 +55,7 @@ ENVELOPE = (
     "id", "version", "sequence", "parentCRHash", "mergeParentHashes", "createdBy", "createdAt", "lastModifiedBy",
     "lastModifiedAt", *SEAL,
 )  # fmt: skip
-"""What says which version this is. The rest is what the version says."""
+"""The members that identify a version. The others are its content."""
 
 Reason = Literal[
     "hash-mismatch", "missing-parent", "parent-mismatch", "sequence-gap", "cycle", "merkle-mismatch",
@@ -64,7 +64,7 @@ Reason = Literal[
 
 
 class Link(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """What verifying reads of a version."""
+    """The members of a version that verification reads."""
 
     id: Id
     version: str
@@ -74,7 +74,7 @@ class Link(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Stored(NamedTuple):
-    """A version as it is kept: its hash, its canonical content, and the Merkle root up to it (empty: not kept)."""
+    """A stored version: its hash, its canonical content, and the Merkle root up to it (empty: not known)."""
 
     hash: str
     content: bytes
@@ -85,7 +85,7 @@ NO_ROOTS: Mapping[int, str] = MappingProxyType({})
 
 
 class ChainVerification(NamedTuple):
-    """`checked` versions held; the last good one has hash `head`. `broken_at` is the stored hash of the first bad one."""
+    """`checked` versions passed; `head` is the hash of the last one. `broken_at` is the stored hash of the first that failed."""
 
     checked: int
     head: str
@@ -101,7 +101,7 @@ class ChainVerification(NamedTuple):
 
 
 def empty_record(task: Mapping[str, Any]) -> Tree:
-    """What a record says before anything is known but its task (`id` and `goal` at least)."""
+    """The content of a record of which only the task is known (`id` and `goal` at least)."""
     summary = {"stepsCompleted": 0, "stepsFailed": 0, "tokensConsumed": 0, "elapsedMs": 0, "actions": []}
     return {
         "task": {"successCriteria": [], "status": "not-started", **task},
@@ -114,7 +114,7 @@ def empty_record(task: Mapping[str, Any]) -> Tree:
 def first_version(
     fields: Mapping[str, Any], author: CRAuthor, now: int, *, new_id: str, parent: Tree | None = None
 ) -> Tree:
-    """Sequence 0 of a new line; or, with a sealed `parent` of another line, its fork: the next in sequence."""
+    """The first version of a record: sequence 0, or with a sealed `parent` of another record, its fork, next in sequence."""
     if parent is not None and parent["id"] == new_id:
         raise InvalidError(
             f"record {new_id} cannot be a fork of itself",
@@ -147,7 +147,7 @@ def next_version(
     return {
         **content,
         "id": head["id"],
-        "version": max(head["version"], said.get("version", VERSION), key=_version_key),
+        "version": _later(head["version"], said.get("version", VERSION)),
         "sequence": head["sequence"] + 1,
         "parentCRHash": head["contentHash"],
         **({"mergeParentHashes": list(merged)} if merged else {}),
@@ -159,7 +159,7 @@ def next_version(
 
 
 def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
-    """What `head` says with some members replaced. `RefusedError` for one that only the store sets; None takes one out."""
+    """`head` with the members of `updates`; None removes a member. Raises `RefusedError` for a member that only the store sets."""
     for name in ENVELOPE:
         if name in updates and name != "version" and not same(updates[name], head.get(name)):
             raise RefusedError(
@@ -175,7 +175,7 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
 
 
 def store_form(record: Tree) -> tuple[str, bytes]:
-    """`(contentHash, canonical content)` of a version. `InvalidError` when it is no record, or breaks a rule."""
+    """`(contentHash, canonical content)` of a version. Raises `InvalidError` if it is not a record or breaks a rule."""
     _check_version(record.get("version", ""))
     content = write(without(record, *SEAL), RecordContent)
     require(check_record(record))
@@ -183,7 +183,7 @@ def store_form(record: Tree) -> tuple[str, bytes]:
 
 
 def following(head: EncodedDocument, record: Tree) -> tuple[Stored, EncodedDocument]:
-    """`store_form`, quicker, of a version (without its seal) that shares parts with the one that is written already."""
+    """`store_form` of a version without its seal. Faster if the version shares parts with the encoded `head`."""
     _check_version(record["version"])
     written = head.follow(record)
     require(check_record(written.tree))
@@ -191,36 +191,36 @@ def following(head: EncodedDocument, record: Tree) -> tuple[Stored, EncodedDocum
 
 
 def sealed(stored: Stored) -> Tree:
-    """The whole record, from what is stored. The hash must have been compared."""
+    """The record of a stored version. The caller has verified its hash."""
     seal = {"contentHash": stored.hash, **({"merkleRoot": stored.root} if stored.root else {})}
     return {**load(stored.content), **seal}
 
 
 def unsealed(record: Tree) -> Stored:
-    """What would be stored of a sealed record that came from outside. Its hash is the one it claims."""
+    """The stored form of a sealed record from outside. Its hash is the one that the record claims."""
     return Stored(record["contentHash"], canonical(without(record, *SEAL)), record.get("merkleRoot", ""))
 
 
 def root_after(tree: Frontier, content_hash: str) -> str:
-    """Append a version to the tree of its line, and give the root."""
+    """Append a version to the tree of its chain, and return the root (hex)."""
     tree.append(bytes.fromhex(content_hash))
     return tree.root().hex()
 
 
 def head_message(record: Tree) -> bytes:
-    """What a detached signature of a version signs."""
+    """The bytes that a detached signature of a version signs."""
     return canonical({name: record[name] for name in ("id", "sequence", "contentHash", "merkleRoot")})
 
 
 def read_record(data: bytes | str) -> Tree:
-    """A sealed record from outside, of a version known here and of the right types. Its hash is not compared."""
+    """Read a sealed record from outside. Checks the format version and the types, not the hash. Raises `InvalidError`."""
     record = parse(data, ContinuationRecord)
     _check_version(str(record.get("version", "")))
     return accept(record, ContinuationRecord)
 
 
 def _check_version(version: str) -> None:
-    """Refuse what a newer major version wrote."""
+    """Refuse a record of a newer major format version."""
     if _version_key(version)[0] > _version_key(VERSION)[0]:
         raise InvalidError(
             f"the record has format version {version}; this version of adjourn supports {VERSION}",
@@ -228,18 +228,22 @@ def _check_version(version: str) -> None:
         )
 
 
+def _later(one: str, other: str) -> str:
+    return one if one == other else max(one, other, key=_version_key)
+
+
 @lru_cache(16)
 def _version_key(version: str) -> tuple[int, ...]:
-    """(major, minor). What is no version is left to the type to refuse."""
+    """(major, minor). The type refuses what is not a version."""
     parts = version.split(".")
     return tuple(int(part) if part.isdecimal() and len(part) < 7 else 0 for part in parts)
 
 
-# --- looking at lines of versions
+# --- verifying and comparing chains of versions
 
 
 def link_of(content: bytes) -> Link:
-    """What binds a version to others. `InvalidError` for what is no record."""
+    """The links of a version to others. Raises `InvalidError` if it is not a record."""
     try:
         return _decode_link(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -258,8 +262,8 @@ def verify_versions(
     expected_head: str | None = None,
     expected_root: str | None = None,
 ) -> ChainVerification:
-    """Verify a first-parent line, oldest first: pairs of a stored hash and the content. It follows version `after`, whose Merkle
-    frontier is `tree`, if given. `roots` are the Merkle roots that are kept, by sequence.
+    """Verify a first-parent chain, oldest first: pairs of a stored hash and the content. It follows version `after`, whose Merkle
+    frontier is `tree`, if given. `roots` are the stored Merkle roots, by sequence.
     """
     tree = tree or Frontier()
     append = tree.append
@@ -271,7 +275,7 @@ def verify_versions(
         reason = _wrong(content, previous, sequence)
         if reason is None or reason == "version-unsupported":
             append(leaf)
-            # The dear part: no root is computed where none is kept.
+            # Computing a root is slow: only where one is stored.
             if sequence in roots and roots[sequence] != tree.root().hex():
                 reason = "merkle-mismatch"
         if reason is not None:
@@ -292,7 +296,7 @@ def verify_versions(
 def verify_sealed(
     versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any
 ) -> ChainVerification:
-    """`verify_versions` of versions that come with their roots."""
+    """`verify_versions` for versions that have their roots."""
     roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
     return verify_versions(((one.hash, one.content) for one in versions), roots=roots, tree=tree, **known)
 
@@ -318,7 +322,7 @@ ParentsOf = Callable[[str], Sequence[str]]
 
 
 def ancestors(start: str, parents_of: ParentsOf) -> list[str]:
-    """All versions that `start` came from, nearest first, each once, without `start`."""
+    """All ancestors of `start`, nearest first, each once, without `start`."""
     found: dict[str, None] = {}
     level = [start]
     while level:
@@ -329,7 +333,7 @@ def ancestors(start: str, parents_of: ParentsOf) -> list[str]:
 
 
 def common_ancestor(a: str, b: str, parents_of: ParentsOf, sequence_of: Callable[[str], int]) -> str | None:
-    """The nearest version that both came from (either may be it): of several, the highest sequence, then the highest hash."""
+    """The nearest common ancestor of two versions (either may be it): of several, the highest sequence, then the highest hash."""
     common = {a, *ancestors(a, parents_of)} & {b, *ancestors(b, parents_of)}
     older = {parent for child in common for parent in parents_of(child)}
     # A common version that is no parent of another common one is a nearest one: ancestors of common ones are common.

@@ -108,11 +108,12 @@ class VersionWriter:
     ) -> Tree:
         """Write a version after the head of `log`, and return it sealed. Raises `ConflictError`, `InvalidError`."""
         stored, encoded = following(log.encoded, version)
+        copy = encoded.copy()  # before the write, which waits for the disk: after it, the caches are cold
         with self.lock:
             made = self.versions.append(log, log.id, stored, encoded=encoded)
             self.subscribers.queue(made, changes, author)
         self.subscribers.deliver()
-        return made.record
+        return made.seal(copy)
 
     def _write_after_cached(
         self, cr_id: str, change: Change, author: CRAuthor, expected_head: str | None = None

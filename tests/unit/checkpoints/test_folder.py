@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from adjourn.checkpoints import folder, folder_verification
-from adjourn.checkpoints.checkpoint import create, document, find
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, document, find
 from adjourn.checkpoints.folder import is_as_written, write, write_into
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.errors import IntegrityError, NotFoundError
@@ -231,19 +231,27 @@ def kill_at_each_step(
     return each_step(begin, lambda: write(saved_workspace.store, made, str(saved_workspace.root)), check)
 
 
-def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace) -> None:
-    """Killed at any step of overwriting a version of the same task, the folder holds and is one of the two."""
+def two_versions(
+    saved_workspace: Workspace, group: str = "g1"
+) -> tuple[TaskCheckpoint, TaskCheckpoint, Callable[[], None]]:
+    """The checkpoint whose folder is there, a later one of that name, and what brings the folder back."""
     old = find(saved_workspace.store, "fix-auth")
     before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
-    context = saved_workspace.context()
+    context = saved_workspace.context(group)
     saved_workspace.work(context, "file.read")
     session = context.session()
-    new = create(session.task, "fix-auth", sitting=session)
-    seen = set()
 
     def begin() -> None:
         for name, data in before.items():
             (saved_workspace.folder() / name).write_bytes(data)
+
+    return old, create(session.task, "fix-auth", sitting=session), begin
+
+
+def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace) -> None:
+    """Killed at any step of overwriting a version of the same task, the folder holds and is one of the two."""
+    old, new, begin = two_versions(saved_workspace)
+    seen = set()
 
     def check() -> None:
         verified = verify(str(saved_workspace.folder()))
@@ -292,17 +300,8 @@ def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspac
 
 def test_a_kill_never_mixes_two_tasks(saved_workspace: Workspace) -> None:
     """Killed while a folder of another task is replaced, there is the old one, the new one, or none; never a mixture."""
-    old = find(saved_workspace.store, "fix-auth")
-    before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
-    context = saved_workspace.context("g2")
-    saved_workspace.work(context, "file.read")
-    session = context.session()
-    new = create(session.task, "fix-auth", sitting=session)
+    old, new, begin = two_versions(saved_workspace, "g2")
     seen = set()
-
-    def begin() -> None:
-        for name, data in before.items():
-            (saved_workspace.folder() / name).write_bytes(data)
 
     def check() -> None:
         try:

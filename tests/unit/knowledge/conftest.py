@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records import CRStore
 from adjourn.store.memory import MemoryStore
 from support.clock import Clock
+from support.documents import sample
 from support.records import NOW
 
 
@@ -18,3 +20,15 @@ def clock() -> Clock:
 @pytest.fixture
 def store(clock: Clock) -> CRStore:
     return CRStore(MemoryStore(), clock=clock)
+
+
+@pytest.fixture
+def record() -> Tree:
+    """A record with an item in each collection."""
+    return sample()
+
+
+@pytest.fixture
+def free() -> Tree:
+    """The sample with nothing in the way of its resume point."""
+    return {**sample(), "questionsForUser": [], "blockers": []}

@@ -11,15 +11,9 @@ from adjourn.errors import InvalidError
 from adjourn.knowledge.model.documents import Tree, accept, same, tree_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRDiff
 from adjourn.knowledge.records.diff import apply, changes_between, diff
-from support.documents import sample
 from support.strategies import forks, records
 
 Fork = tuple[Tree, Tree, Tree]
-
-
-@pytest.fixture
-def record() -> Tree:
-    return sample()
 
 
 @given(forks)

@@ -17,15 +17,10 @@ from adjourn.knowledge.model.record import COLLECTIONS, CRAuthor, RecordContent,
 from adjourn.knowledge.records.diff import changes_between
 from adjourn.knowledge.records.merge import Merged, merge, resolve_conflict
 from adjourn.knowledge.records.versions import ENVELOPE
-from support.documents import AGENT, ANN, BOB, NOW, sample
+from support.documents import AGENT, ANN, BOB, NOW
 from support.strategies import forks
 
 Fork = tuple[Tree, Tree, Tree]
-
-
-@pytest.fixture
-def record() -> Tree:
-    return sample()
 
 
 STRATEGIES: list[Strategy] = ["manual", "prefer-a", "prefer-b"]

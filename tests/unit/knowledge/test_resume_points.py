@@ -20,18 +20,6 @@ from adjourn.knowledge.records.updating import update_record
 from support.documents import ANN, NOW, sample
 from support.transitions import BY, LATER, PERSON, ROBOT, holds, with_
 
-
-@pytest.fixture
-def record() -> Tree:
-    return sample()
-
-
-@pytest.fixture
-def free() -> Tree:
-    """The sample with nothing in the way of its resume point."""
-    return {**sample(), "questionsForUser": [], "blockers": []}
-
-
 MAY = {
     "any": {"human", "agent", "system"},
     "human": {"human"},

@@ -30,18 +30,6 @@ from support.documents import AGENT, ANN, NOW, goal, node, sample, state
 from support.strategies import records
 from support.transitions import LATER, PERSON, ROBOT, SYSTEM, holds, with_
 
-
-@pytest.fixture
-def record() -> Tree:
-    return sample()
-
-
-@pytest.fixture
-def free() -> Tree:
-    """The sample with nothing in the way of its resume point."""
-    return {**sample(), "questionsForUser": [], "blockers": []}
-
-
 # --- the table of edges
 
 

@@ -1,8 +1,8 @@
-"""`adjourn hook`: what a client tells or asks on standard input, one answer on standard output.
+"""`adjourn hook`: a request or an event of a client on standard input, one answer on standard output.
 
-The gate (`PreToolUse`) fails closed. Whatever keeps it from deciding (no input, no store, a defect) is a message on stderr and exit
-code 2, which the client takes for a refusal. Everywhere else that code would hold the client up, for a note that was not taken: there
-a failure is a message and exit code 1. Every other answer is exit code 0.
+The gate (`PreToolUse`) fails closed. Whatever prevents a decision (no input, no store, a defect) is a message on stderr and exit code
+2, which the client takes as a refusal. For other events that code would block the client only because an event was not recorded: there
+a failure is a message and exit code 1. Every other answer has exit code 0.
 
 Owns: which event goes where, exit codes. Must never: decide.
 """
@@ -21,48 +21,50 @@ _READ = 1024 * 1024
 
 
 def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> int:
-    """Answer; returns the exit code. Whatever goes wrong is a refusal: clients take every other code than 2 for leave to go on.
+    """Answer, and return the exit code. Any failure is a refusal: clients take every code but 2 as permission to continue.
 
-    `on_event` is called when it turns out that no call waits for leave; then what goes wrong holds nobody up.
+    `on_event` is called when no call waits for a decision; a failure then blocks nothing.
     """
     code = REFUSED
     try:
         data = _read()
-        if claude_code.waits_for_leave(data):
-            _signal.signal(_signal.SIGALRM, _too_late)
+        waits = claude_code.waits_for_leave(data)
+        if waits:
+            _signal.signal(_signal.SIGALRM, _time_out)
             _signal.alarm(ANSWER_SECONDS)
-            return _decided(arguments, claude_code.decode(data))
-        code = FAILED
-        on_event()
-        return _told(arguments, claude_code.decode(data))
+        else:
+            code = FAILED
+            on_event()
+        request = claude_code.decode(data)
+        from adjourn.hooks.workspace import root_of  # noqa: PLC0415  # it loads the language
+
+        (_decide if waits else _record)(parse(arguments), request, root_of(request.cwd))
     except BaseException as error:
         tell(error)
         return code
+    return 0
 
 
-def _too_late(*_: object) -> None:
+def _time_out(*_: object) -> None:
     raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
 
 
-def _decided(arguments: list[str], request: HookRequest) -> int:
-    from adjourn.hooks.gate import decide  # noqa: PLC0415  # an event needs no gate, the gate no event
-    from adjourn.hooks.workspace import root_of  # noqa: PLC0415  # it loads the language
+def _decide(options: dict[str, str], request: HookRequest, root: str) -> None:
+    """Answer a client that waits for a decision on a call."""
+    from adjourn.hooks.gate import decide  # noqa: PLC0415  # not needed for an event
 
-    options = parse(arguments)
-    answer = decide(options, request, root_of(request.cwd))
+    answer = decide(options, request, root)
     _write(claude_code.answer(answer, options["--client"], options["--format"]))
-    return 0
 
 
-def _told(arguments: list[str], request: HookRequest) -> int:
-    from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # as above
-    from adjourn.hooks.workspace import root_of  # noqa: PLC0415
+def _record(options: dict[str, str], request: HookRequest, root: str) -> None:
+    """Do what an event requires, and print the text that results, if any."""
+    from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # not needed for a decision
 
-    said = HANDLERS[request.hook_event_name](parse(arguments), request, root_of(request.cwd))
-    if said:
+    text = HANDLERS[request.hook_event_name](options, request, root)
+    if text:
         begins = request.hook_event_name == "SessionStart"
-        _write(claude_code.context(request.hook_event_name, said) if begins else claude_code.message(said))
-    return 0
+        _write(claude_code.context(request.hook_event_name, text) if begins else claude_code.message(text))
 
 
 def _read() -> bytes:

@@ -35,7 +35,7 @@ REVIEWED = {
     ): "what a contract names, never by a relative entry of PATH; git",
     ("checkpoints/git_snapshot.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
-    ("hooks/standby.py", "os.fork"): "this program itself",
+    ("hooks/standby_process.py", "os.fork"): "this program itself",
     (
         "proxy/upstream.py",
         "os.posix_spawn",

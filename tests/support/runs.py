@@ -17,7 +17,7 @@ from adjourn.log.event import Actor, decode
 from adjourn.models.model import Completion
 from adjourn.runs import resume_run, start_run
 from adjourn.runs.cancellation import Stop
-from adjourn.runs.runner import Options, Outcome
+from adjourn.runs.runner import Options, RunOutcome
 from adjourn.runs.tools import Arguments, Tool
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.lease import expire_dead_sessions
@@ -83,12 +83,12 @@ class Bench:
         if self.says is not None:
             answer(task, question.id, yes=self.says, via="terminal", by=ANN)
 
-    def run(self, *lines: str, inputs: dict[str, Any] | None = None, **more: Any) -> Outcome:
+    def run(self, *lines: str, inputs: dict[str, Any] | None = None, **more: Any) -> RunOutcome:
         """A new run of a contract with these lines."""
         self.events.clear()
         return start_run(self.options(**more), self.contract(*lines), inputs or {}).go()
 
-    def resume(self, file: str = "", **more: Any) -> Outcome:
+    def resume(self, file: str = "", **more: Any) -> RunOutcome:
         self.events.clear()
         return resume_run(self.options(**more), file).go()
 

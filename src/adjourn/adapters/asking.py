@@ -57,6 +57,7 @@ class Service(NamedTuple):
     default_model: str
 
     def model(self, named: str) -> str:
+        """The name of the model that is asked."""
         return named or os.environ.get(f"{self.name.upper()}_MODEL", "") or self.default_model
 
     def connect(self, **options: Any) -> Any:
@@ -77,6 +78,7 @@ class BoundedModel:
         return f"{self._provider}:{self.model}" if self._provider else self.model
 
     def complete(self, system: str, prompt: str) -> Completion:
+        """The answer of the model, within a time. Raises `ModelError`."""
         return bounded(lambda: self._ask(system, prompt), str(self), self._seconds)
 
     def _ask(self, system: str, prompt: str) -> Completion:
@@ -95,12 +97,14 @@ def decoded(body: bytes, shape: type[_T], who: str) -> _T:
 
 
 def cut_off(who: str) -> ModelError:
+    """The error for an answer that ended at the limit of tokens."""
     return ModelError(
         f"{who} was cut off at {MAX_TOKENS:,} tokens", "ask for less, or for one part at a time"
     )
 
 
 def declined(who: str, why: str = "") -> ModelError:
+    """The error for an answer that the model refused to give."""
     return ModelError(
         f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "rephrase the request"
     )

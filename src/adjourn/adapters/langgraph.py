@@ -33,7 +33,7 @@ from adjourn.aex import model as shape
 from adjourn.errors import InvalidError, UsageError
 from adjourn.models import Model
 from adjourn.policy import BrokenContractError
-from adjourn.runs import AskPerson, BlockedError, Emit, Options, Outcome, Stop, Tool, resume_run, start_run
+from adjourn.runs import AskPerson, BlockedError, Emit, Options, RunOutcome, Stop, Tool, resume_run, start_run
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -274,7 +274,7 @@ class _Walk(NamedTuple):
     """A run between two nodes: at the step that comes next."""
 
     at: str
-    steps: Generator[str, None, Outcome]
+    steps: Generator[str, None, RunOutcome]
 
 
 class _Runs:
@@ -319,12 +319,12 @@ class _Runs:
         run = resume_run(self._settings(task), self._path)
         return self._advance(run.task, run.walk())
 
-    def _advance(self, task: str, steps: Generator[str, None, Outcome]) -> GraphState:
+    def _advance(self, task: str, steps: Generator[str, None, RunOutcome]) -> GraphState:
         self._walks.pop(task, None)  # it is there between nodes only
         try:
             at = next(steps)
         except StopIteration as ended:
-            outcome: Outcome = ended.value
+            outcome: RunOutcome = ended.value
         else:
             self._walks[task] = _Walk(at, steps)
             return {"run": task, "at": at}

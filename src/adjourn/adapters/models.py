@@ -109,6 +109,7 @@ class ClientModel:
         return f"mcp:{self.model}" if self.model else "mcp"
 
     def complete(self, system: str, prompt: str) -> Completion:
+        """The answer of the connected client's model. Raises `ModelError`."""
         request = SamplingRequest(system=system, prompt=prompt, model=self.model, max_tokens=MAX_TOKENS)
         with self._opened() as opened:
             answer = client_model.ask(opened, self._root, request, seconds=self._seconds)

@@ -209,10 +209,12 @@ class Document(msgspec.Struct):
 
     @property
     def name(self) -> str:
+        """The name in the header; "" without one."""
         return self.headers[-1].name.text if self.headers else ""
 
     @property
     def version(self) -> str:
+        """The version in the header."""
         return self.headers[-1].version if self.headers else ""
 
     @property
@@ -237,6 +239,7 @@ class Document(msgspec.Struct):
 
     @property
     def goal(self) -> str:
+        """The text of `goal`; "" without one."""
         return self.goals[-1].text if self.goals else ""
 
     @property

@@ -60,6 +60,7 @@ class Checker:
         severity: Severity | None = None,
         help: str = "",  # noqa: A002 - as `finding`
     ) -> None:
+        """Add a finding."""
         span: Span = word.span if word else WHOLE
         found = finding(code, message, span, source=self.document.source, severity=severity, help=help)
         self.findings.append(found)

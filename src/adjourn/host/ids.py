@@ -13,6 +13,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, 
 
 
 def short(length: int) -> str:
+    """As many random characters of Crockford's base 32."""
     return "".join(_ALPHABET[byte & 31] for byte in urandom(length))
 
 
@@ -22,8 +23,10 @@ def task_id(now: int) -> str:
 
 
 def session_id() -> str:
+    """A new id for a session."""
     return short(8)
 
 
 def approval_id() -> str:
+    """A new id for a question to a person."""
     return short(6)

@@ -51,6 +51,7 @@ def private_key() -> bytes:
 
 
 def own_public_key() -> bytes:
+    """The public part of the user's signing key, which is made on first use."""
     return public_key(private_key())
 
 

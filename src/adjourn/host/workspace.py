@@ -142,6 +142,7 @@ def _lock(handle: int, folder: str, seconds: float) -> None:
 
 
 def remove_file(folder: str, name: str) -> None:
+    """Delete a file of a folder. Raises `StoreError`; a missing file is no error."""
     try:
         os.unlink(os.path.join(folder, name))
         sync_folder(folder)
@@ -152,6 +153,7 @@ def remove_file(folder: str, name: str) -> None:
 
 
 def sync_folder(folder: str) -> None:
+    """Write a folder's entries to disk. Raises `OSError`."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

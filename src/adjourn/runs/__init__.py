@@ -20,13 +20,22 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.runs.cancellation import Stop
     from adjourn.runs.refs import name_of
-    from adjourn.runs.runner import Options, Outcome, Run
+    from adjourn.runs.runner import Options, Run, RunOutcome
     from adjourn.runs.start import resume_run, start_run
     from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
     from adjourn.runs.tools import Tool
 
 __all__ = [
-    "AskPerson", "BlockedError", "Emit", "Options", "Outcome", "Run", "Stop", "Tool", "name_of", "resume_run",
+    "AskPerson",
+    "BlockedError",
+    "Emit",
+    "Options",
+    "Run",
+    "RunOutcome",
+    "Stop",
+    "Tool",
+    "name_of",
+    "resume_run",
     "start_run",
 ]  # fmt: skip
 
@@ -34,7 +43,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "cancellation": ("Stop",),
         "refs": ("name_of",),
-        "runner": ("Options", "Outcome", "Run"),
+        "runner": ("Options", "RunOutcome", "Run"),
         "start": ("resume_run", "start_run"),
         "step_calls": ("AskPerson", "BlockedError", "Emit"),
         "tools": ("Tool",),

@@ -23,7 +23,7 @@ from adjourn.text import preview
 MAX_WAITING = 200
 """Facts of steps without a call that may wait to be written: a kill loses them, and they are found again."""
 Result = kinds.ToolResult | kinds.MakeResult
-Outcome = kinds.CheckPassed | kinds.CheckFailed | kinds.IfTrue | kinds.IfFalse | kinds.ForStart
+RunOutcome = kinds.CheckPassed | kinds.CheckFailed | kinds.IfTrue | kinds.IfFalse | kinds.ForStart
 
 
 class Left(msgspec.Struct):
@@ -45,7 +45,7 @@ class History:
         self.started: kinds.RunStarted | None = None
         self.finished: kinds.RunFinished | None = None
         self.results: dict[str, Result] = {}
-        self.passed: dict[str, Outcome] = {}
+        self.passed: dict[str, RunOutcome] = {}
         self.left: dict[str, Left] = {}
 
     def read(self) -> None:
@@ -69,7 +69,7 @@ class History:
         elif isinstance(data, Result):
             self.results[data.step] = data
             self.left.pop(data.call, None)
-        elif isinstance(data, Outcome) and not isinstance(data, kinds.CheckFailed):
+        elif isinstance(data, RunOutcome) and not isinstance(data, kinds.CheckFailed):
             self.passed[data.step] = data
         elif isinstance(data, kinds.ToolAllowed):
             self.left[data.call] = Left(data.call, data.tool, data.digest)
@@ -153,7 +153,7 @@ class Journal:
 
     # --- steps without
 
-    def note(self, outcome: Outcome) -> bool:
+    def note(self, outcome: RunOutcome) -> bool:
         """Write down how a step without a call went; False when an earlier session has done so."""
         if outcome.step in self.history.passed:
             return False

@@ -26,6 +26,7 @@ class RunPermissions(msgspec.Struct):
 
     @classmethod
     def of(cls, policy: Policy | None, contract: Policy) -> RunPermissions:
+        """The permissions of a run: the contract, narrowed by the policy if there is one."""
         return cls(merge(policy, contract), contract if policy is None else policy)
 
     def ask_before(self, document: Document, step: ConfirmStep) -> None:

@@ -77,10 +77,11 @@ class Plan(msgspec.Struct, kw_only=True):
 
     @property
     def permissions(self) -> RunPermissions:
+        """What the policy and the contract permit together."""
         return RunPermissions.of(self.policy.policy if self.policy else None, layer(self.document))
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How a run ended. `output` is the value of its `return`; `reason` and `remedy` say why `step` was blocked."""
 
     task: str
@@ -105,6 +106,7 @@ class Run:
 
     @property
     def task(self) -> str:
+        """The id of the task of the run."""
         return self._context.task_id()
 
     def _all_tools(self) -> dict[str, Tool]:
@@ -135,7 +137,7 @@ class Run:
     def _seat(self) -> tuple[str, str, str]:
         return os.path.realpath(self._options.root), self._options.store, self.task
 
-    def go(self) -> Outcome:
+    def go(self) -> RunOutcome:
         """Go through the steps to the end, or to where it is blocked.
 
         Raises `KeyboardInterrupt` when it was stopped, and what the store raises; then it can be resumed.
@@ -145,10 +147,10 @@ class Run:
             while True:
                 next(walk)
         except StopIteration as ended:
-            outcome: Outcome = ended.value
+            outcome: RunOutcome = ended.value
             return outcome
 
-    def walk(self) -> Generator[str, None, Outcome]:
+    def walk(self) -> Generator[str, None, RunOutcome]:
         """`go`, one step at a time: yields the position of each step right before it is taken. To close it is to stop the run."""
         if self._session is None:
             return self._ended_before()
@@ -182,7 +184,7 @@ class Run:
         except (AdjournError, OSError) as error:
             self._options.tell(f"no last checkpoint could be made: {error}")
 
-    def _finish(self, session: GuardedSession) -> Generator[str, None, Outcome]:
+    def _finish(self, session: GuardedSession) -> Generator[str, None, RunOutcome]:
         history = History(session.task)
         history.read()
         journal = Journal(session, history, self._options.tell)
@@ -204,15 +206,15 @@ class Run:
             return self._blocked(journal, error)
         journal.finish(returned.value)
         self._options.emit(kinds.RunFinished.KIND, {"status": "success"})
-        return Outcome(
+        return RunOutcome(
             task=self.task, status="success", output=returned.value, calls_used=session.task.ledger.calls_used
         )
 
-    def _blocked(self, journal: Journal, error: BlockedError) -> Outcome:
+    def _blocked(self, journal: Journal, error: BlockedError) -> RunOutcome:
         reason = error.message[:MAX_REASON]
         journal.blocked(reason, error.step)
         self._options.emit(kinds.RunFinished.KIND, {"status": "blocked", "reason": reason})
-        return Outcome(
+        return RunOutcome(
             task=self.task,
             status="blocked",
             reason=reason,
@@ -221,13 +223,15 @@ class Run:
             calls_used=journal.task.ledger.calls_used,
         )
 
-    def _ended_before(self) -> Outcome:
+    def _ended_before(self) -> RunOutcome:
         """What a run came to that has succeeded in an earlier session: it is not run again."""
         assert self.over is not None  # else there is a session
         task = Task(self._context.store, self.task, clock=self._options.clock, secret=self._context.secret)
         try:
             output = value_of(task, self.over.result)
-            return Outcome(task=self.task, status="success", output=output, calls_used=task.ledger.calls_used)
+            return RunOutcome(
+                task=self.task, status="success", output=output, calls_used=task.ledger.calls_used
+            )
         finally:
             self._context.close("over")
 

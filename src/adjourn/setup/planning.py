@@ -69,6 +69,7 @@ class SetupPlan:
 
     @property
     def pending(self) -> list[SettingsChange]:
+        """The changes that would change a file."""
         return [change for change in self.changes.values() if change.after != change.before]
 
 

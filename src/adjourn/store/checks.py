@@ -60,6 +60,7 @@ def is_digest(digest: str) -> bool:
 
 
 def check_digest(digest: str) -> None:
+    """Refuse what is not a SHA-256 in 64 lower-case hex digits."""
     if not is_digest(digest):
         raise InvalidError(f"{digest!r:.80} is not a digest", "a digest is 64 lower-case hex digits")
 
@@ -73,6 +74,7 @@ def check_entry(entry: Entry) -> None:
 
 
 def check_blob(data: bytes) -> None:
+    """Refuse a blob that is not bytes, or has more than `MAX_BLOB` bytes."""
     _check_bytes("blob", data, MAX_BLOB)
 
 
@@ -107,6 +109,7 @@ def check_append(
 
 
 def head_moved(stream: str, expect: Head, head: Head) -> ConflictError:
+    """The error for an append whose expected head is not the head."""
     return ConflictError(
         f"the head of stream {stream!r} is {head.seq} ({head.hash[:12]}), not {expect.seq} ({expect.hash[:12]})",
         "another process appended first: read the new head and retry",
@@ -114,6 +117,7 @@ def head_moved(stream: str, expect: Head, head: Head) -> ConflictError:
 
 
 def ref_moved(name: str, expect: str | None, value: str | None) -> ConflictError:
+    """The error for a swap whose expected value is not the value."""
     return ConflictError(
         f"the ref {name!r} is {_short(value)}, not {_short(expect)}",
         "another process changed the ref first: read it again and retry",

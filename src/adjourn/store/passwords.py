@@ -33,6 +33,7 @@ def is_torn(url: str) -> bool:
 
 
 def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL store."""
     return url.lower().startswith(_POSTGRES)
 
 

@@ -77,10 +77,12 @@ def failure(path: str, error: sqlite3.Error) -> StoreError:
 
 
 def closed(path: str) -> StoreError:
+    """The error for using a store that is closed."""
     return StoreError(f"the store {path} is closed", "open it again")
 
 
 def replaced(path: str) -> StoreError:
+    """The error for a store whose file was deleted or replaced."""
     return StoreError(
         f"the store {path} was deleted or replaced while it was open",
         "restore the file and its -wal from a backup, or run `adjourn verify`; then restart the processes that had it open",
@@ -97,6 +99,7 @@ def identity(path: str) -> tuple[int, int]:
 
 
 def read_only(path: str) -> StoreError:
+    """The error for writing to a store that can only be read."""
     return StoreError(f"the store {path} was opened for reading only", _READ_ONLY_HELP)
 
 

@@ -49,6 +49,7 @@ def visible_json(text: str) -> str:
 
 
 def is_seen(character: str) -> bool:
+    """Whether a reader can see a character."""
     return character.isprintable() and not is_filler(character)
 
 

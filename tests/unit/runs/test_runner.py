@@ -10,7 +10,7 @@ import pytest
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import decode
-from adjourn.runs.runner import Outcome
+from adjourn.runs.runner import RunOutcome
 from support.runs import Answers, Bench
 
 
@@ -27,7 +27,7 @@ def test_a_run_is_a_task_whose_steps_are_events(bench: Bench) -> None:
         "return {n: added.given.n}",
         inputs={"n": 7},
     )
-    assert outcome == Outcome(task="run-1", status="success", output={"n": 7}, calls_used=3)
+    assert outcome == RunOutcome(task="run-1", status="success", output={"n": 7}, calls_used=3)
     expected = [
         "run.started", "tool.allowed", "tool.result", "check.passed", "if.false", "for.start",
         "tool.allowed", "tool.result", "tool.allowed", "tool.result", "run.finished",

@@ -38,15 +38,7 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     name = project or (page_archive.project_of(found) if found else "")
     done = page_archive.archive(context.root, chosen, name, context.store_or_none())
     if as_json:
-        say_json(
-            {
-                "task": chosen,
-                "project": name,
-                "folder": done.folder,
-                "moved": done.moved,
-                "pages": len(done.entries),
-            }
-        )
+        say_json(task=chosen, project=name, folder=done.folder, moved=done.moved, pages=len(done.entries))
     else:
         say(
             f"archived: {counted(len(done.moved), 'page')} of task {safe(chosen)} to {done.folder}/ ({len(done.entries)} there)"

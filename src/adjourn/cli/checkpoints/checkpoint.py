@@ -24,7 +24,7 @@ from adjourn.checkpoints import (
     task_checkpoint_name,
 )
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
-from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, table
+from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, say_table
 from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host import create_file, find, now, read_file, write_file
@@ -92,15 +92,13 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
     if as_json:
         found = made.checkpoint
         say_json(
-            {
-                "name": found.data.name,
-                "task": opened.id,
-                "seq": found.event.seq,
-                "hash": found.hash,
-                "folder": made.folder,
-                "page": made.page,
-                "notes": made.notes,
-            }
+            name=found.data.name,
+            task=opened.id,
+            seq=found.event.seq,
+            hash=found.hash,
+            folder=made.folder,
+            page=made.page,
+            notes=made.notes,
         )
     else:
         say(
@@ -215,11 +213,11 @@ def _to_json(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, An
 def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
     if as_json:
         broken = [{"path": path, "reason": reason} for path, reason in found.broken]
-        say_json({"pages": [_to_json(one, now) for one in found.pages], "broken": broken})
+        say_json(pages=[_to_json(one, now) for one in found.pages], broken=broken)
         return
     if found.pages:
         rows = [(one.path, str(one.machine.get("trigger", "")), summary(one, now)) for one in found.pages]
-        say(table(("PAGE", "TRIGGER", "STATE"), rows))
+        say_table(("PAGE", "TRIGGER", "STATE"), rows)
     else:
         say("no pages yet")
     for path, reason in found.broken:
@@ -294,7 +292,7 @@ def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
         if not as_json:
             _print_findings(path, data, findings)
     if as_json:
-        say_json({"valid": not failed, "pages": told})
+        say_json(valid=not failed, pages=told)
     elif not told:
         say("no pages yet")
     return 1 if failed else 0
@@ -328,8 +326,8 @@ def rules(*, as_json: bool) -> None:
     ]
     tools = sorted(TOOLS - off)
     if as_json:
-        say_json({"commands": told, "toolWords": tools})
+        say_json(commands=told, toolWords=tools)
         return
     rows = [(str(one["label"]), "on" if one["on"] else "off", str(one["example"])) for one in told]
-    say(table(("RULE", "STATE", "SUCH AS"), rows))
+    say_table(("RULE", "STATE", "SUCH AS"), rows)
     say(f"and tools that say so, or have in their names: {', '.join(tools)}")

@@ -9,7 +9,7 @@ import click
 
 from adjourn.checkpoints import document, find, folder, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import complain, described, say, say_json, table
+from adjourn.cli.shared.output import complain, described, say, say_json, say_table
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.host import CHECKPOINTS, resolve_inside
@@ -43,17 +43,12 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     told.sort(key=lambda one: one["timestamp"], reverse=True)
     if as_json:
         say_json(
-            {
-                "checkpoints": told,
-                "broken": [{"name": name, "reason": str(failure)} for name, failure in broken],
-            }
+            checkpoints=told, broken=[{"name": name, "reason": str(failure)} for name, failure in broken]
         )
     elif told:
-        say(
-            table(
-                ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
-                [_row(one, context.now) for one in told],
-            )
+        say_table(
+            ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
+            [_row(one, context.now) for one in told],
         )
     elif not broken:
         say("no checkpoints yet")

@@ -40,9 +40,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
         else:
             path = folder.write(context.store, found, context.root)
     if as_json:
-        say_json(
-            {"name": name, "path": path, "task": found.event.task, "seq": found.event.seq, "hash": found.hash}
-        )
+        say_json(name=name, path=path, task=found.event.task, seq=found.event.seq, hash=found.hash)
     else:
         say(f"written: {path} ({found.event.seq + 1} events of task {found.event.task})")
 

@@ -22,7 +22,7 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
     with Spinner("looking"):
         freed = collect(context.store_or_none(), context.root, context.now)
     if as_json:
-        say_json({"freed": [one._asdict() for one in freed], "size": sum(one.size for one in freed)})
+        say_json(freed=[one._asdict() for one in freed], size=sum(one.size for one in freed))
         return
     say(f"freed {shown_bytes(sum(one.size for one in freed))}")
     for one in freed:

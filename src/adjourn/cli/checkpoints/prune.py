@@ -7,7 +7,7 @@ import re
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import counted, safe, say, say_json, shown_bytes, table
+from adjourn.cli.shared.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.retention import RetentionRules, plan, prune
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
@@ -92,12 +92,12 @@ def prune_(
             {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}
             for one in found.points
         ]
-        say_json({"done": yes, "kept": found.kept, "size": found.size, "pruned": points})
+        say_json(done=yes, kept=found.kept, size=found.size, pruned=points)
         return
     what = f"{counted(len(found.points), 'checkpoint')} ({shown_bytes(found.size)}); {found.kept} stay"
     say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if found.points else ""))
     if found.points and not yes:
         rows = [(safe(one.name), one.task, shown_bytes(one.size)) for one in found.points[:50]]
-        say(table(("NAME", "TASK", "SIZE"), rows))
+        say_table(("NAME", "TASK", "SIZE"), rows)
         if len(found.points) > 50:
             say(f"  and {len(found.points) - 50} more")

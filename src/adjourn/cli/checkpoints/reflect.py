@@ -8,7 +8,7 @@ import click
 
 from adjourn.checkpoints import reflect
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import complain, counted, safe, say, say_json, table
+from adjourn.cli.shared.output import complain, counted, safe, say, say_json, say_table
 from adjourn.host import write_file
 
 
@@ -69,6 +69,6 @@ def _print(found: reflect.Reflection, *, changed: bool) -> None:
         f"{counted(len(heuristics), 'heuristic')} from {counted(len(found.chains), 'archived task')}, {counted(count, 'checkpoint')}{wrote}"
     )
     rows = [(one.title, str(one.n), one.value or "nothing yet") for one in found.statistics]
-    say(table(("STATISTIC", "TASKS", "VALUE"), rows))
+    say_table(("STATISTIC", "TASKS", "VALUE"), rows)
     for one in heuristics:
         say(f"- {safe(one.heuristic)}")

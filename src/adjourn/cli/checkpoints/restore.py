@@ -25,8 +25,7 @@ def restore(project: str, *, as_json: bool) -> None:
     there = page_archive.projects(root)
     if not there:
         raise NotFoundError(
-            "no project is archived here",
-            "archive finished work: adjourn archive --project NAME",
+            "no project is archived here", "archive finished work: adjourn archive --project NAME"
         )
     if not project and len(there) != 1:
         raise UsageError(
@@ -34,6 +33,6 @@ def restore(project: str, *, as_json: bool) -> None:
         )
     path = page_archive.restore(root, project or there[0])
     if as_json:
-        say_json({"project": project or there[0], "page": path})
+        say_json(project=project or there[0], page=path)
     else:
         say(f"restored: {path} is active again (from {safe(page_archive.folder_of(project or there[0]))}/)")

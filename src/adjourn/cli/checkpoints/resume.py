@@ -8,7 +8,17 @@ import click
 
 from adjourn import handover
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import complain, cut, described, facts, safe, safe_lines, say, say_json, width
+from adjourn.cli.shared.output import (
+    complain,
+    cut,
+    described,
+    safe,
+    safe_lines,
+    say,
+    say_facts,
+    say_json,
+    width,
+)
 from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.times import ago
 from adjourn.host import reading_secret
@@ -64,7 +74,7 @@ def _print(told: dict[str, Any], now: int) -> None:
         ("in doubt", f"{call['call']} {call['tool']} {call.get('arguments', '')}")
         for call in told.get("inDoubt", [])
     ]
-    say(facts(rows))
+    say_facts(*rows)
     for note in told.get("pageNotes", []):
         complain(safe(note))
     for part, title in (("page", "what the page says"), ("brief", "what the record says")):

@@ -10,7 +10,7 @@ import msgspec
 from adjourn.checkpoints import document_of, folder, known_to, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import FoundCheckpoint, find
-from adjourn.cli.shared.output import described, facts, safe, safe_lines, say, say_json
+from adjourn.cli.shared.output import described, safe, safe_lines, say, say_facts, say_json
 from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
 from adjourn.log import data_of, decode
@@ -95,28 +95,24 @@ def _print(context: CommandContext, told: dict[str, Any]) -> None:
     used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
     tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
     doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])
-    say(
-        facts(
-            [
-                ("goal", told["goal"] or ""),
-                ("description", described(told["description"], told["signer"], told["key"])),
-                (
-                    "made",
-                    f"{local(told['timestamp'])} ({ago(told['timestamp'], context.now)}) by {told['by']}, {told['trigger']}",
-                ),
-                ("calls", f"{used} used, {told['callsRefused']} refused"),
-                ("tools", tools),
-                ("in doubt", doubts or "nothing"),
-                ("position", f"event {told['seq']}"),
-                ("hash", told["hash"]),
-                ("previous", told["previous"]),
-                ("document", told["document"]),
-                ("root", told["root"]),
-                ("key", told["key"]),
-                ("policy", told["policy"] or ""),
-                ("contract", told["contract"] or ""),
-                ("found in", told["source"]),
-                ("folder", told["folder"]),
-            ]
-        )
+    say_facts(
+        ("goal", told["goal"] or ""),
+        ("description", described(told["description"], told["signer"], told["key"])),
+        (
+            "made",
+            f"{local(told['timestamp'])} ({ago(told['timestamp'], context.now)}) by {told['by']}, {told['trigger']}",
+        ),
+        ("calls", f"{used} used, {told['callsRefused']} refused"),
+        ("tools", tools),
+        ("in doubt", doubts or "nothing"),
+        ("position", f"event {told['seq']}"),
+        ("hash", told["hash"]),
+        ("previous", told["previous"]),
+        ("document", told["document"]),
+        ("root", told["root"]),
+        ("key", told["key"]),
+        ("policy", told["policy"] or ""),
+        ("contract", told["contract"] or ""),
+        ("found in", told["source"]),
+        ("folder", told["folder"]),
     )

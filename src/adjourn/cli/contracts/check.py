@@ -31,10 +31,12 @@ class Examined(NamedTuple):
 
     @property
     def errors(self) -> int:
+        """The number of errors."""
         return sum(finding.severity == "error" for finding in self.findings)
 
     @property
     def warnings(self) -> int:
+        """The number of warnings."""
         return len(self.findings) - self.errors
 
 
@@ -94,7 +96,7 @@ def _print_json(documents: Sequence[Examined]) -> None:
         }
         for one in documents
     ]
-    say_json({"valid": not any(one.errors for one in documents), "files": files})
+    say_json(valid=not any(one.errors for one in documents), files=files)
 
 
 def _print_github(documents: Sequence[Examined]) -> None:

@@ -107,12 +107,10 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
 
 def _print_json(made: Draft, path: str) -> None:
     say_json(
-        {
-            "path": path,
-            "task": made.name,
-            "valid": made.valid,
-            "model": made.model,
-            "attempts": made.attempts,
-            "findings": [finding_json(finding) for finding in made.findings],
-        }
+        path=path,
+        task=made.name,
+        valid=made.valid,
+        model=made.model,
+        attempts=made.attempts,
+        findings=[finding_json(finding) for finding in made.findings],
     )

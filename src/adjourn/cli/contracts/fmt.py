@@ -30,6 +30,7 @@ class Laid(NamedTuple):
 
     @property
     def differs(self) -> bool:
+        """Whether formatting would change the text."""
         return self.after is not None and self.after != self.before
 
 
@@ -135,7 +136,7 @@ def _print_json(documents: Sequence[Laid], *, diff: bool) -> None:
         if diff:
             told["diff"] = _difference(one) if one.differs else ""
         files.append(told)
-    say_json({"differ": sum(one.differs for one in documents), "files": files})
+    say_json(differ=sum(one.differs for one in documents), files=files)
 
 
 def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:

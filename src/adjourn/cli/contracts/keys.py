@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import example, for_machines
-from adjourn.cli.shared.output import safe, say, say_json, table
+from adjourn.cli.shared.output import safe, say, say_json, say_table
 from adjourn.errors import InvalidError
 from adjourn.host import KEY_BYTES, keys
 from adjourn.log import decode_bytes, encode_bytes, fingerprint
@@ -35,16 +35,14 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
 
     rows = [_to_json(name, public) for name, public in keys.trusted().items()]
     if as_json:
-        say_json({"folder": keys.folder(), "keys": rows})
+        say_json(folder=keys.folder(), keys=rows)
         return
     if not any(row["own"] for row in rows):
         say("you have no key yet; create it: adjourn keys show")
     if rows:
-        say(
-            table(
-                ("NAME", "FINGERPRINT", "WHOSE"),
-                [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
-            )
+        say_table(
+            ("NAME", "FINGERPRINT", "WHOSE"),
+            [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
         )
 
 
@@ -84,7 +82,7 @@ def distrust(name: str, *, as_json: bool) -> None:
     """Stop trusting the key of that name. What was resumed stays as it is."""
     keys.distrust(name)
     if as_json:
-        say_json({"name": name, "trusted": False})
+        say_json(name=name, trusted=False)
     else:
         say(f"no longer trusted: {safe(name)}")
 

@@ -14,7 +14,7 @@ from adjourn.aex import load, reviewed
 from adjourn.cli.app import main
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import policy_for
-from adjourn.cli.shared.output import complain, facts, safe, say, say_json
+from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import InvalidError, UsageError
 from adjourn.policy import unsigned
 
@@ -105,7 +105,7 @@ def _print(told: Review) -> None:
         ("File:", told.source.task),
         ("Policy:", told.source.policy),
     ]
-    say(facts(head))
+    say_facts(*head)
     effective = told.effective
     budget = [] if effective.budget is None else [f"calls={effective.budget}"]
     sections = {

@@ -39,7 +39,7 @@ def sign(
     path = output or signatures.place(file)
     signatures.write(made, path)
     if as_json:
-        say_json({"path": path, "signature": members(made)})
+        say_json(path=path, signature=members(made))
         return
     say(f"signed: {safe(file)}, by {safe(made.signer)} with {what_signed(made)}")
     say(f"  written: {safe(path)} ({members(made)['schema']})")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext
-from adjourn.cli.shared.output import Spinner, say, say_json, table
+from adjourn.cli.shared.output import Spinner, say, say_json, say_table
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
 from adjourn.policy import call_paths
@@ -36,7 +36,7 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     result = _replayed(policy, context)
     rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
     if as_json:
-        say_json({"judged": result.judged, "untold": result.untold, "rules": [_to_json(row) for row in rows]})
+        say_json(judged=result.judged, untold=result.untold, rules=[_to_json(row) for row in rows])
         return 0
     would = [row for row in rows if not row.recorded]
     refused = sum(row.calls for row in would if row.decision == "block")
@@ -79,7 +79,7 @@ def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
         (_WORDS[row.decision], str(row.calls), ago(row.last, now), _tools(row.tools.most_common()), row.rule)
         for row in rows
     ]
-    say(table(("", "calls", "last", "tools", "rule"), shown))
+    say_table(("", "calls", "last", "tools", "rule"), shown)
 
 
 def _tools(counted: Sequence[tuple[str, int]]) -> str:

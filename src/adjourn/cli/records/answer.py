@@ -8,7 +8,7 @@ import click
 
 from adjourn.cli.records.select import author, items, one_item, records_at, written
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
-from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import approval_json, each_task
 from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
@@ -184,35 +184,27 @@ def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, 
         refused = (
             f", given up ({safe(asked.refused)}): a yes counts when it is repeated" if asked.refused else ""
         )
-        say(
-            facts(
-                [
-                    ("  arguments", asked.arguments),
-                    ("  why", asked.cause),
-                    ("  task", task),
-                    ("  time", left(asked.expires, now) + refused),
-                ]
-            )
+        say_facts(
+            ("  arguments", asked.arguments),
+            ("  why", asked.cause),
+            ("  task", task),
+            ("  time", left(asked.expires, now) + refused),
         )
     for one in points:
         point = one.item
         say(f"\n{safe(one.id)}  {safe(point['label'])}")
-        say(
-            facts(
-                [
-                    ("  when", point["when"]),
-                    ("  provided", "; ".join(point["preconditions"])),
-                    ("  then", "; ".join(point["nextSteps"])),
-                    ("  needs", point["requiredAuthority"]),
-                    ("  record", one.cr_id),
-                ]
-            )
+        say_facts(
+            ("  when", point["when"]),
+            ("  provided", "; ".join(point["preconditions"])),
+            ("  then", "; ".join(point["nextSteps"])),
+            ("  needs", point["requiredAuthority"]),
+            ("  record", one.cr_id),
         )
 
 
 def _list_questions(found: list[Item], *, as_json: bool) -> None:
     if as_json:
-        say_json({"questions": [one.item | {"record": one.cr_id} for one in found]})
+        say_json(questions=[one.item | {"record": one.cr_id} for one in found])
         return
     if not found:
         say("no question is open")
@@ -221,13 +213,9 @@ def _list_questions(found: list[Item], *, as_json: bool) -> None:
     for one in found:
         asked = one.item
         say(f"\n{safe(one.id)}  {safe(asked['question'])}")
-        say(
-            facts(
-                [
-                    ("  context", asked["context"]),
-                    ("  options", ", ".join(asked.get("options", ()))),
-                    ("  blocks", ", ".join(asked["blocksResumePoints"])),
-                    ("  record", one.cr_id),
-                ]
-            )
+        say_facts(
+            ("  context", asked["context"]),
+            ("  options", ", ".join(asked.get("options", ()))),
+            ("  blocks", ", ".join(asked["blocksResumePoints"])),
+            ("  record", one.cr_id),
         )

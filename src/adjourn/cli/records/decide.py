@@ -8,7 +8,7 @@ import click
 
 from adjourn.cli.records.select import author, items, one_item, records_at, written
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def decide(
 
 def _list(found: list[Item], *, as_json: bool) -> None:
     if as_json:
-        say_json({"decisions": [one.item | {"record": one.cr_id} for one in found]})
+        say_json(decisions=[one.item | {"record": one.cr_id} for one in found])
         return
     if not found:
         say("every decision is settled")
@@ -103,4 +103,4 @@ def _list(found: list[Item], *, as_json: bool) -> None:
             (f"  variant {n}", f"{v['author']['id']}: {v['decision']} ({v['rationale']})")
             for n, v in enumerate(variants)
         ]
-        say(facts([("  because", one.item["rationale"]), *rows, ("  record", one.cr_id)]))
+        say_facts(("  because", one.item["rationale"]), *rows, ("  record", one.cr_id))

@@ -43,9 +43,7 @@ def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     other = find_version(store, b) if b else one
     if not b:
         if "parentCRHash" not in one:
-            say(f"version 0 of record {one['id']} is its first") if not as_json else say_json(
-                {"identical": True}
-            )
+            say(f"version 0 of record {one['id']} is its first") if not as_json else say_json(identical=True)
             return
         one = store.resolve(one["parentCRHash"])
     found = store.diff(one["contentHash"], other["contentHash"])

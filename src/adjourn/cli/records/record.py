@@ -11,7 +11,7 @@ from adjourn.cli.records.select import find_id, find_version, newest, readable, 
 from adjourn.cli.records.transfer import export, import_, prove, verify
 from adjourn.cli.records.view import say_record, summary
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import complain, safe, say, say_json, table
+from adjourn.cli.shared.output import complain, safe, say, say_json, say_table
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.records import current
 from adjourn.knowledge.records.diff import diff
@@ -37,11 +37,11 @@ def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> Non
     found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
     if as_json:
         unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
-        say_json({"records": [_to_json(one) for one in found], "unreadable": unreadable})
+        say_json(records=[_to_json(one) for one in found], unreadable=unreadable)
     elif found:
         names = short_names([one["id"] for one in found])
         rows = [_row(one, name, context.now) for one, name in zip(found, names, strict=True)]
-        say(table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows))
+        say_table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows)
     elif not broken:
         say("no records yet")
     for error in broken.values():
@@ -99,12 +99,10 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
             }
         )
     if as_json:
-        say_json({"record": versions[-1]["id"], "versions": told})
+        say_json(record=versions[-1]["id"], versions=told)
     else:
-        say(
-            table(
-                ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, context.now) for one in told]
-            )
+        say_table(
+            ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, context.now) for one in told]
         )
 
 

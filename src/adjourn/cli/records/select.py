@@ -23,10 +23,12 @@ class Item(NamedTuple):
 
     @property
     def cr_id(self) -> str:
+        """The id of the record that the item is in."""
         return str(self.record["id"])
 
     @property
     def id(self) -> str:
+        """The item's id in its record."""
         return str(self.item["id"])
 
 

@@ -77,7 +77,7 @@ def verify(
         told.append(one if found.valid else one | {"brokenAt": found.broken_at, "reason": found.reason})
     broken = [one for one in told if not one["valid"]]
     if as_json:
-        say_json({"valid": not broken, "records": told})
+        say_json(valid=not broken, records=told)
         return 1 if broken else 0
     versions = sum(one["checked"] for one in told)
     if not broken:
@@ -142,9 +142,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     )
     head = store.resolve(cr_id)
     if as_json:
-        say_json(
-            {"record": cr_id, "path": path, "sequence": head["sequence"], "contentHash": head["contentHash"]}
-        )
+        say_json(record=cr_id, path=path, sequence=head["sequence"], contentHash=head["contentHash"])
     else:
         say(f"written: {safe(path)} (record {safe(cr_id)}, {head['sequence'] + 1} versions)")
 
@@ -202,7 +200,7 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
         valid = proof.holds()
         said = f"{type(proof).__name__} {'holds' if valid else 'does not hold'}"
     if as_json:
-        say_json({"valid": valid, "proof": type(proof).__name__, "record": proof.id, "signer": signer})
+        say_json(valid=valid, proof=type(proof).__name__, record=proof.id, signer=signer)
     else:
         say(
             f"{'valid' if valid else 'BROKEN'}: record {safe(proof.id)}: {safe(said)}",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.cli.records.select import stamp
-from adjourn.cli.shared.output import cut, facts, safe, say, width
+from adjourn.cli.shared.output import cut, safe, say, say_facts, width
 from adjourn.cli.shared.times import ago
 from adjourn.knowledge.model import COLLECTIONS, CRChange, CRConflict, CRDiff, Tree, parts_of
 from adjourn.knowledge.records import OPERATION, THROUGH, omitted_count
@@ -75,7 +75,7 @@ def say_conflicts(conflicts: Iterable[CRConflict]) -> None:
             "red" if _open(conflict) else "yellow",
         )
         sides = (("base", conflict.base), ("a", conflict.a), ("b", conflict.b))
-        say(facts([(f"  {name}", "absent" if value is UNSET else brief(value)) for name, value in sides]))
+        say_facts(*[(f"  {name}", "absent" if value is UNSET else brief(value)) for name, value in sides])
 
 
 def say_record(record: Tree, now: int) -> None:
@@ -84,16 +84,12 @@ def say_record(record: Tree, now: int) -> None:
     by = record["lastModifiedBy"]
     say(f"{safe(task['status'])}: {safe(task['goal'])}", "bold")
     summary_ = record["executionSummary"]
-    say(
-        facts(
-            [
-                ("  record", f"{record['id']} version {record['sequence']}"),
-                ("  hash", record["contentHash"]),
-                ("  written", f"{ago(stamp(record['lastModifiedAt']), now)} by {by['id']} ({by['type']})"),
-                ("  done when", "; ".join(task["successCriteria"])),
-                ("  steps", f"{summary_['stepsCompleted']} done, {summary_['stepsFailed']} failed"),
-            ]
-        )
+    say_facts(
+        ("  record", f"{record['id']} version {record['sequence']}"),
+        ("  hash", record["contentHash"]),
+        ("  written", f"{ago(stamp(record['lastModifiedAt']), now)} by {by['id']} ({by['type']})"),
+        ("  done when", "; ".join(task["successCriteria"])),
+        ("  steps", f"{summary_['stepsCompleted']} done, {summary_['stepsFailed']} failed"),
     )
     for part in _ordered(COLLECTIONS):
         lines = [line for item in record[part] for line in _item(part, item)]

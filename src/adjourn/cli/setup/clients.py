@@ -40,6 +40,7 @@ class Shown:
         self.about = list(about)
 
     def to_json(self) -> dict[str, Any]:
+        """The change for `--json`."""
         return {"path": self.path, "changes": self.about, "diff": self.diff}
 
 
@@ -114,7 +115,7 @@ def _tell(
 ) -> None:
     if as_json:
         told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
-        say_json({"done": done, "files": [one.to_json() for one in shown], "notes": told})
+        say_json(done=done, files=[one.to_json() for one in shown], notes=told)
         return
     say(said)
     for note in notes:

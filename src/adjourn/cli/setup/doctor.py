@@ -45,9 +45,7 @@ def doctor(context: CommandContext, *, as_json: bool) -> int:
         )
     errors = sum(one.severity == "error" for one in findings)
     if as_json:
-        say_json(
-            {"healthy": not errors, "checks": checks, "findings": [finding_json(one) for one in findings]}
-        )
+        say_json(healthy=not errors, checks=checks, findings=[finding_json(one) for one in findings])
         return 1 if errors else 0
     warnings = len(findings) - errors
     if not findings:

@@ -62,7 +62,7 @@ def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
         made = create_file(folder, os.path.basename(path), text.encode())
         (written if made else there).append(path)
     if as_json:
-        say_json({"written": written, "skipped": there})
+        say_json(written=written, skipped=there)
         return
     for path in written:
         say(f"written: {path}")

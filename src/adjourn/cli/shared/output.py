@@ -135,9 +135,19 @@ def say(text: str, colour: str = "") -> None:
     print(paint(visible_lines(text), colour, sys.stdout))
 
 
-def say_json(value: Any) -> None:
-    """One JSON document. Everything beyond ASCII is escaped, so that it is safe on a terminal too."""
-    print(json.dumps(value, indent=2))
+def say_facts(*rows: tuple[str, str]) -> None:
+    """Names with their values, one below the other."""
+    say(facts(rows))
+
+
+def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns under their titles."""
+    say(table(head, rows))
+
+
+def say_json(value: Any = None, /, **members: Any) -> None:
+    """One JSON document: a value, or an object of the members. All beyond ASCII is escaped, so that it is safe on a terminal too."""
+    print(json.dumps(members if value is None else value, indent=2))
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Holder(NamedTuple):
 
 
 def holders(context: StoreContext, ledger: Ledger) -> list[Holder]:
+    """The sessions of a task that have not closed, each with whether it is alive."""
     return [
         Holder(session, is_alive(context.store, ledger.task, session, context.now))
         for session in ledger.sessions.values()
@@ -183,6 +184,7 @@ def budget(ledger: Ledger) -> str:
 
 
 def who(session: OpenSession) -> str:
+    """The client of a session, and where its process runs."""
     return f"{session.client or 'a client'}, {describe_holder(session)}"
 
 

@@ -6,7 +6,7 @@ import click
 
 from adjourn import code
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import complain, facts, safe, say, say_json
+from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.cli.shared.times import ago
 from adjourn.errors import NotFoundError
 from adjourn.host import now
@@ -109,4 +109,4 @@ def _show(*, as_json: bool) -> None:
         ("others", ", ".join(one.session_id for one in found[:-1])),
         ("resume", "/code --resume in your client"),
     ]
-    say(facts(rows))
+    say_facts(*rows)

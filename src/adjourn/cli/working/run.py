@@ -155,7 +155,7 @@ def _inputs(file: str) -> dict[str, Any]:
         ) from error
 
 
-def _tell(outcome: runs.Outcome, *, as_json: bool) -> int:
+def _tell(outcome: runs.RunOutcome, *, as_json: bool) -> int:
     if as_json:
         say_json(msgspec.to_builtins(outcome))
     elif outcome.status == "success":

@@ -72,6 +72,7 @@ class Printer:
             self._kept.writelines(self._early)
 
     def event(self, name: str, data: dict[str, Any]) -> None:
+        """Print one event, as it happens."""
         data = redact_json(data)
         told = {"event": name, "data": data, "timestamp": timestamp(now())}
         span = os.urandom(8).hex()
@@ -142,6 +143,7 @@ class Ticker:
             self._label, self._since = label, time.monotonic()
 
     def close(self) -> None:
+        """Stop, and clear the line."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()

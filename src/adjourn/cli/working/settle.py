@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
-from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
@@ -49,7 +49,7 @@ def settle(
     settle_doubt(writable, found.call, happened=done, by=user(), note=note)
     outcome = "done" if done else "not-done"
     if as_json:
-        say_json({"call": found.call, "task": task, "tool": found.tool, "outcome": outcome})
+        say_json(call=found.call, task=task, tool=found.tool, outcome=outcome)
     else:
         say(f"settled as {outcome}: {found.call} {safe(found.tool)} {safe(found.arguments)}".rstrip())
 
@@ -76,7 +76,7 @@ def _one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
 
 def _list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
     if as_json:
-        say_json({"inDoubt": [msgspec.to_builtins(one) | {"task": task} for task, one in known]})
+        say_json(inDoubt=[msgspec.to_builtins(one) | {"task": task} for task, one in known])
         return
     if not known:
         say("no call is in doubt")
@@ -84,4 +84,4 @@ def _list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None
     say(f"{len(known)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
     for task, one in known:
         say(f"\n{safe(one.call)}  {safe(one.tool)}")
-        say(facts([("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task)]))
+        say_facts(("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task))

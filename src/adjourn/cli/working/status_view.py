@@ -9,7 +9,7 @@ import os
 
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.failures import exit_code
-from adjourn.cli.shared.output import facts, safe, say, say_json
+from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.cli.shared.times import ago, left, span
 from adjourn.host.python import leave_working_folder
@@ -99,4 +99,4 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
         ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, context.now)}")
         for one in waiting
     ]
-    say(facts([*rows, ("next", task_view.next_step(context, ledger, sitting))]))
+    say_facts(*rows, ("next", task_view.next_step(context, ledger, sitting)))

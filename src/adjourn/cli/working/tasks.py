@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import ProgressLine, complain, say, say_json, table
+from adjourn.cli.shared.output import ProgressLine, complain, say, say_json, say_table
 from adjourn.cli.shared.task_view import each_task, task_json
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
@@ -35,13 +35,11 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
     told.sort(key=lambda one: one["touched"], reverse=True)
     if as_json:
         unreadable = [{"task": name, "reason": str(error)} for name, error in broken]
-        say_json({"tasks": told, "unreadable": unreadable})
+        say_json(tasks=told, unreadable=unreadable)
     elif told:
-        say(
-            table(
-                ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "GOAL"),
-                [_row(one, context.now) for one in told],
-            )
+        say_table(
+            ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "GOAL"),
+            [_row(one, context.now) for one in told],
         )
     elif not broken:
         say("no tasks yet")

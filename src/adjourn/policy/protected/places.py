@@ -101,6 +101,7 @@ class ProtectedPlaces:
         return next((name for name, path in (*self._full, *self._private) if path.startswith(folded)), None)
 
     def is_private(self, name: str) -> bool:
+        """Whether the place of this name must not be read either: the keys, the socket."""
         return name in (KEYS, SOCKET)
 
     def all_paths(self) -> Iterator[tuple[str, str]]:
@@ -117,6 +118,7 @@ class ProtectedPlaces:
         return FOLDER if FOLDER in folded and _ALONE.search(folded) and _REMOVING.search(folded) else None
 
     def mentioned_private(self, text: str) -> str | None:
+        """The private place that a text mentions, if any."""
         folded = text.casefold()
         for name, needle in self._private_needles:
             if needle in folded:

@@ -76,6 +76,7 @@ def _folded(name: str) -> str:
 
 
 def is_path_key(key: str) -> bool:
+    """Whether an argument of this name is a path."""
     return key in _PATH_KEYS or key.endswith(_PATH_ENDINGS)
 
 

@@ -58,7 +58,9 @@ def main() -> None:
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_const", const=QUICK, dest="sizes", help="run fewer rounds")
-    size.add_argument("--tiny", action="store_const", const=TINY, dest="sizes", help="check that everything runs")
+    size.add_argument(
+        "--tiny", action="store_const", const=TINY, dest="sizes", help="check that everything runs"
+    )
     parser.add_argument("--only", choices=SECTIONS, action="append", metavar="NAME", help=", ".join(SECTIONS))
     parser.add_argument("--json", metavar="FILE", help="write the values as measured")
     parser.add_argument("--folder", metavar="DIR", help="create the files in DIR; the disk matters")

@@ -1,4 +1,4 @@
-"""Resuming: everything that the next session is told.
+"""Resuming: everything that the next session learns about its task.
 
 Owns: the resume of a checkpoint, pending work and its brief, imports of folders, lists for agents. Must never: run a tool.
 """

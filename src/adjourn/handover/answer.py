@@ -18,12 +18,12 @@ from adjourn.tasks import Ledger, OpenCall, checked, following
 from adjourn.text import fit_items, fit_text
 
 ANSWER_BYTES = 8 * 1024
-"""What a resume answer is kept under; `more` pages through the rest."""
+"""The limit of a resume answer; `more` pages through the rest."""
 MAX_AUDIT_PAGE = 200
 DESCRIPTION_CHARACTERS, GOAL_CHARACTERS, TOOLS_BYTES, DOUBTS_BYTES = 2500, 500, 1000, 2000
 PAGE_CHARACTERS, NOTE_CHARACTERS = 2000, 200
 BRIEF_BYTES, HISTORY_BYTES = 4000, 1000
-"""What the parts of an answer may take, so that there is room for the history."""
+"""The limits of the parts of an answer, which leave room for the history."""
 MAX_CURSOR = 19
 
 
@@ -40,7 +40,7 @@ def answer(
     """The answer of `aex.resume`: published fields, newest page, brief of the task's record, calls in doubt, audit entries, cursor.
 
     It takes at most `ANSWER_BYTES`: the newest audit entries that fit, in order. `budget` counts calls, `more` is the cursor of an earlier
-    answer, `brief` writes the record's brief in at most so many bytes. Raises `InvalidError` for another cursor.
+    answer, `brief` writes the record's brief in at most that many bytes. Raises `InvalidError` for an unknown cursor.
     """
     reply = _described(checkpoint, GOAL_CHARACTERS if page and page.text else DESCRIPTION_CHARACTERS)
     reply["toolsCalled"] = fit_items(list(ledger.tools), TOOLS_BYTES, shown_size)

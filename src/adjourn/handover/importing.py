@@ -1,7 +1,7 @@
-"""Where a checkpoint's name is looked up, and what is taken in from a folder that git or a colleague brought.
+"""Look up a checkpoint's name, and import the history of a folder that git or a colleague brought.
 
-Owns: the lookup (the store first, then the workspace's folder), importing a folder's history, whose word counts for it. Must never:
-apply what was not verified, or move a name back to an older checkpoint of its task.
+Owns: the lookup (the store first, then the workspace's folder), the import of a folder's history, and who must vouch for it. Must never:
+apply a history that was not verified, or move a name back to an older checkpoint of its task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK = 2000
 def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"]]:
     """The newest checkpoint of a name, and where it was found. A folder that this store did not write is imported first.
 
-    Raises `NotFoundError`, and for a folder what verifying and importing it raise.
+    Raises `NotFoundError`, and for a folder the errors of verifying and importing it.
     """
     if folder.is_as_written(store, root, name) is False:
         return _import_named(store, root, name).checkpoint, "folder"
@@ -44,7 +44,7 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
         known = ", ".join(sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))[:10])
         raise NotFoundError(
             f'no checkpoint is named "{name}"',
-            f"use one of: {known}" if known else "make one with aex.checkpoint",
+            f"use one of: {known}" if known else "create one: call aex.checkpoint",
         ) from None
 
 

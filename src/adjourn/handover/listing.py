@@ -1,4 +1,4 @@
-"""What there is to work on in a workspace: contracts and checkpoints (`aex.list_tasks`, `aex.review_task`).
+"""List the contracts and checkpoints of a workspace (`aex.list_tasks`, `aex.review_task`).
 
 Owns: finding them, inside the workspace only. Must never: tell whether a file outside exists.
 """
@@ -19,7 +19,7 @@ FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
 MAX_FILE_BYTES = 10_000_000
 MAX_FILES = 2000
 UNTRUSTED = "an untrusted signer"
-"""Who describes a checkpoint that nobody who is trusted signed, or that was not verified yet."""
+"""The author of the description of a checkpoint without a trusted signer, or not verified yet."""
 
 
 def list_tasks(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
 
 
 def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
-    """Those of the store, and those that only a folder has (git brought them)."""
+    """The checkpoints of the store, and those that only a folder has (git brought them)."""
     goals, untrusted = dict[str, str](), set[str]()
     for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
         with suppress(InvalidError):  # one that is broken must not hide the others
@@ -89,7 +89,7 @@ def _names(root: str, place: str) -> list[str]:
 
 
 def read_contract_file(root: str, path: str) -> tuple[str, str]:
-    """Real path and text of an `.aex` file in the workspace. One and the same error for everything else."""
+    """Real path and text of an `.aex` file in the workspace. Raises `NotFoundError`, the same for every cause."""
     try:
         real = resolve_inside(root, path)
         if not real.endswith(".aex"):

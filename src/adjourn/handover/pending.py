@@ -4,8 +4,8 @@ Work is pending when a task has calls or notes and no living session of another 
 event. It is resumed from the newest checkpoint with a description, else the newest. A task that was cut off before it had any checkpoint
 gets one now. Archived work is not pending.
 
-Owns: the choice of that work, the notice about it. Must never: resume it, or import what only a brief needs (proxies look here as
-they start).
+Owns: the choice of that work, the notice about it. Must never: resume it, or import modules that only a brief needs (a proxy calls this at
+its start).
 """
 
 from __future__ import annotations

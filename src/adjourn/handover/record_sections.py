@@ -1,6 +1,6 @@
-"""What an agent is told of its task's record: section by section, or as the brief of who goes on.
+"""Show an agent its task's record: section by section, or as the brief for the next session.
 
-Owns: the sections, the bounds of what is told. Must never: write, or cut a thing without saying so.
+Owns: the sections and their limits. Must never: write, or cut an item without saying so.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from adjourn.store import Store
 from adjourn.text import fit_text, one_line, preview
 
 ANSWER_BYTES = 8 * 1024
-"""What one answer is kept under; `more` pages through the rest."""
+"""The limit of one answer; `more` pages through the rest."""
 MAX_CURSOR = 12
 ITEM_CHARACTERS = 2_000
-"""What is shown of an item that is too large for an answer."""
+"""How much is shown of an item that is too large for an answer."""
 _OF_THE_MIND = ("facts", "assumptions", "openQuestions", "beliefs")
 SECTIONS = (*COLLECTIONS, "actions", "conflicts", *_OF_THE_MIND, "goals", "nodes")
-"""What can be asked for by itself, under the names of the record's format."""
+"""The sections that a request can name, under the names of the record's format."""
 HASH_CHARACTERS = 64
 _MISSING = (
     "The record of this work, version {}, is not in this store. A person can bring it: `adjourn record export` where it is, `adjourn "
@@ -36,32 +36,33 @@ _CUT = "\n… cut here: adjourn.record has the rest\n"
 
 
 class SectionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a record is asked for: the input of `adjourn.record`."""
+    """The input of `adjourn.record`."""
 
     section: str = ""
     more: str = ""
 
 
 def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
-    """What is asked for from outside. Raises `InvalidError` for what there is not."""
+    """Read a request from outside. Raises `InvalidError` for an unknown section or cursor."""
     try:
         request = msgspec.convert(arguments, SectionRequest)
     except msgspec.ValidationError as error:
         raise InvalidError(str(error), "see the tool's input schema") from error
     section, more = request.section, request.more
     if section and section not in SECTIONS:
-        raise InvalidError(f"no section is called {section[:40]!r}", "there are: " + ", ".join(SECTIONS))
+        raise InvalidError(f"unknown section: {section[:40]!r}", "use one of: " + ", ".join(SECTIONS))
     if more and not (section and more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(
-            f"not a `more` of an answer of adjourn.record: {more[:40]!r}", "give it with its section"
+            f"unknown cursor: {more[:40]!r}",
+            "give the `more` of an earlier answer together with its section, or leave it out",
         )
     return request
 
 
 def describe_record(store: Store, task: str, request: SectionRequest) -> dict[str, Any]:
-    """The current record of a task: what it is and how much each section has; or the newest items of a section, oldest first.
+    """Describe the record of a task: its task, and the number of items of each section. For a section: its newest items, oldest first.
 
-    `more` is the cursor of an earlier answer, for older ones.
+    With `more`, the cursor of an earlier answer: older items.
     """
     record = record_of(store, task)
     if record is None:
@@ -88,26 +89,26 @@ def record_brief(store: Store, checkpoint: TaskCheckpoint, now: int, room: int) 
     except AdjournError as error:
         mind = None
         warnings.append(f"what was noted of facts, questions and goals cannot be read: {error.message}")
-    due = expire_due(record, now)  # written when somebody resumes or decides; it is so now
+    due = expire_due(record, now)  # the next resume or decision writes it; the brief shows it already
     text = brief(
         due.record if due else record,
         mind,
         now=now,
         verified=records.verify_chain(record["id"]),
         consumed=records.consumed,
-        budget_bytes=room * 9 // 10,  # line breaks take two bytes where it is shown
+        budget_bytes=room * 9 // 10,  # a line break takes two bytes in the answer
         warnings=warnings,
     )
     return _fitting(text, room)
 
 
 def _fitting(text: str, room: int) -> str:
-    """As much of a text as takes `room` bytes in an answer."""
+    """As much of a text as fits into `room` bytes of an answer."""
     return fit_text(text, room, measure=shown_size, mark=_CUT)
 
 
 def _mind(store: Store, record: Tree) -> Tree | None:
-    """The state of mind that a record goes with."""
+    """The state of mind that belongs to a record; None without one."""
     name = record.get("checkpointId", "")
     return SessionRepository(store).checkpoint(name) if name else None
 
@@ -127,7 +128,7 @@ def _sections(record: Tree, mind: Tree | None) -> dict[str, list[Tree]]:
 def _page(section: str, items: list[Tree], more: str) -> dict[str, Any]:
     stop = min(int(more), len(items)) if more else len(items)
     shown: list[Tree] = []
-    room = ANSWER_BYTES - 500  # for what stands beside the items
+    room = ANSWER_BYTES - 500  # for the members beside the items
     while stop > 0:
         item = items[stop - 1]
         if shown_size(item) > room and not shown:
@@ -142,11 +143,11 @@ def _page(section: str, items: list[Tree], more: str) -> dict[str, Any]:
 
 
 def _shortened_item(item: Tree) -> Tree:
-    """An item that is too large for an answer: its id, and the beginning of the rest."""
+    """The id and the beginning of an item that is too large for an answer."""
     named = {"id": item["id"]} if "id" in item else {}
     return {**named, "cut": preview(item, ITEM_CHARACTERS)}
 
 
 def _shortened(value: object) -> object:
-    """A member of the task, which may be as long as a record allows."""
+    """A member of the task, cut if it is too long for an answer."""
     return value if shown_size(value) <= ITEM_CHARACTERS else preview(value, ITEM_CHARACTERS // 3)

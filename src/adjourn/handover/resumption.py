@@ -1,7 +1,7 @@
-"""Resuming: everything that the next session is told, as one object.
+"""Resume a checkpoint: everything that the next session learns, as one object.
 
 Owns: the one way to resume, for a client whose session joins the task and for a preview that joins nothing. Must never: lower a
-budget, apply what was not verified, or guess about a call in doubt.
+budget, apply a history that was not verified, or guess about a call in doubt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from adjourn.tasks import Ledger, Session, Task, is_alive
 
 
 class Preview(NamedTuple):
-    """Somebody who asks what a resume would tell: no session opens, and nothing is written.
+    """A reader who wants the answer of a resume: no session opens, and nothing is written.
 
     `open_store` returns the workspace's store, or raises `NotFoundError` where there is none. `clock` returns milliseconds; `secret`
     authenticates cached ledgers.
@@ -45,7 +45,7 @@ class Preview(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Everything that the session which resumes a checkpoint is told.
+    """Everything that the session which resumes a checkpoint learns.
 
     `task` is the resumed task with its ledger up to date, `budget` counts calls (None: unlimited), `root` is the workspace. `session` is
     the one that joined the task, None for a preview.
@@ -78,7 +78,7 @@ class Handover(NamedTuple):
 
 
 def resume(reader: ClientContext | Preview, name: str) -> Handover:
-    """Resume the newest checkpoint of a name: a client's session joins its task, a preview is told the same and joins nothing.
+    """Resume the newest checkpoint of a name: a client's session joins its task, a preview gets the same answer and joins nothing.
 
     Raises `NotFoundError`, `IntegrityError`, `RefusedError` (nobody vouches for the signer) and, for a client, `HeldError`.
     """
@@ -112,7 +112,7 @@ def _preview(reader: Preview, name: str) -> Handover:
 
 
 def _store_to_read(reader: Preview, name: str) -> Store:
-    """The store that a resume would leave: the workspace's, or one in memory that takes in the folder which a resume would import."""
+    """The store as a resume would leave it: the workspace's, or one in memory with the folder that a resume would import."""
     try:
         kept = reader.open_store()
     except NotFoundError:

@@ -1,10 +1,10 @@
-"""Asking the model of a connected client: the box in the store where a question is left, and found answered.
+"""Ask the model of a connected client, through requests and answers in the store.
 
-A proxy whose client lets servers ask its model says so (ref `sampler/WORKSPACE/PROCESS`). Who wants an answer leaves the
-question with it (`sampling/WORKSPACE/PROCESS/ID`: `asked DOCUMENT EXPIRES`), and finds `answered DOCUMENT` in its place. Both
-documents are erased once nobody waits for them any more.
+A proxy whose client lets servers ask its model publishes that (ref `sampler/WORKSPACE/PROCESS`). The asking process writes a request for
+that proxy (`sampling/WORKSPACE/PROCESS/ID`: `asked DOCUMENT EXPIRES`), and the proxy replaces it by `answered DOCUMENT`. Both documents are
+erased when nobody waits for them any more.
 
-Owns: that box, and who may be asked. Must never: speak MCP, or ask a client that did not offer it.
+Owns: these refs and documents, and which client is asked. Must never: speak MCP, or ask a client that did not offer it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VALUE = re.compile(r"(asked|answered) ([0-9a-f]{64})(?: ([0-9]{1,15}))?")
 
 
 class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client's model is asked. `model` is a wish; the client chooses."""
+    """A request to the client's model. `model` is a preference; the client chooses. `max_tokens` 0: no limit."""
 
     system: str
     prompt: str
@@ -40,7 +40,7 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the text, or in `error` why there is none. `stop` is why the model stopped, as MCP has it."""
+    """The answer: the text, or in `error` why there is none. `stop` is MCP's reason why the model stopped."""
 
     text: str = ""
     model: str = ""
@@ -49,7 +49,7 @@ class SamplingAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingClient(NamedTuple):
-    """A proxy whose client may be asked. `group` is the client's."""
+    """A proxy whose client's model may be asked. `group` is the process group of the client."""
 
     process: Process
     group: str
@@ -57,7 +57,7 @@ class SamplingClient(NamedTuple):
 
 
 class _Letter(NamedTuple):
-    """What the ref of a question says. `state` is empty where it says nothing that is known."""
+    """The value of a request's ref. `state` is empty for an unknown value."""
 
     state: str = ""
     document: str = ""
@@ -73,7 +73,7 @@ def _letter(value: str | None) -> _Letter:
 
 
 def offer(store: Store, root: str, sampler: SamplingClient) -> None:
-    """Say that the client of this proxy may be asked. Clears away what dead proxies left."""
+    """Publish that the model of this proxy's client may be asked. Deletes what dead proxies left."""
     for found, name in _offers(store, root):
         if process.lives(found.process) is False:
             _drop(store, name)
@@ -85,12 +85,12 @@ def offer(store: Store, root: str, sampler: SamplingClient) -> None:
 
 
 def withdraw(store: Store, root: str, own: Process) -> None:
-    """The client of this proxy can be asked no more."""
+    """Withdraw the offer of this proxy."""
     _drop(store, _offer_name(root, own))
 
 
 def questions(store: Store, root: str, own: Process, at: int) -> list[str]:
-    """The open questions for this proxy's client, by the name that `take` and `reply` take. Clears away those that are over."""
+    """The names of the open requests for this proxy's client at `at` (milliseconds), for `take` and `reply`. Erases expired ones."""
     found = []
     for name, value in store.refs(_prefix(root, own)).items():
         letter = _letter(value)
@@ -102,7 +102,7 @@ def questions(store: Store, root: str, own: Process, at: int) -> list[str]:
 
 
 def take(store: Store, name: str) -> SamplingRequest | None:
-    """A question; None when it cannot be read."""
+    """Read a request; None if it cannot be read."""
     letter = _letter(store.ref(name))
     data = store.get_blob(letter.document) if letter.state == "asked" else None
     if data is None or len(data) > MAX_DOCUMENT:
@@ -114,7 +114,7 @@ def take(store: Store, name: str) -> SamplingRequest | None:
 
 
 def reply(store: Store, name: str, answer: SamplingAnswer) -> None:
-    """Put the answer in the place of the question, if anybody still waits for it."""
+    """Replace a request by its answer, if anybody still waits for it."""
     asked = store.ref(name)
     letter = _letter(asked)
     if letter.state != "asked":
@@ -129,10 +129,10 @@ def reply(store: Store, name: str, answer: SamplingAnswer) -> None:
 
 
 def erase(store: Store, name: str) -> None:
-    """Clear away a question or an answer."""
+    """Erase a request or an answer."""
     value = store.ref(name)
     if value is not None:
-        with suppress(ConflictError):  # whoever changed it clears it away
+        with suppress(ConflictError):  # the process that changed it erases it
             store.swap(name, None, expect=value)
             if document := _letter(value).document:
                 store.forget(document)
@@ -142,7 +142,7 @@ def erase(store: Store, name: str) -> None:
 
 
 def sampling_client(store: Store, root: str) -> SamplingClient:
-    """Whom to ask: the client that this process descends from, else another one here. Raises `ModelError`."""
+    """The client to ask: the one that this process descends from, else another in this workspace. Raises `ModelError`."""
     living = [found for found, _ in _offers(store, root) if process.lives(found.process)]
     if not living:
         raise _nobody(list(_clients(store, root)))
@@ -153,11 +153,13 @@ def sampling_client(store: Store, root: str) -> SamplingClient:
 def ask(
     store: Store, root: str, request: SamplingRequest, *, seconds: float, clock: Callable[[], int] = now
 ) -> SamplingAnswer:
-    """The client's answer. Raises `ModelError` when there is none in time, or the client goes."""
+    """Ask the client's model, and wait for the answer at most `seconds`. Raises `ModelError` if it times out or the client exits."""
     sampler = sampling_client(store, root)
     document = _unique(request)
     if len(document) > MAX_DOCUMENT:
-        raise ModelError(f"the question has more than {MAX_DOCUMENT:,} bytes", "shorten the question")
+        raise ModelError(
+            f"the request is too large: {len(document):,} bytes (limit {MAX_DOCUMENT:,})", "shorten it"
+        )
     name = f"{_prefix(root, sampler.process)}{ids.session_id()}"
     asked = f"asked {store.put_blob(document)} {clock() + int(seconds * 1000)}"
     store.swap(name, asked, expect=None)
@@ -192,7 +194,7 @@ def _read(data: bytes | None) -> SamplingAnswer:
     try:
         return msgspec.json.decode(data or b"", type=SamplingAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return SamplingAnswer(error="what it answered is lost")
+        return SamplingAnswer(error="its answer cannot be read")
 
 
 def _nobody(clients: list[tuple[str, str]]) -> ModelError:
@@ -214,14 +216,14 @@ def _nobody(clients: list[tuple[str, str]]) -> ModelError:
 
 
 def _clients(store: Store, root: str) -> Iterator[tuple[str, str]]:
-    """Name and era of the clients whose proxies live in this workspace."""
+    """Name and protocol era of the clients whose proxies run in this workspace."""
     for task in set(store.refs("client/").values()):
         with suppress(AdjournError):  # one that is broken must not hide the others
             ledger = Task(store, task, clock=now, secret=os.urandom(32)).ledger  # needs no cached fold
-            for sitting in ledger.sessions.values():
-                here = sitting.group.endswith(f"/{_workspace(root)}")
-                if here and process.lives(Process(sitting.host, sitting.pid, sitting.started)):
-                    yield sitting.client or "a client", sitting.era
+            for session in ledger.sessions.values():
+                here = session.group.endswith(f"/{_workspace(root)}")
+                if here and process.lives(Process(session.host, session.pid, session.started)):
+                    yield session.client or "a client", session.era
 
 
 # --- names
@@ -242,7 +244,7 @@ def _prefix(root: str, own: Process) -> str:
 def _offers(store: Store, root: str) -> Iterator[tuple[SamplingClient, str]]:
     prefix = f"sampler/{_workspace(root)}/"
     for name, value in store.refs(prefix).items():
-        with suppress(ValueError):  # a name of another make is left alone
+        with suppress(ValueError):  # ignore a name of another format
             host, pid, started = name.removeprefix(prefix).rsplit("/", 2)
             group, _, client = value.partition(" ")
             yield SamplingClient(Process(host, int(pid), int(started)), group, client), name
@@ -254,6 +256,6 @@ def _drop(store: Store, name: str) -> None:
 
 
 def _unique(document: SamplingRequest | SamplingAnswer) -> bytes:
-    """A document that no other is equal to, so that it can be erased."""
+    """A document with an id of its own, so that erasing it erases no equal one."""
     fields = msgspec.to_builtins(document) | {"id": ids.session_id()}
     return msgspec.json.encode(fields)

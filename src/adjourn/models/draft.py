@@ -1,7 +1,7 @@
-"""Drafting a task with a model: asked, put in form, validated against the policy, asked again, and kept as a file.
+"""Draft a contract with a model: ask for it, check it against the policy, ask again with the findings, and save it.
 
-Owns: what a draft must satisfy, its name and its place. Must never: call a draft valid that the policy refuses, write
-outside of `.aex/runs/` but to a path that a person gave, replace a file, run a draft.
+Owns: the checks of a draft, its name and its path. Must never: call a draft valid that the policy refuses, write outside of `.aex/runs/`
+except to a path that a person gave, replace a file, run a draft.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STOP_WORDS = frozenset((
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a request. `refused` is what keeps it from being run; `findings` are all, those included."""
+    """A drafted contract. `refused` are the findings that prevent a run; `findings` are all, those included."""
 
     name: str
     text: str
@@ -52,12 +52,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 def draft(
     request: str, model: Model, *, name: str = "", policy: Contract | None = None, max_retries: int = 1
 ) -> Draft:
-    """Ask for a contract, and again with the findings while it is not valid. Returns the last one, valid or not.
+    """Ask a model for a contract, up to `max_retries` times again with the findings. Returns the last draft, valid or not.
 
-    Raises `UsageError` for a request of no or too many words, `ModelError` where no answer comes.
+    Raises `UsageError` for an empty or too long request, `ModelError` if the model does not answer.
     """
     if not request.strip():
-        raise UsageError("the request is empty", "describe what the task should reach")
+        raise UsageError("the request is empty", "describe the goal of the task")
     if len(request) > MAX_REQUEST:
         raise UsageError(f"the request is too long (limit {MAX_REQUEST:,} characters)", "shorten it")
     if not 0 <= max_retries <= MAX_RETRIES:
@@ -95,8 +95,8 @@ def _judged(
 
 
 def unfenced(answer: str) -> str:
-    """What stands in the first code fence of an answer; without a fence all of it. Ends with a line feed."""
-    text = answer.encode(errors="replace").decode()  # a lone surrogate cannot be written down
+    """The text in the first code fence of an answer; without a fence, the whole answer. Ends with a line feed."""
+    text = answer.encode(errors="replace").decode()  # UTF-8 has no lone surrogates
     lines = text.replace("\r\n", "\n").strip().split("\n")
     fences = [number for number, line in enumerate(lines) if line.strip().startswith("```")]
     if fences:
@@ -105,9 +105,9 @@ def unfenced(answer: str) -> str:
 
 
 def headed(text: str, name: str, *, version_1: bool = False) -> str:
-    """The text with its first header line replaced by `task NAME v0`, or that line in front where there is none.
+    """The text with its first header line replaced by `task NAME v0`, or with that line added.
 
-    A task that calls itself `v1` stays one where that is allowed.
+    `version_1`: a header with `v1` keeps its version.
     """
     header = next(iter(examine(text).headers), None)
     if header is None:
@@ -118,7 +118,7 @@ def headed(text: str, name: str, *, version_1: bool = False) -> str:
 
 
 def name_for(request: str) -> str:
-    """A name from the first words of a request that carry meaning: at most 30 letters, digits and underscores."""
+    """A name from the first significant words of a request: at most 30 letters, digits and underscores."""
     words = (word.strip(string.punctuation).lower() for word in request.split())
     kept = (
         "".join(char for char in word if char.isascii() and char.isalnum())
@@ -130,9 +130,9 @@ def name_for(request: str) -> str:
 
 
 def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
-    """Write a draft to a new file, and return its path: `out`, or one in `.aex/runs/` with the time and its name.
+    """Write a draft to a new file, and return its path: `out`, or one in `.aex/runs/` with the time `at` and its name.
 
-    Never replaces a file, and follows no link to `.aex/runs/`. Raises `RefusedError`, `InvalidError`, `StoreError`.
+    Never replaces a file, and follows no symbolic link at `.aex/runs/`. Raises `RefusedError`, `InvalidError`, `StoreError`.
     """
     data = made.text.encode()
     if out:
@@ -144,4 +144,4 @@ def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
     for name in (f"{stem}.aex", *(f"{stem}-{number}.aex" for number in range(2, 100))):
         if create_file(folder, name, data):
             return f"{RUNS}/{name}"
-    raise StoreError(f"{RUNS} has too many drafts of this second", "retry")
+    raise StoreError(f"too many drafts in {RUNS} within one second", "retry")

@@ -1,7 +1,6 @@
-"""What a model is told before it drafts a task: its role, the language, the rules, the policy in force, two examples.
+"""The system prompt for drafting a task: the model's role, the language, the rules, the policy in force, two examples.
 
-Owns: those words. What the package knows (keywords, types, conditions, findings, the sample task) is taken from it. Must
-never: ask a model.
+Owns: that text. Keywords, types, conditions, findings and the sample task come from the package. Must never: ask a model.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ STATEMENTS = {
     "for": "for NAME in LIST                        then its body, indented by two spaces",
     "return": "return VALUE                            ends the run with its result; { key: VALUE, … } for several",
 }
-"""A line for each keyword of a task."""
+"""A description of each statement of a task."""
 
 _OF_A_RUN = ("AEX030", "AEX031")
 

@@ -1,6 +1,6 @@
-"""The seam to a language model: one question, one answer. What `make` steps and drafting need of a provider, no more.
+"""The interface to a language model: one prompt, one answer. It has only what `make` steps and drafting need of a provider.
 
-Owns: the Protocol and what crosses it. Must never: know a provider (`adjourn.adapters` does), or keep a conversation.
+Owns: the Protocol and its values. Must never: know a provider (`adjourn.adapters` does), or keep a conversation.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from adjourn.errors import AdjournError
 
 
 class ModelError(AdjournError):
-    """The model gave no usable answer: no credentials, refused, timed out, or not what was asked for."""
+    """The model gave no usable answer: no credentials, refused, timed out, or an answer of another form."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `model` is the name the provider gives the model that made it; tokens are 0 if the provider does not report them."""
+    """One answer. `model` is the provider's name of the model; tokens are 0 if the provider does not report them."""
 
     text: str
     model: str = ""

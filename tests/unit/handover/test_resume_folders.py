@@ -43,7 +43,7 @@ from support.workspace import ANN, Workspace
 def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
     """At most ten names, or the tool that makes the first one."""
     with pytest.raises(
-        NotFoundError, match=r'no checkpoint is named "lost" \(make one with aex\.checkpoint\)'
+        NotFoundError, match=r'no checkpoint is named "lost" \(create one: call aex\.checkpoint\)'
     ):
         workspace.resume(workspace.context("second"), "lost")
     for name in ("b", "a"):

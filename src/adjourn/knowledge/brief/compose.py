@@ -1,10 +1,10 @@
-"""The brief: what the next agent is told before it goes on.
+"""The brief: what the next agent reads before it continues the work.
 
-Sections come in one order; where the text would get too long, items are left out in one order, from the end of their section: goals,
-then facts, progress and settled decisions, and the section says how many. Nothing else is ever left out: the brief is then longer, and
-says so. The same state and time give the same text.
+Sections have a fixed order. If the text is too long, items are left out from the end of their sections in a fixed order: goals, then facts,
+progress and settled decisions; the section says how many. Nothing else is ever left out: the brief is then longer than its budget, and says
+so. The same state and time give the same text.
 
-Owns: the order, the budget, the fence around the known. Must never: let a text of the record stand outside the fence.
+Owns: the order, the budget, the fence around texts of the record. Must never: put a text of the record outside the fence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ASK_FOR = {GOALS: "goals", FACTS: "facts", PROGRESS: "progress", DECISIONS: "de
 
 
 class _Section(NamedTuple):
-    """`kept` and `spare` are ready lines; `spare` may be left out, from the end."""
+    """`kept` and `spare` are lines of text; `spare` may be left out, from the end."""
 
     title: str
     kept: list[str]
@@ -68,10 +68,10 @@ def brief(
     warnings: Sequence[str] = (),
     calls: tuple[int, int] | None = None,
 ) -> str:
-    """What to tell who goes on from a record, a cognitive checkpoint, or both.
+    """The brief of a record, a cognitive checkpoint, or both, at `now` (milliseconds).
 
-    `verified` says whether the record's chain holds; `consumed` are the keys of all used approvals; `warnings` come from what looked at the
-    world (`restore_checkpoint`, a check of files); `calls` are the tool calls used and allowed.
+    `verified` is the verification of the record's chain; `consumed` are the keys of all used approvals; `warnings` come from checks of the
+    world outside (`restore_checkpoint`, a check of files); `calls` are the tool calls used and allowed. Raises `InvalidError` without both.
     """
     matter = _matter(record, checkpoint, now, consumed)
     sections = _sections(matter, verified, warnings, calls)
@@ -87,9 +87,9 @@ def format_state_for_prompt(
     max_tokens: int = MAX_TOKENS,
     tokenizer: Tokenizer | None = None,
 ) -> str:
-    """A checkpoint as text for a system prompt, which asks for replies that can be read back (`replies`).
+    """A checkpoint as text for a system prompt, at `now` (milliseconds). Asks for replies that can be read back (`replies`).
 
-    Without a tokenizer, four bytes count as a token.
+    Without a tokenizer, 4 bytes count as a token.
     """
     sections = _sections(_matter(record, checkpoint, now, ()), None, warnings, None)
     sections.append(_Section(REPLY, [REPLY_TAGS], []))
@@ -102,7 +102,9 @@ def _tokens(text: str) -> int:
 
 def _matter(record: Tree | None, checkpoint: Tree | None, now: int, consumed: Container[str]) -> BriefContext:
     if record is None and checkpoint is None:
-        raise InvalidError("there is nothing to resume from", "give a record, a checkpoint, or both")
+        raise InvalidError(
+            "neither a record nor a checkpoint was given", "give a record, a checkpoint, or both"
+        )
     told = record or empty_record({"id": "", "goal": ""})
     return BriefContext(told, checkpoint, now, consumed, has_record=record is not None)
 
@@ -144,7 +146,7 @@ def _item(item: Item, depth: int = 0) -> str:
 
 
 class _Fitting(NamedTuple):
-    """Fits sections into a limit of what `measure` measures in a unit."""
+    """Fits sections into a limit. `measure` returns the size of a text in `unit`."""
 
     sections: list[_Section]
     measure: Tokenizer
@@ -152,7 +154,7 @@ class _Fitting(NamedTuple):
     unit: str
 
     def text(self) -> str:
-        """The text, with as little left out as the limit allows."""
+        """The text, with as few items left out as the limit allows."""
         left_out: dict[str, int] = {}
         spare = {section.title: len(section.spare) for section in self.sections if section.spare}
         for title in filter(spare.get, LEFT_OUT_FIRST):
@@ -172,7 +174,7 @@ class _Fitting(NamedTuple):
         return self.measure(self._without(left_out)) <= self.limit
 
     def _fewest(self, left_out: Mapping[str, int], title: str, most: int) -> int:
-        """How many items of a section to leave out so that it fits; all, where it does not."""
+        """How many items of a section to leave out so that the text fits; all of them if it never does."""
         numbers = range(1, most)
         return 1 + bisect_left(numbers, True, key=lambda number: self._fits({**left_out, title: number}))
 

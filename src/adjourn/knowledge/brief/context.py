@@ -1,6 +1,6 @@
-"""What a brief is about, and the words that its sections share.
+"""The input of a brief, and the formatting that its sections share.
 
-Owns: `BriefContext`. Must never: choose what is told.
+Owns: `BriefContext`. Must never: choose what the brief says.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from adjourn.log import timestamp
 from adjourn.text import one_line
 
 Item = tuple[str, ...]
-"""One thing that is told: one or more parts, each from a new line."""
+"""One item of a section: one or more parts, each on a new line."""
 _MINUTE = 60_000
 _LAST_TIME = 253_402_300_799_999
 
 
 class BriefContext(NamedTuple):
-    """What a brief is about. Without a record, `record` is an empty one."""
+    """The record and the checkpoint of a brief. Without a record, `record` is an empty one."""
 
     record: Tree
     checkpoint: Tree | None
@@ -35,7 +35,7 @@ class BriefContext(NamedTuple):
         return at
 
     def is_consumed(self, point: Tree) -> bool:
-        """Whether the steps of an approved resume point were begun."""
+        """Whether the approval of a resume point was used."""
         return point["approvalStatus"] in ("approved", "auto-approved") and (
             "consumedAt" in point or consumption_key(self.record, point["id"]) in self.consumed
         )

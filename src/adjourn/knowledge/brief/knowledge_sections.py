@@ -1,7 +1,7 @@
-"""Sections 7 to 13 of a brief: what was done and decided, what must stay, what is known, open, intended, and left to spend.
+"""Sections 7 to 13 of a brief: progress, decisions, constraints, knowledge, open questions, goals and budget.
 
-Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text where it could pass
-for ours (`text` does both).
+Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text of the record where it
+could pass for ours (`compose` does both).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def counts(matter: BriefContext) -> Iterator[Item]:
 
 
 def progress(matter: BriefContext) -> list[Item]:
-    """What is under way, what failed, what is to come; then what was done, the newest first."""
+    """Nodes by status, active ones first; then actions, newest first."""
     order = ("active", "paused", "failed", "pending", "deferred", "completed")
     nodes = sorted(_newest(matter.nodes), key=lambda node: order.index(node["status"]))
     actions = sorted(matter.record["executionSummary"]["actions"], key=lambda action: -action["timestamp"])
@@ -41,7 +41,7 @@ def progress(matter: BriefContext) -> list[Item]:
 
 
 def decisions(matter: BriefContext) -> tuple[list[Item], list[Item]]:
-    """(open, settled). An open one is told with all its sides."""
+    """(open, settled). An open one has all its variants."""
     newest = sorted(matter.record["decisions"], key=lambda decision: -decision["madeAt"])
     by_status = {
         status: [decision for decision in newest if decision["status"] == status]
@@ -86,7 +86,7 @@ def constraints(matter: BriefContext) -> Iterator[Item]:
 
 
 def knowledge(matter: BriefContext) -> list[Item]:
-    """A person's answers, facts, what was learned, assumptions, beliefs; the surer and the newer first."""
+    """A person's answers, facts, learnings, assumptions, beliefs; more certain and newer ones first."""
     known, facts = matter.known, by_id(matter.known["facts"])
     return [
         *(_answer(one) for one in matter.record["questionsForUser"] if one["status"] == "answered"),
@@ -179,7 +179,7 @@ def budget(matter: BriefContext, calls: tuple[int, int] | None) -> Iterator[Item
 
 
 def _newest(items: Sequence[Tree]) -> list[Tree]:
-    """The one that was added last, first."""
+    """The items, last added first."""
     return list(reversed(items))
 
 

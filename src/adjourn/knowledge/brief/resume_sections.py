@@ -1,7 +1,7 @@
-"""Sections 1 to 6 of a brief: what this is, what to beware of, where to go, what not to do again, what to look at first.
+"""Sections 1 to 6 of a brief: the header, warnings, the mission, the next step, what not to repeat, what to verify first.
 
-Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text where it could pass
-for ours (`text` does both).
+Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text of the record where it
+could pass for ours (`compose` does both).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _steps(point: Tree) -> Item:
 
 
 def _awaited(matter: BriefContext) -> Iterator[Item]:
-    """Why no resume point can be used, and whose turn it is."""
+    """Why no resume point can be used, and who must act."""
     for point in matter.record["resumePoints"]:
         name = f"resume point {point['id']}: {point['label']}"
         why = "; ".join(obstacles(matter.record, point["id"]))
@@ -122,7 +122,7 @@ def _alternatives(point: Tree) -> Iterator[str]:
 
 
 def _from_nodes(matter: BriefContext) -> list[Item]:
-    """Without resume points: what was being done, else what is next, else the mission."""
+    """Without resume points: the active nodes, else the paused ones, else the next pending one, else the mission."""
     for status in ("active", "paused", "pending"):
         found = [node for node in matter.nodes if node["status"] == status]
         if found:
@@ -170,7 +170,7 @@ def verify_first(matter: BriefContext) -> Iterator[Item]:
 
 
 def _is_unnamed(effect: Tree) -> bool:
-    """Whether it is a call that a session made and that no rule lets happen only once: it may be made again."""
+    """Whether an effect is a session's call that no `once` rule covers: it may be repeated."""
     return "session" in effect and "idempotencyKey" not in effect
 
 

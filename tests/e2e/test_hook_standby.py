@@ -69,7 +69,11 @@ class Standing(ProxyWorkspace):
                 ended = "State:\tZ" in (folder / "status").read_text()
             except OSError:
                 continue
-            if not ended and b"adjourn.hooks.standby" in words and os.fsencode(self.runtime) in words[-2]:
+            if (
+                not ended
+                and b"adjourn.hooks.standby_process" in words
+                and os.fsencode(self.runtime) in words[-2]
+            ):
                 found.append(int(folder.name))
         return sorted(found)
 

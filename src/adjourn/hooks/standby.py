@@ -98,7 +98,7 @@ def start() -> None:
 
 
 def _words(path: str) -> list[str]:
-    return python.command("-m", "adjourn.hooks.standby", path)
+    return python.command("-m", "adjourn.hooks.standby_process", path)
 
 
 def _is_ours(connection: _socket.socket, path: str) -> bool:
@@ -175,9 +175,3 @@ def _send(connection: _socket.socket, arguments: list[str]) -> None:
     sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
     if sent < len(message):  # sending nothing fails, too, if the fork has answered and ended
         connection.sendall(message[sent:])
-
-
-if __name__ == "__main__":
-    from adjourn.hooks.standby_process import serve
-
-    serve(sys.argv[1])

@@ -73,3 +73,7 @@ def _stamps(files: list[str] | dict[str, int]) -> dict[str, int]:
         except OSError:
             found[file] = 0
     return found
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -43,7 +43,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "cancellation": ("Stop",),
         "refs": ("name_of",),
-        "runner": ("Options", "RunOutcome", "Run"),
+        "runner": ("Options", "Run", "RunOutcome"),
         "start": ("resume_run", "start_run"),
         "step_calls": ("AskPerson", "BlockedError", "Emit"),
         "tools": ("Tool",),

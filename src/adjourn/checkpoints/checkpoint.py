@@ -205,14 +205,6 @@ def find(store: Store, name: str) -> TaskCheckpoint:
     return found
 
 
-def names(store: Store) -> dict[str, TaskCheckpoint]:
-    """The newest checkpoint of every name. Raises `IntegrityError` as `find` does."""
-    return {
-        name: find(store, name)
-        for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
-    }
-
-
 def as_checkpoint(entry: Entry) -> TaskCheckpoint:
     """Decode a stored event that is a checkpoint. Raises `InvalidError` for another event."""
     event = decode(entry.data)

@@ -247,15 +247,6 @@ def put_back(
     return found, kept
 
 
-def listed(root: str, task: str) -> dict[str, str]:
-    """The refs of a task's snapshots, and their commits."""
-    with _git(root, 10.0) as git:
-        lines = git.word(
-            "for-each-ref", "--format=%(refname) %(objectname)", f"{REFS}{task.replace('.', '-')}/"
-        )
-    return dict(line.split(" ", 1) for line in lines.splitlines())
-
-
 def forget(root: str, refs: Sequence[str]) -> None:
     """Delete the refs of snapshots. Git removes their objects when it next collects garbage."""
     with _git(root, 30.0) as git:

@@ -19,7 +19,6 @@ from adjourn.checkpoints.checkpoint import (
     document_of,
     encode_document,
     find,
-    names,
     trusted_signer,
 )
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
@@ -33,6 +32,7 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
+from support.checkpoints import named
 from support.workspace import Workspace
 
 # --- making
@@ -54,7 +54,7 @@ def test_a_checkpoint_is_an_event(workspace: Workspace) -> None:
     assert (data.name, data.description, data.trigger, data.previous) == ("fix-auth", "found it", "agent", "")
     assert data.root == root([bytes.fromhex(entry.hash) for entry in before]).hex()
     assert find(workspace.store, "fix-auth") == made
-    assert names(workspace.store) == {"fix-auth": made}
+    assert named(workspace.store) == ["fix-auth"]
 
 
 def test_a_checkpoint_names_a_document(workspace: Workspace) -> None:

@@ -14,7 +14,6 @@ import pytest
 from adjourn.checkpoints import histories
 from adjourn.checkpoints import page_archive as archiving
 from adjourn.checkpoints.builder import NO_REPORT, AgentReport, ReportedStep
-from adjourn.checkpoints.checkpoint import names
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.histories import share_histories
 from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
@@ -31,6 +30,7 @@ from adjourn.retention.pruning import DAY
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_store
+from support.checkpoints import named
 from support.kills import Killed
 from support.workspace import Workspace
 
@@ -248,10 +248,10 @@ def test_old_checkpoints_go_and_the_history_verifies(workspace: Workspace) -> No
     found = plan(workspace.store, str(workspace.root), RetentionRules(keep_last=2), workspace.clock())
     assert [point.name for point in found.points] == ["n0", "n1", "n2"]
     assert (found.kept, found.size > 0) == (2, True)
-    assert len(names(workspace.store)) == 5  # planning changes nothing
+    assert len(named(workspace.store)) == 5  # planning changes nothing
     blobs = len(list(workspace.store.blobs()))
     prune(workspace.store, str(workspace.root), found)
-    assert sorted(names(workspace.store)) == ["n3", "n4"]
+    assert named(workspace.store) == ["n3", "n4"]
     assert sorted(os.listdir(workspace.root / ".aex" / "checkpoints")) == ["n3", "n4"]
     assert len(search(str(workspace.root)).pages) == 2
     assert len(list(workspace.store.blobs())) == blobs - 3
@@ -279,7 +279,7 @@ def test_a_name_that_stands_for_a_newer_checkpoint_stays(memory_workspace: Works
             memory_workspace.clock(),
         ),
     )
-    assert list(names(memory_workspace.store)) == ["same"]
+    assert named(memory_workspace.store) == ["same"]
     assert verify_store(memory_workspace.store).findings == []
 
 

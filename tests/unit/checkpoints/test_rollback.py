@@ -13,13 +13,14 @@ import pytest
 
 from adjourn.checkpoints import git_snapshot
 from adjourn.checkpoints.builder import AgentReport
-from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep, listed, put_back
+from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep, put_back
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from adjourn.checkpoints.save import save_checkpoint
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.decision import ToolRequest
+from support.checkpoints import snapshots
 from support.workspace import ANN, Workspace
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
@@ -199,9 +200,9 @@ def test_snapshots_are_let_go_of(repository: Path) -> None:
     root = str(repository)
     first, second = keep(root, "t", 1, SMALL), keep(root, "t", 2, SMALL)
     keep(root, "other", 1, SMALL)
-    assert set(listed(root, "t")) == {first.ref, second.ref}
+    assert set(snapshots(root, "t")) == {first.ref, second.ref}
     forget(root, [first.ref, "refs/heads/main"])
-    assert set(listed(root, "t")) == {second.ref}
+    assert set(snapshots(root, "t")) == {second.ref}
     assert git(repository, "branch", "--list", "main")
 
 
@@ -364,7 +365,7 @@ def test_only_snapshots_are_let_go_of(repository: Path) -> None:
     ]
     forget(str(repository), hostile)
     assert git(repository, "rev-parse", "--verify", "refs/heads/main")
-    assert listed(str(repository), "t") == {kept.ref: kept.commit}
+    assert snapshots(repository, "t") == {kept.ref: kept.commit}
 
 
 def test_names_that_are_no_text_are_told_all_the_same(repository: Path) -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.checkpoint import names
 from adjourn.checkpoints.triggers import due_shares
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.tasks.decision import Block, Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
+from support.checkpoints import named
 from support.events import TASK
 from support.policies import policy_of
 from support.workspace import Workspace
@@ -100,7 +100,7 @@ def test_later_ones_take_the_name_of_the_earlier(workspace: Workspace) -> None:
     context = workspace.context()
     workspace.work(context, "deploy.a", "deploy.b", "deploy.c")
     task = context.task_id()
-    assert set(names(workspace.store)) == {f"{task}-before", f"{task}-at-50"}
+    assert set(named(workspace.store)) == {f"{task}-before", f"{task}-at-50"}
     triggers = [fact.trigger for fact in workspace.facts(task, kinds.CheckpointCreated)]
     assert triggers == ["before deploy.a", "before deploy.b", "before deploy.c", "at 50% of calls=4"]
 

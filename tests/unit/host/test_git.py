@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from adjourn.checkpoints.git_snapshot import changes, forget, keep, listed, put_back
+from adjourn.checkpoints.git_snapshot import changes, forget, keep, put_back
 from adjourn.cli.setup.doctor import doctor
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
@@ -46,9 +46,9 @@ def _put_back(root: Path) -> None:
     (root / "a.txt").write_text("spoilt\n")
     (root / "b.py").unlink()
     changes(str(root), kept.commit, PATIENT)
-    put_back(str(root), kept.commit, "t", 2, PATIENT)
+    _, before = put_back(str(root), kept.commit, "t", 2, PATIENT)
     assert (root / "a.txt").read_text() == "changed\n"
-    forget(str(root), list(listed(str(root), "t")))
+    forget(str(root), [kept.ref, before.ref])
 
 
 def _apply(root: Path) -> None:

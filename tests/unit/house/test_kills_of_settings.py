@@ -27,7 +27,7 @@ from adjourn.host import create_file, make_folder
 from adjourn.policy.destructive import DEFAULT
 from adjourn.setup import SettingsChange, undo
 from adjourn.setup.places import home
-from support.checkpoints import mark
+from support.checkpoints import mark, snapshots
 from support.kills import each_step
 from support.workspace import Workspace
 
@@ -44,7 +44,7 @@ def test_what_two_rollbacks_kept_is_both_there(tmp_path: Path) -> None:
     first = git_snapshot.keep(str(root), "t", 5, patient)
     (root / "a").write_text("second")
     second = git_snapshot.keep(str(root), "t", 5, patient)
-    assert git_snapshot.listed(str(root), "t") == {first.ref: first.commit, second.ref: second.commit}
+    assert snapshots(root, "t") == {first.ref: first.commit, second.ref: second.commit}
 
 
 # --- setting up

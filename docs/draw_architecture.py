@@ -22,21 +22,21 @@ from house import Source
 REPOSITORY = Path(__file__).parents[1]
 PICTURE = REPOSITORY / "docs" / "assets" / "architecture.svg"
 PURPOSES = {
-    "__main__": "starts proxy and hook fast",
+    "__main__": "fast start of proxy, hook",
     "adapters": "model SDKs, LangGraph, OpenTelemetry",
     "aex": "the contract language",
     "checkpoints": "events, folders, pages, rollback",
-    "cli": "commands for people",
-    "clients": "one client process at work",
+    "cli": "the command line",
+    "clients": "state of a client process",
     "code": "server of coding sessions",
-    "handover": "what a resuming session is told",
-    "hooks": "what clients ask before a call",
+    "handover": "what a resuming session receives",
+    "hooks": "answers to clients' hooks",
     "host": "this machine: clock, keys, git",
     "knowledge": "records, cognitive sessions",
     "log": "events, hash chain, signatures",
     "mcp": "lines and frames of the protocol",
-    "models": "asking a language model",
-    "policy": "what a call is, what guards it",
+    "models": "calls to language models",
+    "policy": "rules that guard a call",
     "proxy": "between a client and a server",
     "retention": "prune and gc",
     "runs": "running a contract's steps",
@@ -44,7 +44,7 @@ PURPOSES = {
     "store": "bytes: memory, SQLite, PostgreSQL",
     "tasks": "journal, ledger, decision",
     "text": "quoting, redaction, strict JSON",
-    "verification": "checking a whole store",
+    "verification": "check of a whole store",
 }
 EVERYWHERE = ("errors", "findings", "front_door")
 WIDTH, BOX, HEIGHT, ROW, LANE = 1200, 158, 60, 98, 26

@@ -82,7 +82,7 @@ def sizes(context: ClientContext, calls: int) -> None:
         session.settle(facts, later=True)
         if number % max(1, calls // 20) == 0:
             save_checkpoint(
-                session.task, context.options.root, f"step-{number}", budget=None, sitting=session
+                session.task, context.options.root, f"step-{number}", budget=None, session=session
             )
     close_session(session, "client-eof", context.options.root)
     context.close("client-eof")

@@ -18,7 +18,7 @@ HERE = Process("here", os.getpid(), 1)
 def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
     workspace.clock.move(seconds=60)
     session = workspace.work(workspace.context(group), "file.read")
-    return save_checkpoint(session.task, str(workspace.root), name, budget=20, sitting=session)
+    return save_checkpoint(session.task, str(workspace.root), name, budget=20, session=session)
 
 
 def named(store: Store) -> list[str]:

@@ -25,7 +25,7 @@ def mark(
         more.pop("name", "m"),
         budget=20,
         said=said,
-        sitting=session,
+        session=session,
         **more,
     )
 

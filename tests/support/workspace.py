@@ -92,7 +92,7 @@ class Workspace:
         """What `aex.checkpoint` does."""
         self.clock.move(seconds=1)
         session = context.session()
-        made = create(session.task, name, description=description, sitting=session)
+        made = create(session.task, name, description=description, session=session)
         folder.write(self.store, made, str(self.root))
         return made
 

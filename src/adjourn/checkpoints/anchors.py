@@ -49,7 +49,7 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 def check(task: Task, root: str) -> None:
-    """Raise `IntegrityError` if the history of a task lacks an event that a checkpoint's name, or a folder of the workspace `root`, has."""
+    """Raise `IntegrityError` if the history of a task lacks an event that a checkpoint's name, or a folder of `root`, has."""
     for found in of_task(task.store, task.id, root):
         raise contradicted(task.id, f"it lacks event {found.seq}, which {found.known}")
 

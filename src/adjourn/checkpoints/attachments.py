@@ -3,10 +3,10 @@
     .aex/checkpoints/NAME/record-HASH.jsonl    the Continuation Record up to the version that the checkpoint names (`records.transfer`)
     .aex/checkpoints/NAME/cognition-HASH.json  the cognitive checkpoint that this version names, in canonical JSON
 
-The checkpoint's signed document names both by hash: the record by the hash of that version, the cognitive checkpoint by its SHA-256.
-Each file has the first twelve digits of its hash in its name, so the files of two versions of the checkpoint can be in a folder
-until checkpoint.json is replaced. A checkpoint without a record has neither file. A folder that lacks them can be resumed; the
-next session then reads that the record is missing.
+The checkpoint's signed document names both by hash: the record by the hash of that version, the cognitive checkpoint by its
+SHA-256. Each file has the first twelve digits of its hash in its name, so the files of two versions of the checkpoint can be in
+a folder until checkpoint.json is replaced. A checkpoint without a record has neither file. A folder that lacks them can be
+resumed; the next session then reads that the record is missing.
 
 Owns: these two files. Must never: import what the signed document does not name.
 """

@@ -1,8 +1,8 @@
 """Composing a checkpoint's page from the agent's report, the page before, the Continuation Record and the history.
 
-Each part comes from the first source that has it: the agent's report; the page before, if a person edited it; the task's Continuation
-Record; the page before; the history. Lines that are derived from the history are named in the page's machine data (`derived`;
-`instead`: the resumption point that a derived one replaces), so that the next page derives them again.
+Each part comes from the first source that has it: the agent's report; the page before, if a person edited it; the task's
+Continuation Record; the page before; the history. Lines that are derived from the history are named in the page's machine data
+(`derived`; `instead`: the resumption point that a derived one replaces), so that the next page derives them again.
 
 Owns: that order, and the derived lines. Must never: read a file or a clock.
 """
@@ -119,12 +119,12 @@ def compose(
     found = [line for line in _texts(_state_lines(happened)) if line not in state]
     derived["currentState"] = [_mark(line) for line in found]
     artifacts = _artifacts(sources, happened.produced)
-    told = _clean(_opt(said.resumption_point) or description or sources.text("resumption_point"))
-    resumption = told
-    if happened.failed or not told:
-        resumption = _clean(_next_step(happened, progress, told))
+    stated = _clean(_opt(said.resumption_point) or description or sources.text("resumption_point"))
+    resumption = stated
+    if happened.failed or not stated:
+        resumption = _clean(_next_step(happened, progress, stated))
         derived["resumptionPoint"] = _mark(resumption)
-        derived["instead"] = told
+        derived["instead"] = stated
     remaining = ledger.remaining(happened.budget)
     return Page(
         time=happened.at // MINUTE * MINUTE,
@@ -163,12 +163,12 @@ class _Sources:
         before = self._before
         if before is None:
             return NO_REPORT
-        told = report_of(before)
+        report = report_of(before)
         return msgspec.structs.replace(
-            told,
+            report,
             mission=UNSET if _mark(before.mission) == self._derived.get("mission") else before.mission,
             progress=tuple(
-                one for one in told.progress or () if _mark(one.text) not in self._lines("progress")
+                one for one in report.progress or () if _mark(one.text) not in self._lines("progress")
             ),
             current_state=self._without("currentState", before.current_state),
             open_questions=self._without("openQuestions", before.open_questions),
@@ -280,11 +280,11 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 
 
-def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], told: str) -> str:
+def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: str) -> str:
     """The derived resumption point."""
     ledger = happened.ledger
     if happened.failed:
-        again = f" Then: {told}" if told else ""
+        again = f" Then: {stated}" if stated else ""
         return f"Find out what of the failed step took effect outside, and undo or repeat it.{again}"
     todo = next((one.text for one in progress if one.status != "done"), "")
     first = next(iter(ledger.doubts.values()), None)

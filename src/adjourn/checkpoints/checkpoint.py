@@ -55,13 +55,13 @@ def create(
     *,
     description: str = "",
     trigger: str = "agent",
-    sitting: Session | None = None,
+    session: Session | None = None,
     by: Actor = SYSTEM,
 ) -> TaskCheckpoint:
     """Create a signed, durable checkpoint of a task as it is now. An earlier checkpoint of that name stays in the chain.
 
     `name` must not look like a secret; secrets in `description`, of at most `MAX_DESCRIPTION` characters, are replaced.
-    `trigger` says why the checkpoint is made, `by` who asks for it where no session does. `sitting` is the session that asks:
+    `trigger` says why the checkpoint is made, `by` who asks for it where no session does. `session` is the session that asks:
     it must still hold the task (`HeldError`). Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
     """
     if without_secrets(check_name(name)) != name:
@@ -81,8 +81,8 @@ def create(
             raise NotFoundError(
                 f"task {task.id} has no events, so there is nothing to checkpoint", "work on the task first"
             )
-        if sitting is not None:
-            sitting.check_held(ledger)
+        if session is not None:
+            session.check_held(ledger)
         documents[:] = [encode_document(document_of(ledger, name, description, known))]
         head = SignedHead(
             after=ledger.hash,
@@ -105,7 +105,7 @@ def create(
             signature=sign(private, head),
             trigger=trigger,
         )
-        return [Fact(created, sitting.actor, sitting.id) if sitting else Fact(created, by)]
+        return [Fact(created, session.actor, session.id) if session else Fact(created, by)]
 
     def refs(written: list[AppendedEvent]) -> dict[str, str | None]:
         event, event_hash = written[-1]
@@ -123,7 +123,7 @@ def create(
 
 
 class Known(NamedTuple):
-    """The hashes of the newest version of a task's Continuation Record and of the cognitive checkpoint that it names; "" for none."""
+    """The hashes of the newest version of a task's record, and of the cognitive checkpoint that it names; "" for none."""
 
     record: str = ""
     cognition: str = ""

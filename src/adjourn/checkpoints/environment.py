@@ -2,8 +2,8 @@
 
 The next session learns from it which of the files changed since, and whether the commit did.
 
-Owns: reading these, bounded. Must never: write, run git, leave the workspace, or read more than `WINDOW` events; what cannot be read
-is left out.
+Owns: reading these, bounded. Must never: write, run git, leave the workspace, or read more than `WINDOW` events; what cannot be
+read is left out.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from adjourn.tasks import Ledger, check_task_id
 
 
 class VerifiedFolder(NamedTuple):
-    """A folder that passed every test. `signer` is the key's fingerprint, `trusted_as` the name it is trusted under, "" for none."""
+    """A folder that passed every test. `signer` is the key's fingerprint, `trusted_as` its trusted name, "" for none."""
 
     file: CheckpointFile
     extra: Extra

@@ -51,7 +51,7 @@ class GitSnapshot(NamedTuple):
     ref: str
     left_out: list[str]
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The snapshot as a page keeps it: JSON, with at most `MAX_TOLD` names."""
         names = [os.fsencode(path).decode(errors="replace")[:MAX_NAME] for path in self.left_out[:MAX_TOLD]]
         return {"commit": self.commit, "ref": self.ref, "leftOut": names}
@@ -78,8 +78,10 @@ class _Git:
     def run(self, *arguments: str, given: bytes = b"", may_fail: bool = False) -> bytes:
         done = self._done(self._command, ["-c", "core.quotePath=false", *arguments], given)
         if done.returncode and not may_fail:
-            told = done.stderr.decode(errors="replace").strip().split("\n")[0]
-            raise StoreError(f"git {arguments[0]} failed: {told[:300]}", "see `git status` in the workspace")
+            reason = done.stderr.decode(errors="replace").strip().split("\n")[0]
+            raise StoreError(
+                f"git {arguments[0]} failed: {reason[:300]}", "see `git status` in the workspace"
+            )
         return b"" if done.returncode else done.stdout
 
     def _listing(self, command: GitCommand, arguments: Sequence[str]) -> tuple[int, bytes]:
@@ -131,7 +133,9 @@ def _git(root: str, seconds: float) -> Iterator[_Git]:
 
 
 def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
-    """Save the files as they are, before event `number` of a task. Raises `NotFoundError` outside of a repository, `StoreError` if git fails or times out."""
+    """Save the files as they are, before event `number` of a task. Raises `NotFoundError` outside of a repository, `StoreError`
+    if git fails or times out.
+    """
     with _git(root, settings.keep_seconds) as git:
         tree, left_out = _tree(git, root, settings.max_file_bytes)
         head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
@@ -142,7 +146,7 @@ def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
 
 
 def _held(git: _Git, commit: str, folder: str, number: int) -> str:
-    """The ref that holds a commit from now on: that of the number or the next free one, for another's may hold files that are nowhere else."""
+    """The ref that keeps a commit from now on: the one of `number`, or the next free one. No ref is overwritten."""
     for free in range(number, number + MAX_REFS):
         ref = f"{folder}{free}"
         git.run("update-ref", ref, commit, "0" * len(commit), may_fail=True)
@@ -178,7 +182,7 @@ def _size(path: str) -> int:
 
 
 def changes(root: str, commit: str, settings: Settings) -> list[RollbackChange]:
-    """The changes that restoring a snapshot would make. Files that were created since stay. Raises `RefusedError`, `NotFoundError`."""
+    """The changes that restoring a snapshot would make. Newer files stay. Raises `RefusedError`, `NotFoundError`."""
     with _git(root, max(60.0, settings.keep_seconds)) as git:
         return _changes(git, root, commit, settings)
 
@@ -201,9 +205,7 @@ def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[Roll
 
 
 def _in_way(root: str, change: RollbackChange, unkept: set[str]) -> bool:
-    """Whether something is where a file would be put that no snapshot of the files as they are now holds: ignored, too large, a
-    folder with who knows what in it.
-    """
+    """Whether the place of a file has something that a snapshot would not save: ignored, too large, or a folder."""
     if change.path in unkept:
         return True
     place = root
@@ -232,7 +234,7 @@ def _check(git: _Git, commit: str) -> None:
 def put_back(
     root: str, commit: str, task: str, number: int, settings: Settings
 ) -> tuple[list[RollbackChange], GitSnapshot]:
-    """Restore files to a snapshot; files that were created since stay. The present files are saved first, so that this can be undone.
+    """Restore files to a snapshot; newer files stay. The present files are saved first, so that this can be undone.
 
     Returns the changes, and the snapshot of the files before. Raises `RefusedError`, `NotFoundError`, `StoreError`.
     """

@@ -113,7 +113,7 @@ def _histories(root: str) -> Iterator[_History]:
 
 
 def _begins(short: _History, long: _History) -> bool:
-    """Whether `short` is the beginning of `long`: they agree where `short` ends, and each line names the hash of the line before."""
+    """Whether `short` is the beginning of `long`: the same bytes end it, and each line has the hash of the line before."""
     start = max(0, short.size - _TAIL)
     ends = []
     for one in (short, long):

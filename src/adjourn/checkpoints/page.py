@@ -72,7 +72,8 @@ class Other(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a checkpoint says to people. `time` is milliseconds at a full minute, `duration` minutes.
 
-    `by` is whose words it has ("the agent NAME", a person), empty where that is not known. `machine` is what else is known of it, as JSON: its id, trigger, exact time and the like.
+    `by` is whose words it has ("the agent NAME", a person), empty where that is not known. `machine` is what else is known of
+    it, as JSON: its id, trigger, exact time and the like.
     """
 
     time: int

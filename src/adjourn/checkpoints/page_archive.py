@@ -123,7 +123,7 @@ def _copies(root: str, page: FoundPage) -> Iterator[str]:
 
 
 def restore(root: str, project: str) -> str:
-    """Make the newest page of an archive the active one again; the archive stays. Returns the page's path. Raises `NotFoundError`."""
+    """Make the newest page of an archive the active one again; the archive stays. Returns its path; or `NotFoundError`."""
     relative = folder_of(check_project(project))
     newest = search(root, relative).newest
     if newest is None:
@@ -188,13 +188,13 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
         if store is not None and task:
             for entry in following(store, task, 0, store.head(task)):
                 after.take(decode(entry.data), entry.hash)
-        for told in after.entries():
-            before = known.get(told.id)
+        for line in after.entries():
+            before = known.get(line.id)
             if before is not None and (store is None or not task):
                 entries.append(before)
             else:
-                status = before.status if before is not None else told.status
-                entries.append(msgspec.structs.replace(told, status=status))
+                status = before.status if before is not None else line.status
+                entries.append(msgspec.structs.replace(line, status=status))
     return sorted(entries, key=lambda one: (one.time, one.seq, one.id))
 
 

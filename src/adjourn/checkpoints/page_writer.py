@@ -90,17 +90,17 @@ def write(
         if before is not None and before.reading.edited:
             notes.append(f"{before.path} was edited since it was written; the edited text was taken over")
         at = milliseconds(made.event.timestamp)
-        told = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
+        work = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
         ledger = _as_it_is(task)
         happened = TaskFacts(
             ledger=ledger,
             at=at,
             trigger=made.data.trigger,
-            began=began or told.began,
+            began=began or work.began,
             budget=budget,
-            last=told.last,
+            last=work.last,
             failed=failed,
-            produced=told.produced,
+            produced=work.produced,
         )
         machine = {
             "id": made.hash,
@@ -143,7 +143,7 @@ def _whose(by: Actor) -> str:
 
 
 def _as_it_is(task: Task) -> Ledger:
-    """The ledger at one moment, while other threads go on: all that a page says of it is of that moment."""
+    """The ledger at one moment, while other threads continue: a page states one moment only."""
     with task.lock:
         ledger = task.ledger
         return msgspec.structs.replace(ledger, doubts=dict(ledger.doubts))

@@ -2,8 +2,8 @@
 
 A statistic yields a heuristic if at least `SUPPORT` chains support it; a heuristic that loses its support is withdrawn.
 
-Owns: the index of an archive (its types), the statistics, their wording, and the section of `MEMORY.md` they are kept in. Must never:
-read a file, or ask a model.
+Owns: the index of an archive (its types), the statistics, their wording, and the section of `MEMORY.md` they are kept in. Must
+never: read a file, or ask a model.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _statistic(  # noqa: PLR0917  # a row of a table
 
 
 def _position(chains: Sequence[Chain]) -> Statistic:
-    told = positions(chains)
-    values = [ratio for ratio, _ in told]
+    placed = positions(chains)
+    values = [ratio for ratio, _ in placed]
     bearing = [chain for chain in chains if any(_is_placed(one) for one in chain)]
     title = "budget at checkpoint"
     if not values:
@@ -141,7 +141,7 @@ def _position(chains: Sequence[Chain]) -> Statistic:
     then = f"checkpoints are always taken at about {middle} % of the budget; make it a rule: `checkpoint at {middle}%`"
     holds = spread <= 0.1
     value = f"median {middle} %, middle half within {round(spread * 100)} %"
-    return _statistic("position", title, bearing, value, -1, then * holds, (id_ for _, id_ in told))
+    return _statistic("position", title, bearing, value, -1, then * holds, (id_ for _, id_ in placed))
 
 
 def _age(chains: Sequence[Chain]) -> Statistic:
@@ -255,9 +255,9 @@ def _lasting_statistic(
     items = Counter(item for item, _ in found)
     item = min(items, key=lambda one: (-items[one], one), default="")
     rate = len({id_ for _, ids in found for id_ in ids[:1]}) / len(chains) if chains else -1
-    told = then.format(f'"{_short(item)}"') if len(found) >= least else ""
+    heuristic = then.format(f'"{_short(item)}"') if len(found) >= least else ""
     evidence = (id_ for one, ids in found if one == item for id_ in ids)
-    return _statistic(name, title, chains, f"{len(found)}" if chains else "", rate, told, evidence)
+    return _statistic(name, title, chains, f"{len(found)}" if chains else "", rate, heuristic, evidence)
 
 
 def _recreated(chains: Sequence[Chain]) -> Statistic:
@@ -324,7 +324,7 @@ def remembered(text: str, found: Sequence[Statistic]) -> str:
         text.removesuffix("\n").split("\n") if text else []
     )  # not splitlines: other separators stay as they are
     start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
-    ours = [_told(one) for one in found if one.heuristic]
+    ours = [_line_of(one) for one in found if one.heuristic]
     if start is None and not ours:
         return text
     if start is None:
@@ -352,7 +352,7 @@ def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n" if any(line.strip() for line in lines) else ""
 
 
-def _told(one: Statistic) -> str:
+def _line_of(one: Statistic) -> str:
     rate = f", {one.rate:.0%}" if one.rate >= 0 else ""
     evidence = " ".join(id_[:12] for id_ in one.evidence)
     return f"- `{one.name}`: {one.heuristic} (n={one.n}{rate}; evidence: {evidence})"

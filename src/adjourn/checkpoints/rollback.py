@@ -42,7 +42,7 @@ class RollbackPlan(NamedTuple):
 
 
 class RollbackResult(NamedTuple):
-    """What a rollback did: the path of the page ("" for unchanged), the commit with the files before ("" for none), and the changes."""
+    """What a rollback did: the new page's path, the commit with the files before ("" for neither), and the changes."""
 
     page: str
     undo: str
@@ -84,7 +84,7 @@ def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Act
         number = task.ledger.seq + 1
         changed, kept = git_snapshot.put_back(root, made.commit, task.id, number, read_settings(root))
         undo = kept.commit
-        more["files"] = kept.told()
+        more["files"] = kept.to_json()
     if not state:
         return RollbackResult("", undo, changed)
     target = made.target

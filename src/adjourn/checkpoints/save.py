@@ -46,12 +46,12 @@ def save_checkpoint(
     description: str = "",
     said: AgentReport = NO_REPORT,
     trigger: str = "agent",
-    sitting: Session | None = None,
+    session: Session | None = None,
     by: Actor = SYSTEM,
     began: str = "",
 ) -> SavedCheckpoint:
-    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is the session's time stamp. Raises `AdjournError`."""
-    made = create(task, name, description=description, trigger=trigger, sitting=sitting, by=by)
+    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Raises `AdjournError`."""
+    made = create(task, name, description=description, trigger=trigger, session=session, by=by)
     path = folder.write(task.store, made, root)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
@@ -80,8 +80,8 @@ def close_session(
 ) -> str:
     """Close a session, and save a last checkpoint if the task has calls or notes. Returns the checkpoint's folder, "" for none.
 
-    `description` says how to continue; `tell` receives notes about the page. Raises `AdjournError`; the next session then finds this
-    process dead.
+    `description` says how to continue; `tell` receives notes about the page. Raises `AdjournError`; the next session then finds
+    this process dead.
     """
     task = session.task
     task.flush()
@@ -90,7 +90,7 @@ def close_session(
     if ledger.checkpoint_seq == ledger.seq:
         last = find(task.store, ledger.checkpoint)
         last = last if last.event.task == task.id and not is_automatic(last.data.trigger) else None
-    sitting = ledger.sessions.get(session.id)
+    opened = ledger.sessions.get(session.id)
     session.close(reason)
     if last is not None:
         name, description = last.data.name, last.data.description
@@ -106,7 +106,7 @@ def close_session(
         description=description,
         trigger=reason,
         by=session.actor,
-        began=sitting.since if sitting else "",
+        began=opened.since if opened else "",
     )
     for note in made.notes:
         tell(note)
@@ -119,12 +119,12 @@ def save_task_checkpoint(
     root: str,
     *,
     budget: int | None,
-    sitting: Session | None = None,
+    session: Session | None = None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
     made = save_checkpoint(
-        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, sitting=sitting
+        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, session=session
     )
     for note in made.notes:
         tell(note)

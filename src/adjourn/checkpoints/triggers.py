@@ -1,7 +1,7 @@
 """Automatic checkpoints: before calls that may destroy something, at shares of the budget, and when it is spent.
 
-A checkpoint is made durably before a destructive call is decided on. If the call succeeds, another is made after it. If it fails, the
-page of the checkpoint before becomes active again, with a note on what failed.
+A checkpoint is made durably before a destructive call is decided on. If the call succeeds, another is made after it. If it
+fails, the page of the checkpoint before becomes active again, with a note on what failed.
 
 Owns: when such a checkpoint is due, and its name. Must never: let a call pass whose checkpoint was not made, or use a new name for
 each: a later checkpoint takes the name of the earlier one, which stays in the chain.
@@ -228,9 +228,9 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
 
         try:
             kept = keep(session.identity.root, session.task.id, session.task.ledger.seq + 1, settings)
-            more["files"] = told = kept.told()
+            more["files"] = saved = kept.to_json()
             if kept.left_out:
-                notes.append(f"not saved, too large: {', '.join(told['leftOut'][:10])}")
+                notes.append(f"not saved, too large: {', '.join(saved['leftOut'][:10])}")
         except AdjournError as error:
             notes.append(f"the files were not saved: {error}")
     named = label not in ("policy", "hint")
@@ -249,12 +249,12 @@ def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> 
     what = f"{guarded.tool}{': ' * named}{guarded.label * named}"
     if fact.outcome == "ok":
         return _make(session, "after", f"{AFTER}{what}")[1]
-    told = (
+    outcome = (
         "no answer came, its effect is in doubt"
         if fact.outcome == "no-answer"
         else "it answered with an error"
     )
-    return _make(session, "failed", f"{FAILED}{what}", failed=f"{what}: {told}", base=guarded.before)[1]
+    return _make(session, "failed", f"{FAILED}{what}", failed=f"{what}: {outcome}", base=guarded.before)[1]
 
 
 def _make(
@@ -275,10 +275,10 @@ def _make(
     task, root = session.task.id, session.identity.root
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
-    made = create(session.task, f"{task}-{what}", trigger=trigger, sitting=session)
+    made = create(session.task, f"{task}-{what}", trigger=trigger, session=session)
     if not root:
         return made.hash, []
-    sitting = session.task.ledger.sessions.get(session.id)
+    opened = session.task.ledger.sessions.get(session.id)
     try:
         found = page_files.by_id(root, base) if base else None
         written = page_writer.write(
@@ -286,7 +286,7 @@ def _make(
             made,
             root,
             budget=session.policy.budget,
-            began=sitting.since if sitting else "",
+            began=opened.since if opened else "",
             failed=failed,
             label=label,
             base=found,

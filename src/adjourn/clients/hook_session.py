@@ -156,7 +156,7 @@ class HookSession(GuardedSession):
             trigger,
             self.identity.root,
             budget=self.policy.budget,
-            sitting=sitting,
+            session=sitting,
             tell=self.notes.append,
         )
         return True

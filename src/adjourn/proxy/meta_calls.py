@@ -32,7 +32,7 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
         budget=session.policy.budget,
         description=description,
         said=save.read_report(arguments),
-        sitting=session,
+        session=session,
     )
     told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}
     return told | ({"warnings": made.notes} if made.notes else {})

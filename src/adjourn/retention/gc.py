@@ -23,7 +23,7 @@ OLD_FOLD = 30 * DAY
 _PLACES = {
     "tmp": None, "memory": None, ".aex": None, CHECKPOINTS: "", ".aex/undo": "", ".code-intel": "", "output": "checkpoints",
 }  # fmt: skip
-"""The folders that adjourn writes into, and the folder to clean in each of their subfolders; None: the subfolders are not cleaned."""
+"""The folders that adjourn writes into, and the folder to clean in each of their subfolders; None: in no subfolder."""
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
@@ -110,7 +110,7 @@ def _without(store: Store, refs: dict[str, str]) -> tuple[int, int]:
 
 
 def _documents(store: Store, now: int) -> Freed:
-    """Documents that no event, no name and no needed document mentions. None while a session is open: it may be about to mention one."""
+    """Documents that no event, name or needed document mentions. None while a session is open: it may mention one soon."""
     if any(end.isdigit() and int(end) > now for end in store.refs("lease/").values()):
         return Freed("documents (not looked at: a session is open)", 0, 0)
     before = _ends(store)

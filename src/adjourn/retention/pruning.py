@@ -1,7 +1,7 @@
 """Deleting old checkpoints on request: their pages, folders, documents, names and saved files. Never the history.
 
-A checkpoint stays an event in its task's chain, so nothing that is verified is lost; only fewer checkpoints can be resumed by name. A
-task's newest checkpoint always stays.
+A checkpoint stays an event in its task's chain, so nothing that is verified is lost; only fewer checkpoints can be resumed by
+name. A task's newest checkpoint always stays.
 
 Owns: which checkpoints stay, deleting the others. Must never: delete an event, a page that a person edited, or an active page.
 """
@@ -42,7 +42,7 @@ class RetentionRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(NamedTuple):
-    """A checkpoint and what exists of it beside its event. `at` is in milliseconds, `size` in bytes; `named`: its name points at it."""
+    """A checkpoint and what exists of it. `at` is in milliseconds, `size` in bytes; `named`: its name points at it."""
 
     task: str
     name: str

@@ -1,10 +1,10 @@
 """Verification of one task: its chain, and then the meaning of its events.
 
-In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they are read. Then, unless only the chain was
-asked for: each event belongs to this task and position, and its data match its kind; the ledger follows from the events; each
-checkpoint has the Merkle root of the events before it, a valid signature, and a document that states the ledger at that point; the
-store has the text of the contract; the cached fold equals the ledger. Last, every `checkpoint/*` ref of the task points at that
-checkpoint. Events after the first invalid one are not checked: nothing vouches for them.
+In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they are read. Then, unless only the
+chain was asked for: each event belongs to this task and position, and its data match its kind; the ledger follows from the
+events; each checkpoint has the Merkle root of the events before it, a valid signature, and a document that states the ledger at
+that point; the store has the text of the contract; the cached fold equals the ledger. Last, every `checkpoint/*` ref of the
+task points at that checkpoint. Events after the first invalid one are not checked: nothing vouches for them.
 
 Owns: these rules. Must never: write, or trust a cache.
 """
@@ -140,7 +140,7 @@ class TaskCheck:
     # --- the meaning
 
     def _look(self, entry: Entry) -> bool:
-        """Decode and fold one event whose bytes are valid. False: that failed, which ends the folding, not the check of the chain."""
+        """Decode and fold one event of the valid chain. False: that failed, and no later event is folded."""
         ledger, seq = self.ledger, self.ledger.seq + 1
         try:
             event = decode(entry.data)

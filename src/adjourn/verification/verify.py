@@ -33,7 +33,7 @@ _NO_RECORD = "do not continue from it; compare it with an export of the record, 
 
 
 class Around(NamedTuple):
-    """What else to compare histories with: what the user's `secret` seals, and the folders of the workspace `root`; "" for neither."""
+    """What else to compare histories with: what the user's `secret` seals, and folders of the workspace `root`; or neither."""
 
     secret: bytes = b""
     root: str = ""
@@ -109,10 +109,10 @@ def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
     found = []
     for one in anchors.of_folders(store, around.root, task):
         message = f"the store lacks event {one.seq} of task {one.task}, which {one.known}"
-        told = finding(
+        ahead = finding(
             "folder-ahead", message, help="import the folder with `adjourn import`, or move it away"
         )
-        found.append(Located(finding=told, task=one.task, seq=one.seq, hash=one.hash))
+        found.append(Located(finding=ahead, task=one.task, seq=one.seq, hash=one.hash))
     return found
 
 

@@ -172,7 +172,7 @@ def test_only_who_holds_the_task_makes_its_checkpoints(workspace: Workspace) -> 
     session = workspace.work(context, "file.read")
     workspace.context("g2", task=session.task.id, take_over=True).session()
     with pytest.raises(HeldError, match="was taken over"):
-        create(session.task, "mine", sitting=session)
+        create(session.task, "mine", session=session)
     assert workspace.store.refs("checkpoint/") == {}
 
 
@@ -186,7 +186,7 @@ def test_two_who_save_at_once(workspace: Workspace) -> None:
     def save(session: Session) -> None:
         start.wait()
         for _ in range(5):
-            create(session.task, "both", sitting=session)
+            create(session.task, "both", session=session)
 
     threads = [threading.Thread(target=save, args=(session,)) for session in sessions]
     for thread in threads:

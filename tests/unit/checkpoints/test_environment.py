@@ -87,7 +87,7 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     root = str(workspace.root)
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    made = save_checkpoint(session.task, root, "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, root, "m", budget=20, session=session)
     found = page_files.read(root, made.page)
     assert found.machine["commit"] == first
     assert notes_at(root, found) == []

@@ -245,7 +245,7 @@ def two_versions(
         for name, data in before.items():
             (saved_workspace.folder() / name).write_bytes(data)
 
-    return old, create(session.task, "fix-auth", sitting=session), begin
+    return old, create(session.task, "fix-auth", session=session), begin
 
 
 def test_a_kill_leaves_the_old_version_or_the_new_one(saved_workspace: Workspace) -> None:
@@ -272,7 +272,7 @@ def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspac
     made = []
     for fact in ("the token is checked twice", "once is enough"):
         add(session, AgentNote(facts=(fact,), decisions=(NotedDecision(decision=fact),)))
-        made.append(create(session.task, "fix-auth", sitting=session))
+        made.append(create(session.task, "fix-auth", session=session))
         if len(made) == 1:
             write(saved_workspace.store, made[0], str(saved_workspace.root))
     before = {path.name: path.read_bytes() for path in saved_workspace.folder().iterdir()}
@@ -320,7 +320,7 @@ def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace:
     """A folder that was brought is ahead of the store: killed while it is written over, it is as it was, the store's, or none."""
     here = find(saved_workspace.store, "fix-auth")
     saved_workspace.work(context := saved_workspace.context(), "file.read")
-    brought = create(context.session().task, "fix-auth", sitting=context.session())
+    brought = create(context.session().task, "fix-auth", session=context.session())
     seen = set()
 
     def check() -> None:
@@ -375,7 +375,7 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
     first = threading.Thread(target=write, args=(saved_workspace.store, old, str(saved_workspace.root)))
     first.start()
     assert between.wait(10)
-    new = create(session.task, "fix-auth", description="newer", sitting=session)
+    new = create(session.task, "fix-auth", description="newer", session=session)
     second = threading.Thread(target=write, args=(saved_workspace.store, new, str(saved_workspace.root)))
     second.start()
     second.join(0.1)

@@ -53,7 +53,7 @@ def mark(
 ) -> SavedCheckpoint:
     workspace.clock.move(seconds=MINUTE)
     session = workspace.work(context or workspace.context(group), "file.read")
-    return save_checkpoint(session.task, str(workspace.root), name, budget=20, said=said, sitting=session)
+    return save_checkpoint(session.task, str(workspace.root), name, budget=20, said=said, session=session)
 
 
 def archived(workspace: Workspace, task: str) -> archiving.Archived:
@@ -455,7 +455,7 @@ def test_a_folder_from_elsewhere_is_not_removed(workspace: Workspace) -> None:
     context = workspace.context()
     for name in ("old", "new"):
         session = workspace.work(context, "file.read")
-        save_checkpoint(session.task, str(workspace.root), name, budget=20, sitting=session)
+        save_checkpoint(session.task, str(workspace.root), name, budget=20, session=session)
     theirs = workspace.folder("old") / "checkpoint.json"
     theirs.write_text(theirs.read_text() + "\n")
     root = str(workspace.root)

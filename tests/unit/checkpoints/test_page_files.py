@@ -69,7 +69,7 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
         mark(workspace)
     context = workspace.context()
     session = workspace.work(context)
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
     page_writer.write(session.task, made.checkpoint, str(workspace.root), budget=20, label="deploy.run")
     mark(workspace)
     assert names(workspace) == [
@@ -149,7 +149,7 @@ def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace)
     """A sister process that is late leaves the newer page as it is."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    old = save_checkpoint(session.task, str(workspace.root), "a", budget=20, sitting=session)
+    old = save_checkpoint(session.task, str(workspace.root), "a", budget=20, session=session)
     mark(workspace)
     before = page(workspace)
     page_writer.write(session.task, old.checkpoint, str(workspace.root), budget=20)
@@ -232,7 +232,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
             [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
         )
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
     found = page_files.read(str(workspace.root), made.page)
     assert [one.path for one in found.page.artifacts] == ["new.md"]
 
@@ -307,7 +307,7 @@ def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.Monke
         return compose(*given, **named)
 
     monkeypatch.setattr(page_writer, "compose", later)
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, sitting=session)
+    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
     found = page_files.read(str(workspace.root), made.page)
     assert session.task.ledger.calls_used == 2
     assert found.page.iterations_used == found.machine["used"] == 1

@@ -231,7 +231,7 @@ def deployed(workspace: Workspace) -> Any:
         "m",
         budget=50,
         said=AgentReport(resumption_point="deploy"),
-        sitting=session,
+        session=session,
     )
     call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
     workspace.clock.move(seconds=60)
@@ -244,7 +244,7 @@ def deployed(workspace: Workspace) -> Any:
         "n",
         budget=50,
         said=AgentReport(resumption_point="go on"),
-        sitting=session,
+        session=session,
     )
     return session
 
@@ -372,7 +372,7 @@ def test_names_that_are_no_text_are_told_all_the_same(repository: Path) -> None:
     """A page can hold what is said of the files that are left out, whatever their names, and however many."""
     for number in range(30):
         (repository / os.fsdecode(b"large-\xff-%d" % number)).write_text("x" * 2000)
-    told = keep(str(repository), "t", 1, SMALL).told()
+    told = keep(str(repository), "t", 1, SMALL).to_json()
     assert len(told["leftOut"]) == 20
     assert b"large" in msgspec.json.encode(told)
 

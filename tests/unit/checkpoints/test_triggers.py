@@ -257,12 +257,12 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
     session = context.session()
     root = str(workspace.root)
     save_checkpoint(
-        session.task, root, "a", budget=50, said=AgentReport(resumption_point="deploy"), sitting=session
+        session.task, root, "a", budget=50, said=AgentReport(resumption_point="deploy"), session=session
     )
     session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
     save_checkpoint(
-        session.task, root, "b", budget=50, said=AgentReport(resumption_point="celebrate"), sitting=session
+        session.task, root, "b", budget=50, said=AgentReport(resumption_point="celebrate"), session=session
     )
     workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
     session = context.session()
-    create(session.task, "plain", sitting=session)
+    create(session.task, "plain", session=session)
     assert list(memory_workspace.resume(context, "plain")) == [
         "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal",
     ]  # fmt: skip

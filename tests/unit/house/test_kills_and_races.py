@@ -74,7 +74,7 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
     session.open()
     finish(session, admit_one(session, pay()))
     add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
-    made = save_checkpoint(task, str(workspace.root), "paid", budget=None, sitting=session)
+    made = save_checkpoint(task, str(workspace.root), "paid", budget=None, session=session)
     assert made.folder
     return session, folder_verification.verify(str(workspace.folder("paid")))
 
@@ -121,10 +121,10 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     session = Session(task, PAYMENTS_POLICY, SessionIdentity(HERE, "g1"))
     session.open()
     finish(session, admit_one(session, pay()), "error")
-    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, session=session)
     shutil.copytree(memory_workspace.folder("work"), memory_workspace.root / "old")
     finish(session, admit_one(session, pay()))
-    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, sitting=session)
+    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, session=session)
     before = memory_workspace.store.refs("once/")
     shutil.copytree(memory_workspace.root / "old", memory_workspace.folder("work"), dirs_exist_ok=True)
     assert locate(memory_workspace.store, str(memory_workspace.root), "work")[1] == "folder"
@@ -382,7 +382,7 @@ def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
     mark(memory_workspace, "a", "g1")
     memory_workspace.clock.move(seconds=3600)
     session = memory_workspace.work(memory_workspace.context("g2"), "file.read")
-    made = create(session.task, "b", sitting=session)
+    made = create(session.task, "b", session=session)
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(StoreError, match=r"cannot write the page .*Read-only file system"):

@@ -84,7 +84,7 @@ class SessionJournal:
         where = "over" if over else f"step {row.step}, {row.phase}"
         text = f"{where}: {found.query}"[:MAX_TEXT]
         checkpoint.create(
-            self.task, found.session_id, description=text, trigger="phase", sitting=self.session
+            self.task, found.session_id, description=text, trigger="phase", session=self.session
         )
         policy, policy_text = _permissions(found)
         if not over and policy != self.session.policy:
